@@ -1,0 +1,46 @@
+# make run     set up, then train and evaluate the main job; ARGS="task=linear seed=1" passes settings on
+# make test    set up, then style, types and tests
+# make setup   .venv only
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+ARGS ?= task=sparse_linear
+# PyTorch's build: cuda where there is an NVIDIA driver, else cpu; make setup TORCH=cpu overrides.
+TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
+TORCH_VERSION := 2.13.0
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: run test test-all setup
+
+run: setup
+	$(BIN)/python run.py $(ARGS)
+
+test: .venv/.dev-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+test-all: .venv/.dev-ready
+	$(BIN)/pytest -n 2 -m ""
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.txt Makefile
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reloop needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+	@echo "installing PyTorch $(TORCH_VERSION) ($(TORCH)) and what requirements.txt pins; minutes at most"
+ifeq ($(TORCH)$(shell uname -s),cpuLinux)
+	@# The local version +cpu keeps CUDA out whichever index answers: first those that pip knows of.
+	$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)+cpu" 2>/dev/null || \
+	$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)+cpu" --extra-index-url $(TORCH_CPU_INDEX)
+else
+	$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)"
+endif
+	@touch $@
+
+.venv/.dev-ready: .venv/.ready requirements-dev.txt
+	$(PIP) install -r requirements-dev.txt
+	@touch $@

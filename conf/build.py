@@ -1,0 +1,107 @@
+"""Turn plain mappings (from YAML or the command line) into a checked `Config`, and back."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from .checks import ConfigError, check_config, nearest
+from .schema import SCHEMA_VERSION, Config
+
+_T = TypeVar("_T")
+
+
+def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
+    """Build and check a Config; keys left out take their default.
+
+    Raises ConfigError, naming the key, for an unknown key, a value of the wrong type or a
+    combination that cannot run.
+    """
+    values = dict(mapping)
+    version = values.pop("schema_version", SCHEMA_VERSION)
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise ConfigError(
+            "schema_version", f"is {version}, but this version reads up to {SCHEMA_VERSION}"
+        )
+    config = build(Config, values)
+    check_config(config)
+    return config
+
+
+def config_to_mapping(config: Config) -> dict[str, Any]:
+    """A complete Config as plain values, with the schema's version."""
+    return {"schema_version": SCHEMA_VERSION, **_plain(asdict(config))}
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, its keys joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
+    """An instance of the dataclass `cls`, every value checked against its type; ConfigError."""
+    assert is_dataclass(cls)
+    if not isinstance(mapping, Mapping):
+        raise ConfigError(prefix.rstrip("."), f"must be a group of settings, got {mapping!r}")
+    hints = get_type_hints(cls)
+    known = {field.name: field for field in fields(cls)}
+    for key in mapping:
+        if key not in known:
+            raise ConfigError(f"{prefix}{key}", f"is not a setting{nearest(str(key), known)}")
+    required = [name for name, field in known.items() if _is_required(field)]
+    for name in required:
+        if name not in mapping:
+            raise ConfigError(f"{prefix}{name}", "must be given")
+    return cls(**{k: _convert(hints[k], v, f"{prefix}{k}") for k, v in mapping.items()})
+
+
+def _is_required(field: Any) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _convert(kind: Any, value: Any, key: str) -> Any:
+    """`value` as the annotated type `kind`, or a ConfigError that says what was expected."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        return build(kind, value, f"{key}.")  # type: ignore[arg-type]
+    if origin is types.UnionType:
+        if value is None:
+            return None
+        return _convert(next(a for a in arguments if a is not type(None)), value, key)
+    if origin is Literal:
+        if value not in arguments:
+            raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), arguments)}")
+        return value
+    if origin is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(_convert(arguments[0], item, key) for item in items)
+    if origin is not None:  # Mapping[str, Any]
+        return dict(value)
+    return convert_scalar(kind, value, key)
+
+
+def convert_scalar(kind: type, value: Any, key: str) -> Any:
+    """`value` as bool, int, float or str; whole floats pass as int (1e3), ints as float."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        names = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}
+        raise ConfigError(key, f"must be {names[kind]}, got {value!r}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, for YAML and JSON."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

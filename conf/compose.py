@@ -1,0 +1,165 @@
+"""The command line: `key=value` words to checked configurations, by Hydra. No torch here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+
+from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
+from .checks import ConfigError, nearest
+from .schema import Action, Config
+
+_FOLDER = Path(__file__).parent
+_GROUPS = ("task", "model", "scale")
+_HIDDEN = ("schema_version", "task.name", "model.family")
+# What one run's folder does not already fix when it is evaluated again.
+_EVALUATE_KEYS = ("action", "run", "device", "precision", "evaluation")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One thing to do. `run` is a run folder, where the action needs one; `words` are the settings
+    as given, for a message that names this member of a grid."""
+
+    action: Action
+    run: str
+    config: Config
+    words: tuple[str, ...]
+
+
+def choices(group: str) -> list[str]:
+    """The names that `task`, `model` or `scale` may take: the files of conf/<group>/."""
+    return sorted(path.stem for path in (_FOLDER / group).glob("*.yaml"))
+
+
+def commands(words: list[str], multirun: bool = False) -> list[Command]:
+    """What the words ask for: one command, or with `multirun` one for each combination of the
+    comma-separated values. Raises ConfigError, naming the key, for any mistake."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import OverrideParseException
+
+    for word in words:
+        if not re.match(r"[a-zA-Z_][\w.]*=", word):
+            raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
+        if word.startswith(("task.name=", "model.family=")):
+            group = word.partition(".")[0]
+            raise ConfigError(word.partition("=")[0], f"is chosen by {group}=")
+    try:
+        parsed = OverridesParser.create().parse_overrides(words)
+    except OverrideParseException as error:
+        raise ConfigError(
+            repr(error.override), "cannot be read; quote lists: 'key=[1,2]'"
+        ) from None
+    for override in parsed:
+        if override.is_sweep_override() and not multirun:
+            raise ConfigError(
+                str(override.key_or_group), "has several values: run them one by one with -m"
+            )
+    grid = BasicSweeper.split_arguments(parsed, max_batch_size=None)[0] if multirun else [words]
+    return [_command(list(member)) for member in grid]
+
+
+def _command(words: list[str]) -> Command:
+    given = [word.partition("=")[0] for word in words]
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in _GROUPS and value not in choices(key):
+            raise ConfigError(key, f"cannot be {value!r}{nearest(value, choices(key))}")
+    mapping = _compose([word for word in words if word.partition("=")[0] in _GROUPS])
+    known = flatten(mapping)
+    for key in given:
+        if key not in known and key not in _GROUPS:
+            if key in mapping:
+                raise ConfigError(key, f"is a group of settings{nearest(key, known)}")
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, known)}")
+    mapping = _compose(words)
+    action, run = mapping.pop("action"), mapping.pop("run")
+    if action not in get_args(Action):
+        raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), get_args(Action))}")
+    _check_action(action, run, given)
+    _check_loops(mapping["model"]["family"], given)
+    mapping["task"] = _split_task(mapping["task"])
+    return Command(action, run, config_from_mapping(mapping), tuple(words))
+
+
+def _compose(words: list[str]) -> dict[str, Any]:
+    """Hydra's composition of conf/config.yaml with overrides, as plain values."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    settings = config_to_mapping(Config()) | {"action": "train", "run": ""}
+    del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
+    ConfigStore.instance().store("settings", node=settings)
+    try:
+        with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
+            composed = compose("config", overrides=words)
+        values = OmegaConf.to_container(composed, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError("settings", "cannot be put together: " + _one_line(error)) from None
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def _split_task(task: dict[str, Any]) -> dict[str, Any]:
+    """A task's YAML names its settings and, by their defaults, their types."""
+    name = task["name"]
+    own = yaml.safe_load((_FOLDER / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
+    del own["name"]
+    settings = {
+        key: convert_scalar(type(default), task.pop(key), f"task.{key}")
+        for key, default in own.items()
+    }
+    return task | {"settings": settings}
+
+
+def _check_action(action: str, run: str, given: list[str]) -> None:
+    if action == "train":
+        if run:
+            raise ConfigError(
+                "run", "is for action=evaluate: a run to train is found by its settings"
+            )
+        return
+    if not run:
+        raise ConfigError("run", f"must name the run folder to {action}: run=runs/<name>")
+    if not (Path(run) / "config.yaml").is_file():
+        raise ConfigError("run", f"is no run folder: {run} holds no config.yaml")
+    for key in given:
+        if key.partition(".")[0] not in _EVALUATE_KEYS:
+            raise ConfigError(
+                key, f"has no meaning with action={action}: the run's own settings hold"
+            )
+
+
+def _check_loops(family: str, given: list[str]) -> None:
+    """Settings of the loops that a family does not have are refused rather than ignored."""
+    useless = {
+        "standard": ("loops.", "curriculum.loops.", "evaluation.loops", "evaluation.max_loops"),
+        "tied": ("loops.T", "curriculum.loops."),
+    }
+    for key in given:
+        if key.startswith(useless.get(family, ())):
+            raise ConfigError(key, f"has no meaning with model={family}")
+
+
+def _nearest_key(key: str, known: dict[str, Any]) -> str:
+    """The known key that is nearest as a whole, or else by its last part."""
+    options = [name for name in known if name not in _HIDDEN]
+    close = get_close_matches(key, options, n=1, cutoff=0.75)
+    if not close:
+        by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
+        last = get_close_matches(key.rpartition(".")[2], by_last, n=1)
+        close = [by_last[name] for name in last]
+    return f"; did you mean {close[0]!r}?" if close else "; --help and conf/schema.py list them"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

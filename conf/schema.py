@@ -1,0 +1,120 @@
+"""Every setting of a run, typed and frozen. Plain dataclasses: no torch and no Hydra here.
+
+    Config(task=TaskConfig(name="linear", dims=5, points=11), training=TrainingConfig(steps=100))
+
+A value in a comment's brackets is the reference's where a small scale differs; what each means in
+the papers stands in docs/settings.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+Action = Literal["train", "evaluate"]
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """Which function class, and the prompts' final size."""
+
+    name: str = "sparse_linear"
+    dims: int = 20
+    points: int = 41  # pairs in a prompt, k + 1: the last one is asked with k examples
+    distinct_prompts: int = 0  # how many prompts there are in the world; 0: endless
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the task's own, see conf/task/
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The transformer's shape."""
+
+    family: Literal["looped", "tied", "standard"] = "looped"
+    n_layer: int = 1
+    n_embd: int = 256
+    n_head: int = 8
+    n_positions: int = 101  # most pairs that fit in a prompt
+    injection: Literal["add", "multiply", "none"] = "add"
+    read_in_std: float = 0.0  # initial size of the read-in; 0: PyTorch's default
+    position_std: float = 0.02
+
+
+@dataclass(frozen=True)
+class LoopsConfig:
+    """b loops, of which the last T count in the loss (looped models)."""
+
+    b: int = 20
+    T: int = 15
+
+
+@dataclass(frozen=True)
+class GrowthConfig:
+    """How a number grows to its end: from `start` by `inc`, each value held for some steps.
+
+    Without `start` it stands at its end from the first step (loops: it starts at T). The last of
+    `intervals` repeats.
+    """
+
+    start: int | None = None
+    inc: int = 1
+    intervals: tuple[int, ...] = (5000,)
+
+
+@dataclass(frozen=True)
+class CurriculumConfig:
+    """What grows with the step: visible dimensions, pairs in a prompt, loops."""
+
+    dims: GrowthConfig = GrowthConfig()
+    points: GrowthConfig = GrowthConfig(inc=2)
+    loops: GrowthConfig = GrowthConfig(inc=2, intervals=(500,))
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The optimiser (Adam; decoupled weight decay) and the loop around it."""
+
+    steps: int = 500_000
+    batch_size: int = 64
+    learning_rate: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    weight_decay: float = 0.0
+    clip: float = 0.0  # largest norm of the gradient; 0: no limit
+    warmup: int = 0  # steps over which the rate rises to learning_rate
+    decay: float = 0.0  # last fraction of the steps, over which it falls linearly to zero
+    shards: int = 1  # parts that a batch is drawn and computed in, one after another
+    checkpoint_every: int = 1000
+    log_every: int = 100
+    on_divergence: Literal["stop", "rollback"] = "stop"
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How a trained model is measured."""
+
+    prompts: int = 1280
+    seed: int = 2024
+    batch_size: int = 128
+    loops: int | None = None  # loop at which errors by examples are read beside b; none: b
+    max_loops: int | None = None  # how far the error by loop goes; none: 3 b
+    resamples: int = 1000  # of the bootstrap
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run."""
+
+    task: TaskConfig = TaskConfig()
+    model: ModelConfig = ModelConfig()
+    loops: LoopsConfig = LoopsConfig()
+    curriculum: CurriculumConfig = CurriculumConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    seed: int = 0
+    device: str = "auto"
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
+    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    folder: str = "runs"
+    scale: str = ""  # the name of the scale it was composed at, if any

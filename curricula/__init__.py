@@ -1,0 +1,6 @@
+"""What changes with the step: dimensions, points and loops, as pure functions of it."""
+
+from .curriculum import Curriculum, Stage
+from .schedule import Schedule
+
+__all__ = ["Curriculum", "Schedule", "Stage"]

@@ -1,0 +1,6 @@
+"""What reads a prompt: the block, the ways to loop it, read-in and read-out."""
+
+from .loop import LoopState
+from .model import Model, ModelSpec
+
+__all__ = ["LoopState", "Model", "ModelSpec"]

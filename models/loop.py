@@ -1,0 +1,97 @@
+"""One step of a loop, for each way to loop: the state between steps and how it goes on.
+
+The looped transformer applies one body again and again, with the prompt injected anew each time
+(Yang et al. 2024, section 4); weight tying repeats it without injection; a standard transformer is
+the loop whose step t owns layer t.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .blocks import Block
+
+
+class LoopState(NamedTuple):
+    """What passes from one step to the next, both [B, S, n_embd]: `stream` is what the next step
+    reads and, after its last norm, the read-out; `raw` is the same before that norm."""
+
+    stream: Tensor
+    raw: Tensor
+
+
+class Loop(nn.Module):
+    """What all loops own: layers, learned positions and the final LayerNorm."""
+
+    most_loops: int | None = None  # how many steps it can make, where that has an end
+
+    def __init__(self, n_layer: int, n_embd: int, n_head: int, length: int) -> None:
+        super().__init__()
+        self.positions = nn.Parameter(torch.empty(length, n_embd))
+        self.blocks = nn.ModuleList(Block(n_embd, n_head) for _ in range(n_layer))
+        self.norm = nn.LayerNorm(n_embd)
+
+    def start(self, e: Tensor) -> LoopState:
+        """The state before the first step, given the read-in e [B, S, n_embd]."""
+        raise NotImplementedError
+
+    def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
+        """The state after step t (counted from 0)."""
+        raise NotImplementedError
+
+    def read(self, streams: Tensor) -> Tensor:
+        """Streams [..., n_embd] as the read-out wants them: here the loop has normed them."""
+        return streams
+
+
+class SharedLoop(Loop):
+    """Every step runs the whole body: positions, all layers, final norm.
+
+    `injection` says how the prompt enters: `add` (Y₀ = 0, Y ← M(Y + e)), `multiply` (Y₀ = 1,
+    Y ← M(Y · e)) or `none` (Y₀ = e, Y ← M(Y): weight tying).
+    """
+
+    def __init__(self, n_layer: int, n_embd: int, n_head: int, length: int, injection: str) -> None:
+        super().__init__(n_layer, n_embd, n_head, length)
+        if injection not in ("add", "multiply", "none"):
+            raise ValueError(f"injection must be add, multiply or none, got {injection!r}")
+        self.injection = injection
+
+    def start(self, e: Tensor) -> LoopState:
+        first = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
+        state = first[self.injection](e)
+        return LoopState(state, state)
+
+    def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
+        x = state.stream
+        if self.injection == "add":
+            x = x + e
+        elif self.injection == "multiply":
+            x = x * e
+        x = x + self.positions[: x.shape[1]]
+        for block in self.blocks:
+            x = block(x, scale=scale)
+        return LoopState(self.norm(x), x)
+
+
+class LayerLoop(Loop):
+    """A standard transformer: step t runs layer t alone; positions enter once, the norm stands at
+    the read-out."""
+
+    def __init__(self, n_layer: int, n_embd: int, n_head: int, length: int) -> None:
+        super().__init__(n_layer, n_embd, n_head, length)
+        self.most_loops = n_layer
+
+    def start(self, e: Tensor) -> LoopState:
+        return LoopState(e, e)
+
+    def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
+        x = state.stream if t else state.stream + self.positions[: e.shape[1]]
+        x = self.blocks[t](x, scale=scale)
+        return LoopState(x, x)
+
+    def read(self, streams: Tensor) -> Tensor:
+        return self.norm(streams)

@@ -1,0 +1,183 @@
+"""The model: read a prompt in, loop, read predictions out.
+
+model = Model(ModelSpec(dims=20, n_embd=256, n_head=8, injection="add"))
+predictions = model(prompts, loops=30, window=30)            # [30, B, n]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from .initialise import initialise
+from .loop import LayerLoop, Loop, LoopState, SharedLoop
+from .segment import run_segment
+
+
+class PromptBatch(Protocol):
+    """What a model reads: inputs [B, n, d] and outputs [B, n]."""
+
+    @property
+    def xs(self) -> Tensor: ...
+
+    @property
+    def ys(self) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The shape of a model. `family` is looped, tied or standard; `classes` = 0 means regression.
+
+    `read_in_std` and `position_std` set the initial size of the read-in and the positions; 0 leaves
+    the read-in at PyTorch's default, as the reference does.
+    """
+
+    dims: int
+    family: str = "looped"
+    n_layer: int = 1
+    n_embd: int = 256
+    n_head: int = 8
+    n_positions: int = 101
+    injection: str = "add"
+    classes: int = 0
+    read_in_std: float = 0.0
+    position_std: float = 0.02
+
+
+class Model(nn.Module):
+    """A transformer on interleaved tokens x₁, y₁, x₂, y₂, …; prediction i is read at x_i.
+
+    Weights are drawn from `generator` (seed 0 where none is given), on the CPU.
+    """
+
+    def __init__(self, spec: ModelSpec, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.spec = spec
+        self.compute_dtype: torch.dtype | None = None  # of matrix products; None: as the weights
+        length = 2 * spec.n_positions + 1
+        with torch.device("meta"):
+            self.read_in = nn.Linear(spec.dims, spec.n_embd)
+            self.loop = _make_loop(spec, length)
+            self.read_out = nn.Linear(spec.n_embd, spec.classes or 1)
+        self.to_empty(device="cpu")
+        initialise(self, generator or torch.Generator().manual_seed(0))
+
+    def forward(
+        self, prompts: PromptBatch, loops: int, window: int = 1, *, grad_loops: int | None = None
+    ) -> Tensor:
+        """Predictions of the last `window` of `loops` loops, newest last: [window, B, n] (and one
+        more axis of logits for a classifier).
+
+        Gradients reach back through the last `grad_loops` loops (the window, where not given); the
+        loops before them keep nothing. Raises ValueError for counts that do not fit together.
+        """
+        grad_loops = window if grad_loops is None else grad_loops
+        self._check(prompts, loops, window, grad_loops)
+        prefix = loops - grad_loops
+        with self._precision(prompts.xs.device):
+            e = self.read_in(_interleave(prompts.xs, prompts.ys))
+            state = self.loop.start(e)
+        # Each segment has an autocast of its own: the casts that one caches without gradients must
+        # not serve the other.
+        with self._precision(prompts.xs.device):
+            state, _ = run_segment(self.loop, state, e, first=0, count=prefix, keep=0, grad=False)
+        with self._precision(prompts.xs.device):
+            _, kept = run_segment(
+                self.loop, state, e, first=prefix, count=grad_loops, keep=window, grad=True
+            )
+            return self._predict(torch.stack([stream[:, ::2] for stream in kept]))
+
+    @torch.no_grad()
+    def unroll(self, prompts: PromptBatch, loops: int) -> Iterator[tuple[LoopState, Tensor]]:
+        """State and predictions [B, n] from index 0, the read-in, then loop by loop (layer by layer
+        for a standard model). Without gradients; nothing of earlier loops is kept."""
+        self._check(prompts, loops, 1, 1)
+        device = prompts.xs.device
+        with self._precision(device):
+            e = self.read_in(_interleave(prompts.xs, prompts.ys))
+            state, prediction = self.loop.start(e), self._predict(e[:, ::2])
+        # Index 0 is the read-in itself, whatever the loop starts from.
+        yield LoopState(e, e), prediction
+        for t in range(loops):
+            with self._precision(device):
+                state, _ = run_segment(self.loop, state, e, first=t, count=1, keep=0, grad=False)
+                prediction = self._predict(state.stream[:, ::2])
+            yield state, prediction
+
+    def backbone_parameters(self) -> int:
+        """Number of parameters without read-in, read-out and positions."""
+        return sum(p.numel() for p in self.loop.parameters()) - self.loop.positions.numel()
+
+    def describe(self) -> str:
+        """One phrase: family, layers, width, heads and parameters."""
+        spec = self.spec
+        return (
+            f"{spec.family}, {spec.n_layer} x {spec.n_embd} wide, {spec.n_head} heads, "
+            f"{self.backbone_parameters():,} parameters in the backbone"
+        )
+
+    def parameter_roles(self) -> dict[str, str]:
+        """Each parameter's role by name: `matrix`, `bias`, `norm`, `embedding` (what reads the
+        prompt in: the read-in's weights and the positions) or `read_out`."""
+        return {name: _role(name) for name, _ in self.named_parameters()}
+
+    def _predict(self, streams: Tensor) -> Tensor:
+        predictions = self.read_out(self.loop.read(streams)).float()
+        return predictions if self.spec.classes else predictions.squeeze(-1)
+
+    def _precision(self, device: torch.device) -> AbstractContextManager[object]:
+        if self.compute_dtype is None:
+            return nullcontext()
+        return torch.autocast(device.type, dtype=self.compute_dtype)
+
+    def _check(self, prompts: PromptBatch, loops: int, window: int, grad_loops: int) -> None:
+        if not 1 <= window <= grad_loops <= loops:
+            raise ValueError(
+                "a model needs 1 <= window <= grad_loops <= loops, "
+                f"got {window}, {grad_loops} and {loops}"
+            )
+        if self.loop.most_loops is not None and loops > self.loop.most_loops:
+            raise ValueError(
+                f"this model has {self.loop.most_loops} layers of its own for its loops "
+                f"and cannot make {loops}"
+            )
+        points, dims = prompts.xs.shape[1:]
+        if points > self.spec.n_positions:
+            raise ValueError(
+                f"{points} points, but the model has {self.spec.n_positions} positions"
+            )
+        if dims != self.spec.dims:
+            raise ValueError(f"inputs of {dims} dimensions, but the model reads {self.spec.dims}")
+
+
+def _make_loop(spec: ModelSpec, length: int) -> Loop:
+    shape = (spec.n_layer, spec.n_embd, spec.n_head, length)
+    if spec.family == "standard":
+        return LayerLoop(*shape)
+    if spec.family in ("looped", "tied"):
+        return SharedLoop(*shape, spec.injection if spec.family == "looped" else "none")
+    raise ValueError(f"family must be looped, tied or standard, got {spec.family!r}")
+
+
+def _interleave(xs: Tensor, ys: Tensor) -> Tensor:
+    """Tokens [B, 2n, d]: x_i at 2i, y_i padded with zeros at 2i + 1."""
+    padded = torch.zeros_like(xs)
+    padded[:, :, 0] = ys
+    return torch.stack((xs, padded), dim=2).flatten(1, 2)
+
+
+def _role(name: str) -> str:
+    if "norm" in name:
+        return "norm"
+    if name.endswith("bias"):
+        return "bias"
+    if name.startswith("read_out"):
+        return "read_out"
+    if name.startswith("read_in") or name.endswith("positions"):
+        return "embedding"
+    return "matrix"

@@ -1,0 +1,99 @@
+"""The command line: train and evaluate what the words ask for. `python run.py --help`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from conf.checks import ConfigError
+from conf.compose import Command, commands
+from conf.help import help_text
+
+# Threads that wait without spinning: on cores that others use too, spinning ones can make a small
+# model's step a hundred times slower. Read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    flags = {word for word in words if word in ("-h", "--help", "-m", "--multirun")}
+    if flags & {"-h", "--help"}:
+        print(help_text(), end="")
+        return 0
+    rest = [word for word in words if word not in flags]
+    try:
+        return _run_all(commands(rest, multirun=bool(flags)))
+    except ConfigError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+
+
+def _run_all(members: list[Command]) -> int:
+    """One command after another; a failing one does not end the rest."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    done: list[tuple[Command, Any]] = []
+    failed: list[str] = []
+    for index, member in enumerate(members, start=1):
+        if len(members) > 1:
+            print(f"\n[{index}/{len(members)}] {' '.join(member.words)}", flush=True)
+        code, result = _run_one(member)
+        if code in (2, 130, 143):
+            return code
+        if code:
+            failed.append(" ".join(member.words))
+        else:
+            done.append((member, result))
+    if len(members) > 1:
+        _print_grid(done, failed)
+    return 1 if failed else 0
+
+
+def _run_one(command: Command) -> tuple[int, Any]:
+    """Train where that is asked for, evaluate, show: exit code and evaluation."""
+    config = command.config
+    # Imported here, so that --help and most mistakes are answered without waiting for torch, and
+    # the first steps without waiting for scikit-learn and matplotlib.
+    from training import Interrupted, RunError, train
+
+    try:
+        run = train(config) if command.action == "train" else None
+        from evaluation import evaluate, load_run
+        from evaluation.report import table
+
+        if run is None:
+            run = load_run(command.run)
+            print(f"{run.path}, after {run.step} of {run.config.training.steps} steps", flush=True)
+        result = evaluate(run, config.evaluation, config.device)
+    except Interrupted as stop:
+        print(f"\n{stop}", flush=True)
+        return stop.exit_code, None
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on", flush=True)
+        return 130, None
+    except RunError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 1, None
+    print(f"\n{table(result)}\n\n{run.path}: evaluation.json, figures/", flush=True)
+    return 0, result
+
+
+def _print_grid(done: list[tuple[Command, Any]], failed: list[str]) -> None:
+    """What became of a grid: seeds side by side where members differ in nothing else, failures."""
+    from evaluation.report import seeds_table
+
+    groups: dict[tuple[str, ...], dict[int, Any]] = {}
+    for command, result in done:
+        rest = tuple(word for word in command.words if not word.startswith("seed="))
+        groups.setdefault(rest, {})[command.config.seed] = result
+    for words, results in groups.items():
+        if len(results) > 1:
+            print(f"\n{' '.join(words)}: error at b loops\n{seeds_table(results)}")
+    print(f"\n{len(done)} done, {len(failed)} failed")
+    for line in failed:
+        print(f"  failed: {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,13 @@
+"""Where prompts come from. Any module of this folder may register tasks: all are imported."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from .draws import Draws
+from .prompts import Prompts
+from .task import Task, make_task, register, task_class
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["Draws", "Prompts", "Task", "make_task", "register", "task_class"]

@@ -1,0 +1,42 @@
+"""Decision trees in context (Garg et al. 2022, section 3.3; spec 1.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .draws import Draws
+from .task import Task, register
+
+
+@register("decision_tree")
+@dataclass(frozen=True)
+class DecisionTree(Task):
+    """A full binary tree: inner nodes ask for the sign of one coordinate, leaves hold N(0, 1).
+
+    Nodes are numbered as a heap; a positive coordinate goes right. Coordinates are drawn uniformly
+    from the visible dimensions.
+    """
+
+    depth: int = 4
+    baselines = ("nearest_neighbours", "averaging")
+
+    @property
+    def divisor(self) -> float:
+        return 1.0
+
+    def parameters(self, draws: Draws, dims: int) -> tuple[Tensor, Tensor]:
+        """The inner nodes' coordinates [B, 2^depth - 1] and the leaves' values [B, 2^depth]."""
+        inner = 2**self.depth - 1
+        return (draws.uniform(inner) * dims).long(), draws.normal(inner + 1)
+
+    def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor]) -> Tensor:
+        coordinates, leaves = parameters
+        node = torch.zeros(xs.shape[:2], dtype=torch.long, device=xs.device)
+        for _ in range(self.depth):
+            asked = coordinates.gather(1, node)
+            goes_right = xs.gather(2, asked[:, :, None]).squeeze(2) > 0
+            node = 2 * node + 1 + goes_right
+        return leaves.gather(1, node - coordinates.shape[1])

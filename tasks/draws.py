@@ -1,0 +1,78 @@
+"""Random numbers for a batch of prompts: fresh ones, or those that belong to numbered prompts.
+
+A task draws through this interface alone, so that `distinct_prompts` works for every task.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+
+
+class Draws(Protocol):
+    """Independent random numbers for each prompt of a batch."""
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal numbers, float32 [B, *shape]."""
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Uniform numbers in [0, 1), float32 [B, *shape]."""
+
+
+class FreshDraws:
+    """New numbers from `generator`, on its device, at every call."""
+
+    def __init__(self, generator: Generator, batch: int) -> None:
+        self.generator, self.batch = generator, batch
+
+    def normal(self, *shape: int) -> Tensor:
+        size = (self.batch, *shape)
+        return torch.randn(size, generator=self.generator, device=self.generator.device)
+
+    def uniform(self, *shape: int) -> Tensor:
+        size = (self.batch, *shape)
+        return torch.rand(size, generator=self.generator, device=self.generator.device)
+
+
+class NumberedDraws:
+    """The numbers that belong to prompts `index` (int64 [B]) of one fixed family of prompts.
+
+    Number i of the c-th call for prompt j is a hash of (family, j, c, i): the SplitMix64 stream
+    (Steele, Lea and Flood 2014) at a random-looking offset for each (j, c). Nothing is stored and
+    nothing is looped over, and a shorter draw is the beginning of a longer one.
+    """
+
+    _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15, the stream's increment
+
+    def __init__(self, index: Tensor, family: int) -> None:
+        self.key = _mix(_mix(torch.full_like(index, family)) + index * self._GOLDEN)
+        self.calls = 0
+
+    def uniform(self, *shape: int) -> Tensor:
+        return (self._bits(shape) >> 40 & 0xFFFFFF).float() * 2.0**-24
+
+    def normal(self, *shape: int) -> Tensor:
+        # 53 random bits at the centres of their cells, so that neither tail is ever infinite.
+        centred = ((self._bits(shape) >> 11 & (1 << 53) - 1).double() + 0.5) * 2.0**-53
+        return torch.special.ndtri(centred).float()
+
+    def _bits(self, shape: tuple[int, ...]) -> Tensor:
+        self.calls += 1
+        key = _mix(self.key + self.calls * self._GOLDEN)
+        count = torch.Size(shape).numel()
+        counter = torch.arange(1, count + 1, device=key.device)
+        return _mix(key[:, None] + counter * self._GOLDEN).view(len(key), *shape)
+
+
+def _mix(bits: Tensor) -> Tensor:
+    """SplitMix64's finaliser on int64, whose products wrap as the unsigned ones do."""
+    bits = (bits ^ _shift_right(bits, 30)) * -4658895280553007687  # 0xBF58476D1CE4E5B9
+    bits = (bits ^ _shift_right(bits, 27)) * -7723592293110705685  # 0x94D049BB133111EB
+    return bits ^ _shift_right(bits, 31)
+
+
+def _shift_right(bits: Tensor, places: int) -> Tensor:
+    """Logical shift: int64's own shift repeats the sign."""
+    return bits >> places & (1 << 64 - places) - 1

@@ -1,0 +1,68 @@
+"""Linear functions in context: dense, noisy and sparse (Garg et al. 2022, section 3; spec 1.4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .draws import Draws
+from .task import Task, register
+
+
+@register("linear")
+@dataclass(frozen=True)
+class Linear(Task):
+    """y = w·x with w ~ N(0, I)."""
+
+    @property
+    def divisor(self) -> float:
+        return self.dims
+
+    def parameters(self, draws: Draws, dims: int) -> Tensor:
+        return draws.normal(self.dims)
+
+    def outputs(self, xs: Tensor, parameters: Tensor) -> Tensor:
+        return torch.einsum("bnd,bd->bn", xs, parameters)
+
+
+@register("noisy_linear")
+@dataclass(frozen=True)
+class NoisyLinear(Linear):
+    """y = w·x + N(0, noise_std²), with `renormalize` scaled back to the variance without noise.
+
+    The scale is the exact one, sqrt(dims / (dims + noise_std²)); Garg et al.'s code divides by the
+    standard deviation over the batch, which makes a prompt depend on its neighbours.
+    """
+
+    noise_std: float = 1.0
+    renormalize: bool = False
+
+    def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
+        noisy = ys + self.noise_std * draws.normal(ys.shape[1])
+        return noisy * math.sqrt(dims / (dims + self.noise_std**2)) if self.renormalize else noisy
+
+
+@register("sparse_linear")
+@dataclass(frozen=True)
+class SparseLinear(Linear):
+    """y = w·x where w ~ N(0, I) on a random support of `sparsity` coordinates, else zero.
+
+    The support is drawn from the visible dimensions, min(sparsity, dims) of them.
+    """
+
+    sparsity: int = 3
+    baselines = ("least_squares", "averaging", "nearest_neighbours", "lasso")
+
+    @property
+    def divisor(self) -> float:
+        return min(self.sparsity, self.dims)
+
+    def parameters(self, draws: Draws, dims: int) -> Tensor:
+        # The coordinates with the smallest of independent keys are a uniformly random subset.
+        keys = draws.uniform(self.dims)[:, :dims]
+        support = keys.topk(min(self.sparsity, dims), largest=False).indices
+        weights = draws.normal(self.dims)
+        return torch.zeros_like(weights).scatter(1, support, weights.gather(1, support))

@@ -1,0 +1,115 @@
+"""What a task is: a function class, how to draw prompts from it, and what its error is measured in.
+
+task = make_task("sparse_linear", dims=20, settings={"sparsity": 3})
+prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41, dims=5)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Generator, Tensor
+
+from conf.checks import check_setting, nearest
+
+from .draws import Draws, FreshDraws, NumberedDraws
+from .prompts import Prompts
+
+_FAMILY = 0x5EED  # which endless family of numbered prompts `distinct_prompts` counts in
+_REGISTRY: dict[str, type[Task]] = {}
+_AnyTask = TypeVar("_AnyTask", bound="type[Task]")
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """A function class over inputs of `dims` dimensions.
+
+    A subclass adds its settings as fields, says how its parameters are drawn (`parameters`) and
+    what they make of an input (`outputs`). With `distinct_prompts` = N > 0 there are only N prompts
+    in the world: prompt j has the same numbers whenever it is drawn.
+    """
+
+    dims: int
+    distinct_prompts: int = 0
+
+    loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` outputs
+    classes: ClassVar[int] = 0
+    baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
+    min_dims: ClassVar[int] = 1  # the least visible dimensions it makes sense in
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            check_setting(field.name, float(value) if field.type == "float" else value)
+
+    @property
+    @abstractmethod
+    def divisor(self) -> float:
+        """What squared errors are divided by: the variance of y, noise left out."""
+
+    @abstractmethod
+    def parameters(self, draws: Draws, dims: int) -> Any:
+        """One function for each prompt, which may depend on the first `dims` dimensions alone."""
+
+    @abstractmethod
+    def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
+        """The functions' values [B, n] at xs [B, n, d]."""
+
+    def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
+        """What is observed in place of the values ys [B, n]; by default ys itself."""
+        return ys
+
+    def sample(
+        self, generator: Generator, batch: int, points: int, dims: int | None = None
+    ) -> Prompts:
+        """Draw `batch` prompts of `points` pairs on the generator's device.
+
+        Only the first `dims` dimensions are visible: the others are zero in x and have no part in
+        y. Raises ValueError for dims outside min_dims..self.dims.
+        """
+        dims = self.dims if dims is None else dims
+        if not self.min_dims <= dims <= self.dims:
+            raise ValueError(f"dims must lie in {self.min_dims}..{self.dims}, got {dims}")
+        draws: Draws = FreshDraws(generator, batch)
+        if self.distinct_prompts:
+            index = torch.randint(
+                self.distinct_prompts, (batch,), generator=generator, device=generator.device
+            )
+            draws = NumberedDraws(index, _FAMILY)
+        parameters = self.parameters(draws, dims)
+        xs = draws.normal(points, self.dims)
+        xs[:, :, dims:] = 0
+        return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))
+
+
+def register(name: str) -> Callable[[_AnyTask], _AnyTask]:
+    """Class decorator: make a task known under the name that its file in conf/task/ has."""
+
+    def add(cls: _AnyTask) -> _AnyTask:
+        _REGISTRY[name] = cls
+        return cls
+
+    return add
+
+
+def task_class(name: str) -> type[Task]:
+    """The class registered under `name`; ValueError with the nearest name where there is none."""
+    if name not in _REGISTRY:
+        raise ValueError(f"unknown task {name!r}{nearest(name, _REGISTRY)}")
+    return _REGISTRY[name]
+
+
+def make_task(
+    name: str, dims: int, distinct_prompts: int = 0, settings: Mapping[str, Any] | None = None
+) -> Task:
+    """Build a registered task; ValueError for a setting that it does not have."""
+    cls = task_class(name)
+    known = {field.name for field in fields(cls)}
+    for key in settings or {}:
+        if key not in known:
+            raise ValueError(f"task {name} has no setting {key!r}{nearest(key, known)}")
+    return cls(dims=dims, distinct_prompts=distinct_prompts, **(settings or {}))

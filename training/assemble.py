@@ -1,0 +1,82 @@
+"""From a Config to the things it names: task, model, curriculum, and the generators of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Generator, device
+
+from conf.checks import ConfigError
+from conf.schema import Config, GrowthConfig
+from curricula import Curriculum, Schedule
+from models import Model, ModelSpec
+from tasks import Task, make_task
+
+_WEIGHTS, _DATA = 0, 1  # separate streams of random numbers of one seed
+
+
+def build_task(config: Config) -> Task:
+    """The task; ConfigError where it does not exist or a setting does not fit."""
+    task = config.task
+    try:
+        return make_task(task.name, task.dims, task.distinct_prompts, task.settings)
+    except ConfigError as error:
+        raise ConfigError("task." + error.key, str(error).removeprefix(error.key + " ")) from None
+    except (TypeError, ValueError) as error:
+        raise ConfigError("task", str(error)) from None
+
+
+def build_model(config: Config, task: Task) -> Model:
+    """A fresh model on the CPU, its weights a function of the seed."""
+    model = config.model
+    spec = ModelSpec(
+        dims=task.dims,
+        family=model.family,
+        n_layer=model.n_layer,
+        n_embd=model.n_embd,
+        n_head=model.n_head,
+        n_positions=model.n_positions,
+        injection=model.injection,
+        classes=task.classes,
+        read_in_std=model.read_in_std,
+        position_std=model.position_std,
+    )
+    return Model(spec, _generator(device("cpu"), config.seed, _WEIGHTS))
+
+
+def build_curriculum(config: Config, task: Task) -> Curriculum:
+    """The curriculum; a tied or standard model always makes all its loops and is not truncated."""
+    curriculum = config.curriculum
+    truncated = config.model.family == "looped"
+    start = config.curriculum.dims.start
+    if start is not None and start < task.min_dims:
+        raise ConfigError("curriculum.dims.start", f"must be at least {task.min_dims}, got {start}")
+    b, T = trained_loops(config), config.loops.T
+    return Curriculum(
+        dims=_schedule(curriculum.dims, task.dims),
+        points=_schedule(curriculum.points, config.task.points),
+        loops=_schedule(curriculum.loops, b, min(T, b)) if truncated else Schedule.constant(b),
+        T=T,
+        truncated=truncated,
+    )
+
+
+def trained_loops(config: Config) -> int:
+    """b: the loops a model is trained to make; a standard model's are its layers."""
+    return config.model.n_layer if config.model.family == "standard" else config.loops.b
+
+
+def step_generator(seed: int, step: int, shard: int, where: device) -> Generator:
+    """The source of all random numbers of one shard of one step."""
+    return _generator(where, seed, _DATA, step, shard)
+
+
+def _generator(where: device, *entropy: int) -> Generator:
+    low, high = np.random.SeedSequence(entropy).generate_state(2)
+    return Generator(where).manual_seed(int(low) + (int(high) << 31))
+
+
+def _schedule(growth: GrowthConfig, end: int, start: int | None = None) -> Schedule:
+    first = growth.start if growth.start is not None else start
+    if first is None:
+        return Schedule.constant(end)
+    return Schedule(first, end, growth.inc, growth.intervals)

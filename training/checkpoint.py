@@ -1,0 +1,99 @@
+"""Checkpoints: tensors in safetensors, a JSON beside them with their sum. No pickle, ever.
+
+A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
+the latter, or with another checksum, it does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from .files import write_bytes, write_json
+
+_KEPT = 2
+_FORMAT = 1
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be read: which file, and what is wrong with it. One line."""
+
+
+class Checkpoint(NamedTuple):
+    """What a run had become after `step` steps."""
+
+    step: int
+    tensors: dict[str, Tensor]
+
+    def weights(self) -> dict[str, Tensor]:
+        """The model's part of the tensors, as its load_state_dict wants it."""
+        prefix = "model."
+        return {
+            name.removeprefix(prefix): tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith(prefix)
+        }
+
+
+def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Write the checkpoint of `step` and remove all but the last two."""
+    folder.mkdir(exist_ok=True)
+    content = safetensors.torch.save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    )
+    path = _tensors_path(folder, step)
+    write_bytes(path, content)
+    digest = hashlib.sha256(content).hexdigest()
+    write_json(path.with_suffix(".json"), {"format": _FORMAT, "step": step, "sha256": digest})
+    for old in saved_steps(folder)[:-_KEPT]:
+        # The JSON first: a checkpoint without it does not count.
+        _tensors_path(folder, old).with_suffix(".json").unlink()
+        _tensors_path(folder, old).unlink()
+
+
+def saved_steps(folder: Path) -> list[int]:
+    """The steps with a finished checkpoint, oldest first."""
+    return sorted(int(path.stem) for path in folder.glob("[0-9]*.json"))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read the checkpoint whose tensors stand at `path`, after comparing its checksum.
+
+    Raises CheckpointError for a file that is missing, altered, or no safetensors at all.
+    """
+    try:
+        facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        digest, step = facts["sha256"], int(facts["step"])
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{error.filename} is missing") from None
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(f"{path.with_suffix('.json')} is damaged") from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
+    try:
+        return Checkpoint(step, safetensors.torch.load(content))
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
+
+
+def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that can be read, and what is wrong with newer ones."""
+    problems: list[str] = []
+    for step in reversed(saved_steps(folder)):
+        try:
+            return load_checkpoint(_tensors_path(folder, step)), problems
+        except CheckpointError as error:
+            problems.append(str(error))
+    return None, problems
+
+
+def _tensors_path(folder: Path, step: int) -> Path:
+    return folder / f"{step:08d}.safetensors"

@@ -1,0 +1,49 @@
+"""What happens when a loss or a gradient is not finite: a record of it, and the way back."""
+
+from __future__ import annotations
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from .checkpoint import newest_checkpoint
+from .files import write_bytes
+from .run import RunError, RunFolder
+from .step import Trainer
+
+_LEAST_FACTOR = 2.0**-10
+
+
+def record_divergence(folder: RunFolder, trainer: Trainer, step: int) -> str:
+    """Write the batch that broke (drawn again from seed and step), and return one line on it.
+
+    The update itself was skipped on the device, so that the weights are still finite: the residual
+    norm is theirs, the mean over tokens of the last loop's state before its norm.
+    """
+    stage = trainer.curriculum(step)
+    batch: dict[str, Tensor] = {}
+    norms = []
+    for shard in range(trainer.config.training.shards):
+        prompts = trainer.prompts(step, shard)
+        batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
+        *_, (state, _) = trainer.model.unroll(prompts, stage.loops)
+        norms.append(state.raw.float().norm(dim=-1).mean())
+    path = folder.path / f"diverged_{step:08d}.safetensors"
+    write_bytes(path, safetensors.torch.save(batch))
+    norm = float(torch.stack(norms).mean())
+    return (
+        f"step {step} gave a loss or gradient that is not finite ({stage.loops} loops, residual "
+        f"norm {norm:.3g}); its update was skipped, its batch is in {path}"
+    )
+
+
+def roll_back(folder: RunFolder, trainer: Trainer) -> int:
+    """Return to the last checkpoint at half the rate; the step it stands at. RunError where that
+    was done too often."""
+    checkpoint, _ = newest_checkpoint(folder.checkpoints)
+    factor = trainer.rate_factor / 2
+    if checkpoint is None or factor < _LEAST_FACTOR:
+        raise RunError(f"{folder.path} diverges at any rate; the last checkpoint is intact")
+    trainer.load(checkpoint)
+    trainer.rate_factor = factor
+    return checkpoint.step

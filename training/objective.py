@@ -1,0 +1,26 @@
+"""The loss a task names, and the error it is evaluated by."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
+    """Mean over the window's loops, the batch and all prefixes (Yang et al. 2024, eq. 3; spec 1.2).
+
+    predictions [window, B, n] and ys [B, n] for `squared_error`; [window, B, n, classes] and class
+    numbers for `cross_entropy`.
+    """
+    if kind == "squared_error":
+        return (predictions - ys).square().mean()
+    targets = ys.long().expand(predictions.shape[:-1])
+    return F.cross_entropy(predictions.flatten(0, -2), targets.flatten())
+
+
+def error(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
+    """Error of each prediction, [..., B, n]: squared, or 1 where the likeliest class is wrong."""
+    if kind == "squared_error":
+        return (predictions - ys).square()
+    return (predictions.argmax(-1) != ys).to(torch.float32)

@@ -1,0 +1,114 @@
+"""One update: draw, predict, gradients of each shard, sum, clip, Adam. The host never waits here.
+
+What happened is summed on the device and fetched when it is logged. A step whose loss or gradient
+is not finite changes nothing but its mark.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from conf.schema import Config
+from curricula import Curriculum, Stage
+from models import Model
+from tasks import Prompts, Task
+
+from .assemble import step_generator
+from .checkpoint import Checkpoint
+from .objective import loss
+from .optimizers import learning_rate, make_optimizer
+
+_LOSS, _NORM, _COUNT, _BAD = range(4)  # the places in Trainer.totals
+
+
+class Totals(NamedTuple):
+    """Means over the steps since the last fetch, and the first of them (if any) that broke."""
+
+    loss: float
+    grad_norm: float
+    bad_step: int | None
+
+
+class Trainer:
+    """A model on its device with its optimiser; `update(step)` makes one step."""
+
+    def __init__(self, config: Config, task: Task, curriculum: Curriculum, model: Model) -> None:
+        self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
+        self.device = next(model.parameters()).device
+        self.optimizer = make_optimizer(model, config.training)
+        self.rate_factor = 1.0  # lowered by each rollback
+        self.totals = torch.zeros(4, dtype=torch.float64, device=self.device)
+
+    def update(self, step: int) -> None:
+        """Make step `step`: a function of the weights, the optimiser, the seed and the step."""
+        training, stage = self.config.training, self.curriculum(step)
+        self.optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=self.device)
+        for shard in range(training.shards):
+            prompts = self.prompts(step, shard)
+            predictions = self.model(
+                prompts, stage.loops, stage.window, grad_loops=stage.grad_loops
+            )
+            shard_loss = loss(self.task.loss, predictions, prompts.ys) / training.shards
+            shard_loss.backward()
+            total += shard_loss.detach()
+        self._apply(step, total)
+
+    def prompts(self, step: int, shard: int) -> Prompts:
+        """The batch of one shard of a step, drawn anew."""
+        stage: Stage = self.curriculum(step)
+        batch = self.config.training.batch_size // self.config.training.shards
+        generator = step_generator(self.config.seed, step, shard, self.device)
+        return self.task.sample(generator, batch, stage.points, stage.dims)
+
+    def fetch(self) -> Totals:
+        """Read the totals, which waits for the device, and start them anew."""
+        loss_sum, norm_sum, count, bad = self.totals.tolist()
+        self.totals.zero_()
+        count = count or float("nan")
+        return Totals(loss_sum / count, norm_sum / count, int(bad) - 1 if bad else None)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next steps depend on, by name."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, tensor in self.optimizer.state[parameter].items():
+                tensors[f"adam.{key}.{name}"] = tensor
+        return tensors | {"rate_factor": torch.tensor(self.rate_factor)}
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint; RuntimeError where it belongs to a model of another shape."""
+        self.model.load_state_dict(checkpoint.weights())
+        tensors = checkpoint.tensors
+        self.optimizer.state.clear()
+        for name, parameter in self.model.named_parameters():
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                if (tensor := tensors.get(f"adam.{key}.{name}")) is not None:
+                    # A copy: Adam writes into it, and the caller may load it again.
+                    self.optimizer.state[parameter][key] = tensor.to(self.device, copy=True)
+        self.rate_factor = float(tensors["rate_factor"])
+        self.totals.zero_()
+
+    def _apply(self, step: int, total: Tensor) -> None:
+        training = self.config.training
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = get_total_norm(gradients)
+        if training.clip:
+            clip_grads_with_norm_(self.model.parameters(), training.clip, norm)
+        bad = ~(torch.isfinite(total) & torch.isfinite(norm))
+        # The fused Adam leaves everything as it was where this flag is set, as for GradScaler.
+        self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined]
+        rate = learning_rate(training, step) * self.rate_factor
+        for group in self.optimizer.param_groups:
+            group["lr"].fill_(rate)
+        self.optimizer.step()
+        good = (~bad).double()
+        seen = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
+        self.totals[_LOSS : _NORM + 1] += seen
+        self.totals[_COUNT] += good
+        first = torch.where(bad & (self.totals[_BAD] == 0), float(step + 1), self.totals[_BAD])
+        self.totals[_BAD] = first

@@ -1,0 +1,156 @@
+"""The one training loop.
+
+run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # trains, or finds it done
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import FrameType
+from typing import NamedTuple
+
+from conf.schema import Config
+
+from .assemble import build_curriculum, build_model, build_task
+from .checkpoint import newest_checkpoint, save_checkpoint
+from .device import place
+from .divergence import record_divergence, roll_back
+from .logging import RunLog, check_wandb
+from .run import Run, RunError, RunFolder, run_folder
+from .step import Trainer
+
+
+class Interrupted(Exception):
+    """Training stopped at a signal, with everything saved."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"saved after step {step}; the same command goes on from there")
+        self.exit_code = 128 + number
+
+
+def train(config: Config) -> Run:
+    """Train as configured in the run folder that belongs to the configuration, or go on there.
+
+    A finished run is returned as it is. Raises ConfigError for a mistake in the configuration
+    (nothing is written then), Interrupted at Ctrl-C or SIGTERM (everything is saved), RunError
+    where another process holds the folder, the disk is full, or training diverged.
+    """
+    task = build_task(config)
+    curriculum = build_curriculum(config, task)
+    placement = place(config.device, config.precision)
+    check_wandb(config.wandb)
+    folder = run_folder(config)
+    model = build_model(config, task).to(placement.device)
+    model.compute_dtype = placement.compute_dtype
+    trainer = Trainer(config, task, curriculum, model)
+    folder.create(config)
+    with folder.lock():
+        step = _restore(folder, trainer)
+        if step < config.training.steps:
+            placement.apply()
+            print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
+            try:
+                _train_from(step, folder, trainer)
+            except OSError as error:
+                raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
+    return Run(folder.path, config, task, model.eval(), config.training.steps)
+
+
+def _restore(folder: RunFolder, trainer: Trainer) -> int:
+    """Load the newest good checkpoint and say what the user should know; the step it stands at."""
+    checkpoint, problems = newest_checkpoint(folder.checkpoints)
+    for problem in problems:
+        print(f"{problem}; the one before it is used", flush=True)
+    if checkpoint is None:
+        save_checkpoint(folder.checkpoints, 0, trainer.state())
+        return 0
+    try:
+        trainer.load(checkpoint)
+    except (RuntimeError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError(f"{folder.path}: its checkpoint does not fit this code: {reason}") from None
+    if 0 < checkpoint.step < trainer.config.training.steps:
+        print(f"going on from step {checkpoint.step}", flush=True)
+        for change in folder.changes():
+            print(f"  since the run began, {change}", flush=True)
+    return checkpoint.step
+
+
+def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
+    """Steps `step` to the end. The device is waited for only where something is logged or saved."""
+    training = trainer.config.training
+    clock = _Clock(folder)
+    folder.write_status("running", step, **clock.read())
+    with _noted_signals() as signals, RunLog(trainer.config, folder.path, step) as log:
+        while step < training.steps:
+            trainer.update(step)
+            step += 1
+            log.tick()
+            save = bool(signals) or step == training.steps or step % training.checkpoint_every == 0
+            if not save and step % training.log_every:
+                continue
+            totals = trainer.fetch()
+            if totals.bad_step is not None:
+                reason = record_divergence(folder, trainer, totals.bad_step)
+                if training.on_divergence == "stop":
+                    folder.write_status("failed", step, reason=reason, **clock.read())
+                    raise RunError(reason)
+                step = roll_back(folder, trainer)
+                log.rewind(
+                    step, f"{reason}; back to step {step} at {trainer.rate_factor} x the rate"
+                )
+                continue
+            stage = trainer.curriculum(step - 1)
+            log.write(
+                {"step": step, "loss": totals.loss, "grad_norm": totals.grad_norm, **asdict(stage)}
+            )
+            if save:
+                save_checkpoint(folder.checkpoints, step, trainer.state())
+                state = "finished" if step == training.steps else "running"
+                folder.write_status(state, step, **clock.read())
+            if signals and step < training.steps:
+                folder.write_status("interrupted", step, **clock.read())
+                raise Interrupted(signals[0], step)
+
+
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are only noted, in the list this yields, so that a step is never cut."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield noted  # Python delivers signals to the main thread only
+        return
+    previous = {n: signal.signal(n, note) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield noted
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class _Spent(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+
+
+class _Clock:
+    """Time spent on training, over all the processes that worked on a run."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        status = folder.status()
+        self.before = _Spent(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
+        self.start = _Spent(time.monotonic(), time.process_time())
+
+    def read(self) -> dict[str, float]:
+        now = _Spent(time.monotonic(), time.process_time())
+        spent = zip(_Spent._fields, self.before, now, self.start, strict=True)
+        return {name: round(before + end - start, 2) for name, before, end, start in spent}
