@@ -69,10 +69,10 @@ def _run_one(command: Command) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:
         print("\nstopped; the same command goes on", flush=True)
-        return 130, None
-    except RunError as error:
+        return 143 if isinstance(stop, SystemExit) else 130, None
+    except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 1, None
     print(f"\n{table(result)}\n\n{run.path}: evaluation.json, figures/", flush=True)

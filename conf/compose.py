@@ -152,7 +152,7 @@ def _check_loops(family: str, given: list[str]) -> None:
 
 def _nearest_key(key: str, known: dict[str, Any]) -> str:
     """The known key that is nearest as a whole, or else by its last part."""
-    options = [name for name in known if name not in _HIDDEN]
+    options = [name for name in [*known, *_GROUPS] if name not in _HIDDEN]
     close = get_close_matches(key, options, n=1, cutoff=0.75)
     if not close:
         by_last = {name.rpartition(".")[2]: name for name in reversed(options)}

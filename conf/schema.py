@@ -2,8 +2,8 @@
 
     Config(task=TaskConfig(name="linear", dims=5, points=11), training=TrainingConfig(steps=100))
 
-A value in a comment's brackets is the reference's where a small scale differs; what each means in
-the papers stands in docs/settings.md.
+The defaults are the reference's (arXiv 2311.12424 and its code); conf/scale/ holds what differs by
+task and scale.
 """
 
 from __future__ import annotations

@@ -23,6 +23,11 @@ class Errors:
     by_loop: NDArray[np.float32]
 
 
+def error_name(task: Task) -> str:
+    """What an error of this task is called, on an axis."""
+    return f"squared error / {task.divisor:g}" if task.loss == "squared_error" else "error rate"
+
+
 def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prompts:
     """The prompts that every model of this task is measured on: drawn on the CPU, so that a seed
     means the same prompts on every device."""

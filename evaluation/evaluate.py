@@ -18,7 +18,7 @@ from training.run import Run, RunFolder
 
 from .baselines import BASELINES
 from .bootstrap import bootstrap
-from .errors import evaluation_prompts, model_errors
+from .errors import error_name, evaluation_prompts, model_errors
 from .figures import draw_figures
 
 
@@ -70,8 +70,10 @@ def _measure(
     prompts = evaluation_prompts(task, settings.prompts, points, settings.seed)
     placement = place(device, "fp32")
     placement.apply()
+    model = run.model.to(placement.device)
+    model.compute_dtype = placement.compute_dtype
     errors = model_errors(
-        run.model.to(placement.device),
+        model,
         task,
         prompts,
         {b, settings.loops},
@@ -106,6 +108,7 @@ def _summary(
         "family": run.config.model.family,
         "dims": run.config.task.dims,
         "divisor": run.task.divisor,
+        "error": error_name(run.task),
         "loops": settings.loops,
         "b": trained_loops(run.config),
         "prompts": settings.prompts,

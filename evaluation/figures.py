@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from .baselines import LABELS
 
@@ -33,7 +32,7 @@ _STYLE: dict[Any, Any] = {
 def draw_figures(result: Mapping[str, Any], folder: Path) -> None:
     """Draw an evaluation's two pictures into `folder`: error_by_examples and error_by_loop."""
     folder.mkdir(exist_ok=True)
-    with plt.rc_context(_STYLE):
+    with rc_context(_STYLE):
         _by_examples(result, folder / "error_by_examples.png")
         _by_loop(result, folder / "error_by_loop.png")
 
@@ -58,7 +57,8 @@ def curves(result: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Seque
 
 
 def _by_examples(result: Mapping[str, Any], path: Path) -> None:
-    figure, axes = plt.subplots()
+    figure = Figure()
+    axes = figure.subplots()
     k, shown = result["by_examples"]["k"], curves(result)
     for colour, (name, (label, curve)) in zip(_COLOURS, shown.items(), strict=False):
         style = "-" if name.startswith("model") else "--"
@@ -74,19 +74,19 @@ def _by_examples(result: Mapping[str, Any], path: Path) -> None:
         fontsize=8,
     )
     axes.set_xlabel("in-context examples k")
-    axes.set_ylabel(f"squared error / {result['divisor']:g}")
+    axes.set_ylabel(result["error"])
     _log_above_rounding(axes, [curve for _, curve in shown.values()])
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.set_title(_title(result))
     figure.savefig(path)
-    plt.close(figure)
     _write_csv(
         path.with_suffix(".csv"), "k", k, {name: curve for name, (_, curve) in shown.items()}
     )
 
 
 def _by_loop(result: Mapping[str, Any], path: Path) -> None:
-    figure, axes = plt.subplots()
+    figure = Figure()
+    axes = figure.subplots()
     loops, curve = result["by_loop"]["loop"], result["by_loop"]["model"]
     _band(axes, loops, curve, model_label(result, loops[-1]), _COLOURS[0], "-")
     unit = "layer" if result["family"] == "standard" else "loop"
@@ -101,13 +101,10 @@ def _by_loop(result: Mapping[str, Any], path: Path) -> None:
         fontsize=9,
     )
     axes.set_xlabel(unit)
-    axes.set_ylabel(
-        f"squared error / {result['divisor']:g} at k = {result['by_examples']['k'][-1]}"
-    )
+    axes.set_ylabel(f"{result['error']} at k = {result['by_examples']['k'][-1]}")
     axes.set_yscale("log")
     axes.set_title(_title(result))
     figure.savefig(path)
-    plt.close(figure)
     _write_csv(path.with_suffix(".csv"), unit, loops, {"model": curve})
 
 
@@ -119,6 +116,7 @@ def _band(
     colour: str,
     style: str,
 ) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.plot(x, curve["mean"], style, color=colour, label=label, linewidth=1.6)
     axes.fill_between(x, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
 

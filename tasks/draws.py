@@ -60,7 +60,8 @@ class NumberedDraws:
 
     def _bits(self, shape: tuple[int, ...]) -> Tensor:
         self.calls += 1
-        key = _mix(self.key + self.calls * self._GOLDEN)
+        call = torch.full_like(self.key, self.calls)
+        key = _mix(self.key + call * self._GOLDEN)
         count = torch.Size(shape).numel()
         counter = torch.arange(1, count + 1, device=key.device)
         return _mix(key[:, None] + counter * self._GOLDEN).view(len(key), *shape)

@@ -16,6 +16,8 @@ from conf.build import config_to_mapping
 from conf.checks import ConfigError
 from conf.schema import Config
 
+from .files import write_bytes
+
 
 class RunLog:
     """Writes one record per log interval: to metrics.jsonl always, to the screen, and to wandb."""
@@ -94,7 +96,7 @@ class RunLog:
                     kept.append(line + "\n")
             except (ValueError, KeyError):
                 continue
-        self.path.write_text("".join(kept), encoding="utf-8")
+        write_bytes(self.path, "".join(kept).encode())
 
 
 def check_wandb(mode: str) -> None:

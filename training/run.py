@@ -22,6 +22,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from conf.build import config_from_mapping, config_to_mapping, flatten
+from conf.checks import ConfigError
 from conf.schema import Config
 from models import Model
 from tasks import Task, task_class
@@ -77,8 +78,12 @@ class RunFolder:
         return config_from_mapping(mapping)
 
     def create(self, config: Config) -> None:
-        """Make the folder and write its configuration and environment, unless they are there."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Make the folder and write its configuration and environment, unless they are there.
+        ConfigError where this place cannot hold it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError("folder", f"cannot hold runs: {error}") from None
         path = self.path / "config.yaml"
         if not path.exists():
             write_json(self.path / "environment.json", environment())

@@ -74,10 +74,12 @@ def _restore(folder: RunFolder, trainer: Trainer) -> int:
     except (RuntimeError, KeyError) as error:
         reason = " ".join(str(error).split())
         raise RunError(f"{folder.path}: its checkpoint does not fit this code: {reason}") from None
-    if 0 < checkpoint.step < trainer.config.training.steps:
-        print(f"going on from step {checkpoint.step}", flush=True)
+    if checkpoint.step:
+        finished = checkpoint.step == trainer.config.training.steps
+        where = "trained already" if finished else f"going on from step {checkpoint.step}"
+        print(f"{folder.path}: {where}", flush=True)
         for change in folder.changes():
-            print(f"  since the run began, {change}", flush=True)
+            print(f"  since it began, {change}", flush=True)
     return checkpoint.step
 
 

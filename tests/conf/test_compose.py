@@ -1,0 +1,95 @@
+"""What the words compose to: scales, precedence, grids; a Config to plain values and back."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conf.build import config_from_mapping, config_to_mapping
+from conf.checks import ConfigError
+from conf.compose import choices, commands
+from conf.schema import Config
+from tasks import task_class
+
+FOLDER = Path(__file__).parent.parent.parent / "conf" / "task"
+
+
+def config(*words: str) -> Config:
+    return commands(list(words))[0].config
+
+
+def test_the_command_line_wins_over_scale_and_scale_over_task() -> None:
+    assert config("task=sparse_linear", "scale=paper").task.settings == {"sparsity": 3}
+    small = config("task=sparse_linear", "scale=small")
+    assert small.task.settings["sparsity"] != 3
+    given = config("task=sparse_linear", "task.sparsity=1", "scale=small")
+    assert given.task.settings == {"sparsity": 1}
+
+
+@pytest.mark.parametrize("scale", choices("scale"))
+@pytest.mark.parametrize("model", choices("model"))
+@pytest.mark.parametrize("task", choices("task"))
+def test_every_choice_composes(task: str, model: str, scale: str) -> None:
+    composed = config(f"task={task}", f"model={model}", f"scale={scale}")
+    assert (composed.task.name, composed.model.family, composed.scale) == (task, model, scale)
+
+
+# Spec 1.3 and 1.7: (b, T), dims and points with their growth, at the paper's scale.
+PAPER = {
+    "linear": ((20, 15), 41, (11, 2)),
+    "noisy_linear": ((20, 15), 41, (11, 2)),
+    "sparse_linear": ((20, 10), 41, (11, 2)),
+    "decision_tree": ((70, 15), 101, (26, 5)),
+    "relu_network": ((12, 5), 101, (26, 5)),
+}
+
+
+@pytest.mark.parametrize("task", choices("task"))
+def test_the_paper_scale_holds_the_reference_values(task: str) -> None:
+    paper = config(f"task={task}", "scale=paper")
+    (b, T), points, growth = PAPER[task]
+    assert (paper.loops.b, paper.loops.T) == (b, T)
+    assert (paper.task.dims, paper.task.points) == (20, points)
+    dims, pairs, loops = paper.curriculum.dims, paper.curriculum.points, paper.curriculum.loops
+    assert (dims.start, dims.inc, dims.intervals) == (5, 1, (5000,))
+    assert (pairs.start, pairs.inc, pairs.intervals) == (*growth, (5000,))
+    assert (loops.start, loops.inc, loops.intervals) == (None, 2, (500,))
+    training, model = paper.training, paper.model
+    assert (training.steps, training.batch_size, training.learning_rate) == (500_000, 64, 1e-4)
+    assert (training.beta1, training.beta2) == (0.9, 0.999)
+    assert training.clip == training.weight_decay == training.warmup == training.decay == 0
+    assert (model.n_embd, model.n_head, model.n_positions) == (256, 8, 101)
+    assert (model.read_in_std, model.position_std) == (0, 0.02)
+    assert paper.evaluation.loops == (200 if task == "decision_tree" else 500)
+
+
+@pytest.mark.parametrize("task", choices("task"))
+def test_a_task_file_names_the_settings_of_its_class_with_their_defaults(task: str) -> None:
+    composed = yaml.safe_load((FOLDER / f"{task}.yaml").read_text(encoding="utf-8"))
+    own = {f.name: f.default for f in fields(task_class(task))}
+    del own["dims"], own["distinct_prompts"], composed["name"]
+    assert composed == own
+
+
+def test_a_grid_is_every_combination_in_order() -> None:
+    grid = commands(["task=linear", "seed=0,1", "loops.b=4,6"], multirun=True)
+    assert [(c.config.seed, c.config.loops.b) for c in grid] == [(0, 4), (0, 6), (1, 4), (1, 6)]
+
+
+def test_a_config_survives_yaml_and_is_frozen() -> None:
+    composed = config("task=decision_tree", "task.depth=3", "seed=5")
+    text = yaml.safe_dump(config_to_mapping(composed))
+    assert config_from_mapping(yaml.safe_load(text)) == composed
+    with pytest.raises(FrozenInstanceError):
+        composed.seed = 1  # type: ignore[misc]
+
+
+def test_keys_that_an_old_file_lacks_take_their_default_and_unknown_ones_are_refused() -> None:
+    assert config_from_mapping({"seed": 3}) == Config(seed=3)
+    with pytest.raises(ConfigError, match=r"training\.momentum is not a setting"):
+        config_from_mapping({"training": {"momentum": 1}})
+    with pytest.raises(ConfigError, match="schema_version"):
+        config_from_mapping({"schema_version": 99})

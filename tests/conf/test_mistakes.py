@@ -1,0 +1,113 @@
+"""Every mistake in an argument: one line that names the key, exit 2, nothing written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import run
+
+HOME = Path(__file__).parent.parent.parent
+# The words given, and what the one line must contain.
+MISTAKES = [
+    ("training.stps=5", "training.stps is not a setting; did you mean 'training.steps'"),
+    ("steps=5", "did you mean 'training.steps'"),
+    ("taks=linear", "taks is not a setting; did you mean 'task'"),
+    ("task=linaer", "task cannot be 'linaer'; did you mean 'linear'"),
+    ("model=looped_", "model cannot be 'looped_'; did you mean 'looped'"),
+    ("scale=huge", "scale cannot be 'huge'; expected one of paper, small"),
+    ("action=trian", "action cannot be 'trian'; did you mean 'train'"),
+    ("precision=bf61", "precision cannot be 'bf61'; did you mean 'bf16'"),
+    ("linear", "'linear' is not of the form key=value"),
+    ("--task=linear", "is not of the form key=value"),
+    ("+task.extra=1", "is not of the form key=value"),
+    ("task.name=linear", "task.name is chosen by task="),
+    ("training=3", "training is a group of settings"),
+    ("training.steps=many", "training.steps must be a whole number, got 'many'"),
+    ("training.steps=1.5", "training.steps must be a whole number, got 1.5"),
+    ("training.steps=true", "training.steps must be a whole number, got True"),
+    ("training.learning_rate=fast", "training.learning_rate must be a number"),
+    ("training.learning_rate=0", "training.learning_rate must be above 0"),
+    ("training.learning_rate=nan", "training.learning_rate must be above 0"),
+    ("training.weight_decay=inf", "training.weight_decay must be at least 0"),
+    ("training.beta2=1", "training.beta2 must be below 1"),
+    ("training.decay=1.5", "training.decay is a fraction"),
+    ("training.shards=7", "training.shards must divide training.batch_size"),
+    ("training.batch_size=0", "training.batch_size must be at least 1"),
+    ("loops.b=0", "loops.b must be at least 1"),
+    ("loops.T=-1", "loops.T must be at least 1"),
+    ("model.n_head=5", "model.n_embd must be a multiple of model.n_head=5"),
+    ("task.points=500", "task.points is 500, more than the model has positions"),
+    ("task.points=1", "task.points must be at least 2"),
+    ("task.sparsity=0", "task.sparsity must be at least 1"),
+    ("task.sparsity=99", "task.sparsity is 99, but there are"),
+    ("task.sparsity=two", "task.sparsity must be a whole number"),
+    ("task.depth=3", "task.depth is not a setting"),
+    ("task.distinct_prompts=-1", "task.distinct_prompts must be at least 0"),
+    ("curriculum.dims.start=99", "curriculum.dims.start is 99, beyond the end"),
+    ("curriculum.dims.intervals=[]", "curriculum.dims.intervals must hold"),
+    ("curriculum.dims.intervals=[0]", "curriculum.dims.intervals must be at least 1"),
+    ("model.injection=none", "model.injection cannot be 'none' with model=looped"),
+    ("model=standard loops.b=3", "loops.b has no meaning with model=standard"),
+    ("model=tied loops.T=3", "loops.T has no meaning with model=tied"),
+    ("evaluation.loops=0", "evaluation.loops must be at least 1"),
+    ("seed=-1", "seed must be at least 0"),
+    ("seed=0,1", "seed has several values: run them one by one with -m"),
+    ("training.steps=[1", "cannot be read"),
+    ("action=evaluate", "run must name the run folder"),
+    ("action=evaluate run=nowhere", "run is no run folder: nowhere holds no config.yaml"),
+    ("run=somewhere", "run is for action=evaluate"),
+    ("wandb=onlin", "wandb cannot be 'onlin'; did you mean 'online'"),
+    ("wandb=offline", "wandb cannot be offline: it is not installed"),
+    ("device=abacus", "device cannot be 'abacus' on this machine"),
+    ("device=cpu precision=tf32", "precision cannot be tf32 on cpu"),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_one_line_and_writes_nothing(
+    words: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if words == "wandb=offline":
+        monkeypatch.setitem(sys.modules, "wandb", None)
+    assert run.main(words.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("run.py: ")
+    assert err.count("\n") == 1
+    assert expected in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_and_help_are_answered_without_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import run\n"
+        "assert run.main(['training.stps=5']) == 2\n"
+        "assert run.main(['task.sparsity=99']) == 2\n"
+        "assert run.main(['action=evaluate', 'run=nowhere']) == 2\n"
+        "assert run.main(['--help']) == 0\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(HOME)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for word in ("sparse_linear", "looped", "paper", "loops.b", "task.sparsity"):
+        assert word in done.stdout
+
+
+def test_one_bad_member_keeps_a_grid_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run.main(["-m", "loops.b=4,0"]) == 2
+    assert "loops.b must be at least 1" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,39 @@
+"""What all tests share: one thread a process, and a run that takes a moment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Before torch is loaded: two test processes on two cores, and the same sums on every machine.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import pytest
+
+from conf.schema import (
+    Config,
+    EvaluationConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+    TrainingConfig,
+)
+from training import Run, train
+
+
+def tiny_config(folder: Path) -> Config:
+    """Sparse regression in three dimensions, 40 steps of a very small looped model."""
+    return Config(
+        task=TaskConfig("sparse_linear", dims=3, points=7, settings={"sparsity": 2}),
+        model=ModelConfig(n_embd=16, n_head=2, n_positions=7),
+        loops=LoopsConfig(b=4, T=2),
+        training=TrainingConfig(steps=40, batch_size=8, checkpoint_every=20, log_every=10),
+        evaluation=EvaluationConfig(prompts=64, resamples=50, batch_size=24),
+        folder=str(folder),
+    )
+
+
+@pytest.fixture
+def tiny_run(tmp_path: Path) -> Run:
+    """A finished run of `tiny_config`."""
+    return train(tiny_config(tmp_path))

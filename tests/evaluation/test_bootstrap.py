@@ -1,0 +1,37 @@
+"""Bootstrap intervals against an index-by-index resampling and against the normal law."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import norm
+
+from evaluation.bootstrap import bootstrap
+
+
+def test_it_is_the_percentile_interval_of_resampled_means() -> None:
+    errors = np.random.default_rng(0).exponential(size=(200, 3))
+    interval = bootstrap(errors, resamples=4000, seed=1)
+    indices = np.random.default_rng(2).integers(200, size=(4000, 200))
+    low, high = np.percentile(errors[indices].mean(1), (5, 95), axis=0)
+    np.testing.assert_allclose(interval.mean, errors.mean(0))
+    # Percentiles of 4000 means: standard error about 0.03 standard deviations of the mean.
+    tolerance = 5 * 0.05 * errors.std(0) / np.sqrt(200)
+    assert (np.abs(interval.low - low) < tolerance).all()
+    assert (np.abs(interval.high - high) < tolerance).all()
+
+
+def test_it_covers_a_known_mean_nine_times_in_ten() -> None:
+    rng, draws = np.random.default_rng(3), 400
+    inside = 0
+    for seed in range(draws):
+        interval = bootstrap(rng.normal(1.0, 2.0, size=(300, 1)), resamples=300, seed=seed)
+        inside += bool(interval.low[0] <= 1.0 <= interval.high[0])
+    # Binomial(400, 0.9) within four standard deviations.
+    assert abs(inside / draws - 0.9) < 4 * np.sqrt(0.09 / draws)
+
+
+def test_its_width_is_that_of_the_normal_law() -> None:
+    errors = np.random.default_rng(4).normal(size=(5000, 1))
+    interval = bootstrap(errors, resamples=4000, seed=0)
+    expected = 2 * norm.ppf(0.95) * errors.std() / np.sqrt(5000)
+    assert abs(float(interval.high[0] - interval.low[0]) / expected - 1) < 0.1

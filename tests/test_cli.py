@@ -1,0 +1,107 @@
+"""The command line end to end: runs, grids, finished and failing members, exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import run
+
+HOME = Path(__file__).parent.parent
+TINY = [
+    *("task=sparse_linear", "task.dims=3", "task.points=7", "task.sparsity=1"),
+    *("model.n_embd=16", "model.n_head=2", "curriculum.dims.start=null", "loops.b=3", "loops.T=2"),
+    *("training.steps=30", "training.batch_size=8", "training.checkpoint_every=10"),
+    *("training.log_every=10", "training.warmup=0"),
+    *("evaluation.prompts=40", "evaluation.resamples=20"),
+]
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_one_command_trains_evaluates_draws_and_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(TINY) == 0
+    out = capsys.readouterr().out
+    assert "step 30/30" in out
+    assert "least squares" in out
+    (folder,) = (tmp_path / "runs").iterdir()
+    for name in (
+        *("config.yaml", "environment.json", "metrics.jsonl", "status.json", "checkpoints"),
+        *("evaluation.json", "evaluation.npz", "figures/error_by_loop.png"),
+    ):
+        assert (folder / name).exists(), name
+    # The same command shows the same result without a step; an evaluation asked for by its folder
+    # never trains.
+    assert run.main(TINY) == 0
+    again = capsys.readouterr().out
+    assert "step" not in again
+    assert "trained already" in again
+    assert out[out.index("\n\nk") :] == again[again.index("\n\nk") :]
+    words = ["action=evaluate", f"run={folder}", "evaluation.loops=5", "evaluation.prompts=30"]
+    assert run.main(words) == 0
+    assert "looped, 5 loops" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("model", ["tied", "standard"])
+def test_the_other_families_run_by_the_same_command(model: str) -> None:
+    words = [word for word in TINY if not word.startswith("loops.")]
+    assert run.main([*words, f"model={model}", "model.n_layer=2"]) == 0
+
+
+def test_seeds_end_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["-m", *TINY, "seed=0,1,2"]) == 0
+    table = capsys.readouterr().out.partition("error at b loops")[2]
+    assert [line.split()[0] for line in table.strip().splitlines()[:6]] == [
+        *("k", "seed", "seed", "seed", "mean", "spread")
+    ]
+    assert "3 done, 0 failed" in table
+
+
+def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["-m", *TINY, "training.learning_rate=1e30,1e-3"]
+    assert run.main(words) == 1
+    out, err = capsys.readouterr()
+    assert "not finite" in err
+    assert "1 done, 1 failed" in out
+    assert "failed: " in out
+    assert "training.learning_rate=1e+30" in out.partition("failed: ")[2]
+    # Asked again: the good member is finished, the bad one fails again.
+    assert run.main(words) == 1
+    assert "trained already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: Path) -> None:
+    words = [word.replace("steps=30", "steps=100000") for word in TINY]
+    environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, str(HOME / "run.py"), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None
+    while "step 20/" not in process.stdout.readline():
+        assert process.poll() is None
+    time.sleep(0.1)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == code, err
+    assert "the same command goes on" in out
+    assert "Traceback" not in err
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert '"interrupted"' in (folder / "status.json").read_text()

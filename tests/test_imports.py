@@ -1,0 +1,68 @@
+"""Imports point one way (the rooms' floors), and what must start fast or alone does."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parent.parent
+# What each room may import of the project, beside itself. `conf` here means its plain half.
+MAY_USE = {
+    "conf": set(),
+    "tasks": {"conf"},
+    "models": {"conf"},
+    "curricula": {"conf"},
+    "training": {"conf", "tasks", "models", "curricula"},
+    "evaluation": {"conf", "tasks", "models", "curricula", "training"},
+}
+# The half of conf that is the command line's: only run.py may reach for it.
+COMMAND_LINE = {"conf.compose", "conf.help"}
+
+
+def imported(path: Path) -> set[str]:
+    """The absolute names of all modules that a file imports, at any depth."""
+    names = set()
+    package = path.relative_to(HOME).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            names.add(".".join(part for part in (base, node.module) if part))
+    return names
+
+
+@pytest.mark.parametrize("room", sorted(MAY_USE))
+def test_a_room_imports_only_rooms_below_it(room: str) -> None:
+    rooms = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
+    for path in (HOME / room).rglob("*.py"):
+        for name in imported(path):
+            top = name.partition(".")[0]
+            if top in rooms | {"run"} and top != room:
+                assert top in MAY_USE[room], f"{path.relative_to(HOME)} imports {name}"
+                assert name not in COMMAND_LINE, f"{path.relative_to(HOME)} imports {name}"
+
+
+def test_every_room_is_on_a_floor() -> None:
+    rooms = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
+    assert rooms - {"tests", "benchmarks"} == set(MAY_USE)
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("conf.build, conf.checks, conf.schema, conf.compose, conf.help, run", ["torch"]),
+        ("training, evaluation", ["hydra", "omegaconf", "wandb", "openml"]),
+        ("training", ["sklearn", "matplotlib"]),
+    ],
+)
+def test_imports_stay_light(module: str, unwanted: list[str]) -> None:
+    code = f"import sys, {module}; print([m for m in {unwanted} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,65 @@
+"""The README's own snippets, run as they stand."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from training import Run
+
+HOME = Path(__file__).parent.parent
+README = (HOME / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The README's code blocks in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_function_class_of_the_readme_trains_by_the_command_line(tmp_path: Path) -> None:
+    """In a copy of the project, with nothing added but the two files that the README shows."""
+    for name in ("run.py", "conf", "tasks", "models", "curricula", "training", "evaluation"):
+        source = HOME / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tmp_path / name)
+    (code,) = [block for block in blocks("python") if "@register" in block]
+    (settings,) = blocks("yaml")
+    (tmp_path / "tasks" / "sinusoid.py").write_text(code, encoding="utf-8")
+    (tmp_path / "conf" / "task" / "sinusoid.yaml").write_text(settings, encoding="utf-8")
+    (command,) = re.findall(r"`python (run\.py task=sinusoid [^`]*)`", README)
+    small = (
+        "model.n_embd=16 model.n_head=2 loops.b=3 loops.T=2 training.steps=20 "
+        "training.batch_size=8 training.log_every=10 task.distinct_prompts=1000 "
+        "curriculum.dims.start=1 curriculum.dims.intervals=[5] evaluation.prompts=40 "
+        "evaluation.resamples=20"
+    )
+    done = subprocess.run(
+        [sys.executable, *command.split(), *small.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "step 20/20" in done.stdout
+    assert "3-nearest neighbours" in done.stdout
+    lines = [line for line in code.splitlines() if line.strip()]
+    assert len(lines) <= 16  # 'about ten lines' beside the imports and the docstring
+
+
+def test_the_python_example_runs_on_a_run_folder(tiny_run: Run) -> None:
+    (code,) = [block for block in blocks("python") if "load_run" in block]
+    code = code.replace("runs/NAME", str(tiny_run.path)).replace("11", "7")
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert list(names["predictions"].shape) == [30, 1, 7]  # type: ignore[attr-defined]
+
+
+def test_every_file_the_readme_links_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if not target.startswith("http"):
+            assert (HOME / target).exists(), target
