@@ -29,18 +29,18 @@ test-all: .venv/.dev-ready
 setup: .venv/.ready
 
 .venv/.ready: requirements.txt Makefile
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reloop needs Python 3.11 or newer")'
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reloop needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv .venv
 	@echo "installing PyTorch $(TORCH_VERSION) ($(TORCH)) and what requirements.txt pins; minutes at most"
 ifeq ($(TORCH)$(shell uname -s),cpuLinux)
 	@# The local version +cpu keeps CUDA out whichever index answers: first those that pip knows of.
-	$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)+cpu" 2>/dev/null || \
+	@$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)+cpu" 2>/dev/null || \
 	$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)+cpu" --extra-index-url $(TORCH_CPU_INDEX)
 else
-	$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)"
+	@$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)"
 endif
 	@touch $@
 
 .venv/.dev-ready: .venv/.ready requirements-dev.txt
-	$(PIP) install -r requirements-dev.txt
+	@$(PIP) install -r requirements-dev.txt
 	@touch $@

@@ -81,12 +81,9 @@ class Model(nn.Module):
         prefix = loops - grad_loops
         with self._precision(prompts.xs.device):
             e = self.read_in(_interleave(prompts.xs, prompts.ys))
-            state = self.loop.start(e)
-        # Each segment has an autocast of its own: the casts that one caches without gradients must
-        # not serve the other.
-        with self._precision(prompts.xs.device):
-            state, _ = run_segment(self.loop, state, e, first=0, count=prefix, keep=0, grad=False)
-        with self._precision(prompts.xs.device):
+            state, _ = run_segment(
+                self.loop, self.loop.start(e), e, first=0, count=prefix, keep=0, grad=False
+            )
             _, kept = run_segment(
                 self.loop, state, e, first=prefix, count=grad_loops, keep=window, grad=True
             )
@@ -127,7 +124,8 @@ class Model(nn.Module):
         return {name: _role(name) for name, _ in self.named_parameters()}
 
     def _predict(self, streams: Tensor) -> Tensor:
-        predictions = self.read_out(self.loop.read(streams)).float()
+        predictions = self.read_out(self.loop.read(streams))
+        predictions = predictions.to(torch.promote_types(predictions.dtype, torch.float32))
         return predictions if self.spec.classes else predictions.squeeze(-1)
 
     def _precision(self, device: torch.device) -> AbstractContextManager[object]:

@@ -54,8 +54,8 @@ class NumberedDraws:
         return (self._bits(shape) >> 40 & 0xFFFFFF).float() * 2.0**-24
 
     def normal(self, *shape: int) -> Tensor:
-        # 53 random bits at the centres of their cells, so that neither tail is ever infinite.
-        centred = ((self._bits(shape) >> 11 & (1 << 53) - 1).double() + 0.5) * 2.0**-53
+        # 52 random bits at the centres of their cells, so that neither tail is ever infinite.
+        centred = ((self._bits(shape) >> 12 & (1 << 52) - 1).double() + 0.5) * 2.0**-52
         return torch.special.ndtri(centred).float()
 
     def _bits(self, shape: tuple[int, ...]) -> Tensor:

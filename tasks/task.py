@@ -44,7 +44,7 @@ class Task(ABC):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            check_setting(field.name, float(value) if field.type == "float" else value)
+            check_setting(field.name, float(value) if field.type in (float, "float") else value)
 
     @property
     @abstractmethod

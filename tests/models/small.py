@@ -1,0 +1,52 @@
+"""Small models with weights far from their initial size, and prompts for them.
+
+At its initial size a block hardly differs from the identity, and many a mistake would not show.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from models import Model, ModelSpec
+
+FAMILIES = ("looped", "tied", "standard")
+DIMS = 3
+
+
+class Batch(NamedTuple):
+    """Prompts, as any object with xs and ys is."""
+
+    xs: Tensor
+    ys: Tensor
+
+
+def draw_prompts(batch: int = 3, points: int = 6, dims: int = DIMS, seed: int = 0) -> Batch:
+    """Standard normal prompts, float32."""
+    generator = torch.Generator().manual_seed(seed)
+    xs = torch.randn(batch, points, dims, generator=generator)
+    return Batch(xs, torch.randn(batch, points, generator=generator))
+
+
+def make_spec(family: str = "looped", **changes: Any) -> ModelSpec:
+    """16 wide, two heads, one layer or, for a standard model, three."""
+    shape: dict[str, Any] = {"n_layer": 3 if family == "standard" else 1}
+    shape |= {"n_embd": 16, "n_head": 2, "n_positions": 8}
+    return ModelSpec(dims=DIMS, family=family, **(shape | changes))
+
+
+def make_model(family: str = "looped", seed: int = 0, **changes: Any) -> Model:
+    """A model of `make_spec` with N(0, 0.3²) added to every number in it."""
+    model = Model(make_spec(family, **changes))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+    return model
+
+
+def as_double(prompts: Batch) -> Batch:
+    """The same prompts in float64."""
+    return Batch(prompts.xs.double(), prompts.ys.double())

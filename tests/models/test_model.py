@@ -1,0 +1,126 @@
+"""The model from outside: sizes, shapes, roles of parameters, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from models import Model, ModelSpec
+
+from .small import FAMILIES, Batch, draw_prompts, make_model, make_spec
+
+
+@pytest.mark.parametrize(
+    ("family", "n_layer", "count"),
+    [("looped", 1, 790_272), ("tied", 1, 790_272), ("standard", 12, 9_477_632)],
+)
+def test_size_of_the_papers_models(family: str, n_layer: int, count: int) -> None:
+    """12 · 256² + 13 · 256 a layer and 512 of the final norm (Yang et al. 2024: 9.48M, 0.79M)."""
+    model = Model(ModelSpec(dims=20, family=family, n_layer=n_layer))
+    assert model.backbone_parameters() == count
+    assert f"{count:,} parameters" in model.describe()
+    outside = 203 * 256 + 21 * 256 + 257  # positions, read-in, read-out
+    assert sum(parameter.numel() for parameter in model.parameters()) == count + outside
+
+
+@pytest.mark.parametrize("window", [1, 3, 5])
+def test_predictions_of_the_window_newest_last(window: int) -> None:
+    model = make_model()
+    predictions = model(draw_prompts(), loops=5, window=window)
+    assert predictions.shape == (window, 3, 6)
+    assert predictions.dtype == torch.float32
+    for place, loops in enumerate(range(5 - window + 1, 6)):
+        torch.testing.assert_close(predictions[place], model(draw_prompts(), loops)[0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_classifier_has_one_more_axis(family: str) -> None:
+    model = make_model(family, classes=5)
+    window = 1 if family == "standard" else 2
+    logits = model(draw_prompts(), 3, window, grad_loops=3)
+    assert logits.shape == (window, 3, 6, 5)
+    assert [p.shape for _, p in model.unroll(draw_prompts(), 3)] == [(3, 6, 5)] * 4
+    logits.logsumexp(-1).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply"])
+def test_a_prefix_leaves_the_model_trainable(injection: str) -> None:
+    """A few Adam steps through a prefix: every parameter gets a gradient and the loss falls."""
+    model, prompts = Model(make_spec(injection=injection)), draw_prompts(batch=8)
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=3e-3), []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = (model(prompts, loops=6, window=2) - prompts.ys).square().mean()
+        loss.backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert torch.isfinite(parameter.grad).all(), name
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_parameter_has_its_role(family: str) -> None:
+    model = make_model(family, n_layer=2)
+    roles = model.parameter_roles()
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    assert roles.keys() == shapes.keys()
+    by_role = {role: {n for n in roles if roles[n] == role} for role in roles.values()}
+    matrices = ("qkv", "projection", "expand", "contract")
+    assert by_role["matrix"] == {
+        f"loop.blocks.{i}.{name}.weight" for i in range(2) for name in matrices
+    }
+    assert by_role["embedding"] == {"read_in.weight", "loop.positions"}
+    assert by_role["read_out"] == {"read_out.weight"}
+    assert by_role["norm"] == {n for n in roles if "norm" in n}
+    assert by_role["bias"] == {n for n in roles if n.endswith("bias") and "norm" not in n}
+    assert all(len(shapes[name]) == 1 for name in by_role["norm"] | by_role["bias"])
+
+
+@pytest.mark.parametrize(
+    ("loops", "window", "grad_loops"),
+    [(0, 1, None), (3, 0, None), (3, 4, None), (3, 2, 1), (3, 2, 4), (-1, -1, None)],
+)
+def test_counts_that_do_not_fit_are_refused(loops: int, window: int, grad_loops: Any) -> None:
+    with pytest.raises(ValueError, match="1 <= window <= grad_loops <= loops, got"):
+        make_model()(draw_prompts(), loops, window, grad_loops=grad_loops)
+
+
+def test_points_end_with_the_positions() -> None:
+    model = make_model(n_positions=8)
+    assert model(draw_prompts(points=8), 2).shape == (1, 3, 8)
+    with pytest.raises(ValueError, match="9 points, but the model has 8 positions"):
+        model(draw_prompts(points=9), 2)
+    with pytest.raises(ValueError, match="9 points"):
+        next(model.unroll(draw_prompts(points=9), 2))
+
+
+@pytest.mark.parametrize("dims", [2, 4])
+def test_inputs_of_another_width_are_refused(dims: int) -> None:
+    with pytest.raises(ValueError, match=f"inputs of {dims} dimensions, but the model reads 3"):
+        make_model()(draw_prompts(dims=dims), 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"family": "loopd"}, "family must be looped, tied or standard, got 'loopd'"),
+        ({"injection": "concat"}, "injection must be add, multiply or none, got 'concat'"),
+        ({"n_embd": 18, "n_head": 4}, "n_embd must be a multiple of n_head, got 18 and 4"),
+    ],
+)
+def test_shapes_that_make_no_model_are_refused(changes: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Model(make_spec(**changes))
+
+
+def test_prompts_are_left_alone() -> None:
+    prompts = draw_prompts()
+    copy = Batch(prompts.xs.clone(), prompts.ys.clone())
+    make_model()(prompts, 3)
+    assert torch.equal(prompts.xs, copy.xs)
+    assert torch.equal(prompts.ys, copy.ys)

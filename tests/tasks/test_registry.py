@@ -1,0 +1,103 @@
+"""Tasks by name: what is known, and what is said about what is not."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import pytest
+import yaml
+
+from tasks import make_task, task_class
+from tasks.task import _REGISTRY
+
+from .conftest import FOLDER
+
+KNOWN_BASELINES = {"least_squares", "averaging", "nearest_neighbours", "lasso"}
+
+
+def test_a_task_is_registered_under_the_name_of_its_file() -> None:
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(_REGISTRY)
+
+
+def test_the_file_names_every_setting_and_its_default(name: str) -> None:
+    written = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    own = [f for f in fields(task_class(name)) if f.name not in ("dims", "distinct_prompts")]
+    assert written == {"name": name} | {field.name: field.default for field in own}
+
+
+def test_a_task_says_how_it_is_judged(name: str) -> None:
+    task = make_task(name, dims=5)
+    assert task.divisor > 0
+    assert task.loss == "squared_error"
+    assert task.classes == 0
+    assert set(task.baselines) <= KNOWN_BASELINES
+
+
+def test_settings_reach_the_task() -> None:
+    task = make_task("sparse_linear", 9, distinct_prompts=4, settings={"sparsity": 2})
+    assert vars(task) == {"dims": 9, "distinct_prompts": 4, "sparsity": 2}
+    assert vars(make_task("sparse_linear", 9)) == {"dims": 9, "distinct_prompts": 0, "sparsity": 3}
+
+
+def test_a_task_is_frozen(name: str) -> None:
+    with pytest.raises(FrozenInstanceError):
+        make_task(name, 5).dims = 6  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("sparse_liner", "sparse_linear"), ("tree_decision", "decision_tree"), ("relu", "relu")],
+)
+def test_an_unknown_task_is_answered_with_the_nearest(wrong: str, right: str) -> None:
+    for call in (lambda: task_class(wrong), lambda: make_task(wrong, dims=5)):
+        with pytest.raises(ValueError, match=rf"unknown task '{wrong}'.*{right}"):
+            call()
+
+
+def test_a_name_far_from_all_is_answered_with_all() -> None:
+    with pytest.raises(ValueError, match="expected one of") as error:
+        task_class("zzz")
+    assert all(known in str(error.value) for known in _REGISTRY)
+
+
+@pytest.mark.parametrize(
+    ("task", "wrong", "right"),
+    [
+        ("sparse_linear", "sparsty", "sparsity"),
+        ("noisy_linear", "renormalise", "renormalize"),
+        ("decision_tree", "dpeth", "depth"),
+        ("linear", "sparsity", "dims"),
+    ],
+)
+def test_an_unknown_setting_is_answered_with_the_nearest(task: str, wrong: str, right: str) -> None:
+    with pytest.raises(ValueError, match=rf"task {task} has no setting '{wrong}'.*{right}"):
+        make_task(task, dims=5, settings={wrong: 2})
+
+
+@pytest.mark.parametrize(
+    ("task", "setting", "value"),
+    [
+        ("sparse_linear", "sparsity", 0),
+        ("sparse_linear", "sparsity", -3),
+        ("decision_tree", "depth", 0),
+        ("relu_network", "hidden", 0),
+        ("noisy_linear", "noise_std", -0.1),
+        ("noisy_linear", "noise_std", -1),
+        ("noisy_linear", "noise_std", float("nan")),
+        ("noisy_linear", "noise_std", float("inf")),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_by_name(task: str, setting: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{setting} must be at least"):
+        make_task(task, dims=5, settings={setting: value})
+
+
+@pytest.mark.parametrize(("dims", "distinct", "key"), [(0, 0, "dims"), (5, -1, "distinct_prompts")])
+def test_sizes_out_of_range_are_refused(name: str, dims: int, distinct: int, key: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{key} must be at least"):
+        make_task(name, dims, distinct)
+
+
+def test_a_float_setting_may_be_written_as_a_whole_number() -> None:
+    assert make_task("noisy_linear", 5, settings={"noise_std": 0}).divisor == 5
