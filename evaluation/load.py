@@ -26,7 +26,7 @@ def load_run(path: str | PathLike[str]) -> Run:
     if checkpoint is None:
         raise RunError("; ".join([f"{path} has no checkpoint that can be read", *problems]))
     for problem in problems:
-        print(f"{problem}; the one before it is used", flush=True)
+        print(f"{problem}; the one of step {checkpoint.step} is used", flush=True)
     task = build_task(config)
     model = build_model(config, task)
     try:

@@ -43,7 +43,8 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
-    """Write the checkpoint of `step` and remove all but the last two."""
+    """Write the checkpoint of `step`; remove all but it and the one before it, and what an
+    interrupted writer left."""
     folder.mkdir(exist_ok=True)
     content = safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -52,10 +53,13 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> N
     write_bytes(path, content)
     digest = hashlib.sha256(content).hexdigest()
     write_json(path.with_suffix(".json"), {"format": _FORMAT, "step": step, "sha256": digest})
-    for old in saved_steps(folder)[:-_KEPT]:
-        # The JSON first: a checkpoint without it does not count.
-        _tensors_path(folder, old).with_suffix(".json").unlink()
-        _tensors_path(folder, old).unlink()
+    # A later one than this was damaged, or training would have gone on from it.
+    kept = [saved for saved in saved_steps(folder) if saved <= step][-_KEPT:]
+    stems = {_tensors_path(folder, saved).stem for saved in kept}
+    # The JSON first: a checkpoint without it does not count.
+    for old in sorted(folder.iterdir(), key=lambda path: path.suffix != ".json"):
+        if old.name.partition(".")[0] not in stems or old.suffix == ".partial":
+            old.unlink()
 
 
 def saved_steps(folder: Path) -> list[int]:
@@ -72,6 +76,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         content = path.read_bytes()
         digest, step = facts["sha256"], int(facts["step"])
+        if (facts["format"], step) != (_FORMAT, int(path.stem)):
+            raise ValueError
     except FileNotFoundError as error:
         raise CheckpointError(f"{error.filename} is missing") from None
     except (KeyError, TypeError, ValueError):

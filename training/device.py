@@ -54,9 +54,10 @@ def place(device: str, precision: str) -> Placement:
 
 
 def _named(device: str) -> torch.device:
+    known = device.partition(":")[0] in ("cpu", "cuda", "mps")
     try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
+        if known:
+            return torch.empty(1, device=device).device
     except (RuntimeError, AssertionError):
-        raise ConfigError("device", f"cannot be {device!r} on this machine") from None
-    return chosen
+        pass
+    raise ConfigError("device", f"cannot be {device!r} on this machine")

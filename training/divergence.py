@@ -20,7 +20,7 @@ def record_divergence(folder: RunFolder, trainer: Trainer, step: int) -> str:
     The update itself was skipped on the device, so that the weights are still finite: the residual
     norm is theirs, the mean over tokens of the last loop's state before its norm.
     """
-    stage = trainer.curriculum(step)
+    stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
     batch: dict[str, Tensor] = {}
     norms = []
     for shard in range(trainer.config.training.shards):
@@ -28,11 +28,11 @@ def record_divergence(folder: RunFolder, trainer: Trainer, step: int) -> str:
         batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
         *_, (state, _) = trainer.model.unroll(prompts, stage.loops)
         norms.append(state.raw.float().norm(dim=-1).mean())
-    path = folder.path / f"diverged_{step:08d}.safetensors"
+    path = folder.path / f"diverged_{number:08d}.safetensors"
     write_bytes(path, safetensors.torch.save(batch))
     norm = float(torch.stack(norms).mean())
     return (
-        f"step {step} gave a loss or gradient that is not finite ({stage.loops} loops, residual "
+        f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, residual "
         f"norm {norm:.3g}); its update was skipped, its batch is in {path}"
     )
 

@@ -94,7 +94,7 @@ class RunLog:
             try:
                 if json.loads(line)["step"] <= step:
                     kept.append(line + "\n")
-            except (ValueError, KeyError):
+            except (ValueError, KeyError, TypeError):
                 continue
         write_bytes(self.path, "".join(kept).encode())
 

@@ -75,6 +75,8 @@ class RunFolder:
             raise RunError(f"{self.path} is not a run folder: it has no config.yaml") from None
         except yaml.YAMLError as error:
             raise RunError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        if not isinstance(mapping, dict):
+            raise RunError(f"{path} cannot be read: it holds no settings")
         return config_from_mapping(mapping)
 
     def create(self, config: Config) -> None:

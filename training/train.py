@@ -14,6 +14,7 @@ from dataclasses import asdict
 from types import FrameType
 from typing import NamedTuple
 
+from conf.checks import check_config
 from conf.schema import Config
 
 from .assemble import build_curriculum, build_model, build_task
@@ -40,6 +41,7 @@ def train(config: Config) -> Run:
     (nothing is written then), Interrupted at Ctrl-C or SIGTERM (everything is saved), RunError
     where another process holds the folder, the disk is full, or training diverged.
     """
+    check_config(config)
     task = build_task(config)
     curriculum = build_curriculum(config, task)
     placement = place(config.device, config.precision)
@@ -51,7 +53,10 @@ def train(config: Config) -> Run:
     folder.create(config)
     with folder.lock():
         step = _restore(folder, trainer)
-        if step < config.training.steps:
+        if step == config.training.steps:
+            if folder.status()["state"] != "finished":  # killed just before it was written
+                folder.write_status("finished", step, **_Clock(folder).read())
+        else:
             placement.apply()
             print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
             try:
@@ -65,7 +70,12 @@ def _restore(folder: RunFolder, trainer: Trainer) -> int:
     """Load the newest good checkpoint and say what the user should know; the step it stands at."""
     checkpoint, problems = newest_checkpoint(folder.checkpoints)
     for problem in problems:
-        print(f"{problem}; the one before it is used", flush=True)
+        print(problem, flush=True)
+    if problems:
+        found = (
+            f"the one of step {checkpoint.step} is used" if checkpoint else "training begins anew"
+        )
+        print(f"{folder.path}: {found}", flush=True)
     if checkpoint is None:
         save_checkpoint(folder.checkpoints, 0, trainer.state())
         return 0
@@ -93,7 +103,8 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
             trainer.update(step)
             step += 1
             log.tick()
-            save = bool(signals) or step == training.steps or step % training.checkpoint_every == 0
+            stop = bool(signals)  # read once: a signal from here on is the next step's
+            save = stop or step == training.steps or step % training.checkpoint_every == 0
             if not save and step % training.log_every:
                 continue
             totals = trainer.fetch()
@@ -102,7 +113,11 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
                 if training.on_divergence == "stop":
                     folder.write_status("failed", step, reason=reason, **clock.read())
                     raise RunError(reason)
-                step = roll_back(folder, trainer)
+                try:
+                    step = roll_back(folder, trainer)
+                except RunError as error:
+                    folder.write_status("failed", step, reason=f"{reason}; {error}", **clock.read())
+                    raise
                 log.rewind(
                     step, f"{reason}; back to step {step} at {trainer.rate_factor} x the rate"
                 )
@@ -113,10 +128,10 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
             )
             if save:
                 save_checkpoint(folder.checkpoints, step, trainer.state())
-                state = "finished" if step == training.steps else "running"
+                state = "interrupted" if stop else "running"
+                state = "finished" if step == training.steps else state
                 folder.write_status(state, step, **clock.read())
-            if signals and step < training.steps:
-                folder.write_status("interrupted", step, **clock.read())
+            if stop:
                 raise Interrupted(signals[0], step)
 
 

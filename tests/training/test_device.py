@@ -1,0 +1,96 @@
+"""Where a run computes: chosen once, said with the reason, and refused in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from conf.checks import ConfigError
+from training import train
+from training.device import place
+from training.run import run_folder
+
+from .tiny import assert_same_bits, saved_tensors, tiny
+
+
+def test_a_cpu_is_exact() -> None:
+    placement = place("cpu", "auto")
+    assert placement.device == torch.device("cpu")
+    assert placement.precision == "fp32"
+    assert placement.compute_dtype is None
+    assert "cpu" in placement.why
+    assert "as asked; exact" in placement.why
+
+
+def test_auto_takes_what_there_is() -> None:
+    wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    assert place("auto", "auto").device.type == wanted
+
+
+def test_without_a_gpu_auto_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    placement = place("auto", "auto")
+    assert placement.device.type == "cpu"
+    assert "no GPU that PyTorch can use" in placement.why
+
+
+def test_bf16_is_what_products_are_cast_to() -> None:
+    placement = place("cpu", "bf16")
+    assert placement.compute_dtype is torch.bfloat16
+    assert "precision bf16 (as asked)" in placement.why
+
+
+def test_tf32_needs_a_gpu() -> None:
+    with pytest.raises(ConfigError, match="precision cannot be tf32 on cpu") as refused:
+        place("cpu", "tf32")
+    assert refused.value.key == "precision"
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "cuda:99", "vulkan", "cpu cpu"])
+def test_a_device_that_is_not_there(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"device cannot be '{name}' on this machine") as refused:
+        place(name, "auto")
+    assert refused.value.key == "device"
+    assert "\n" not in str(refused.value)
+
+
+def test_meta_is_no_device_to_train_on() -> None:
+    with pytest.raises(ConfigError):
+        place("meta", "auto")
+
+
+def test_a_device_whose_package_is_not_there() -> None:
+    with pytest.raises(ConfigError):
+        place("hpu", "auto")
+
+
+@pytest.mark.parametrize("settings", [{"device": "gpu"}, {"device": "cpu", "precision": "tf32"}])
+def test_nothing_is_written_for_a_wrong_one(settings: dict[str, str], tmp_path: Path) -> None:
+    config = replace(tiny(tmp_path / "runs"), **settings)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError):
+        train(config)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_auto_on_a_cpu_is_the_cpu_in_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bit for bit, and the run says what was chosen; the weights of bf16 are float32, too."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    auto = replace(tiny(tmp_path / "auto"), device="auto")
+    asked = replace(tiny(tmp_path / "asked"), precision="fp32")
+    halved = replace(tiny(tmp_path / "bf16"), precision="bf16")
+    for config in (auto, asked, halved):
+        train(config)
+        out = capsys.readouterr().out
+        assert place(config.device, config.precision).why in out
+    assert_same_bits(saved_tensors(auto), saved_tensors(asked))
+    kept = saved_tensors(halved)
+    assert all(tensor.dtype is torch.float32 for tensor in kept.values())
+    assert not torch.equal(
+        kept["model.read_in.weight"], saved_tensors(auto)["model.read_in.weight"]
+    )
+    assert run_folder(halved).path.name != run_folder(auto).path.name

@@ -1,0 +1,114 @@
+"""kill -9 at any moment: the same command goes on, and ends as a run that was left in peace."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from training.checkpoint import Checkpoint, newest_checkpoint
+from training.run import RunFolder
+
+from .driven import Driven
+from .tiny import assert_same_bits
+
+# 20 kills: in the writing of a checkpoint's tensors or of its JSON, just after a file was renamed,
+# before a step, and wherever it happens to be.
+_PLAN = {"tensors": 4, "json": 4, "renamed": 3, "step": 4, "anywhere": 5}
+
+
+def _only_run(folder: Path) -> RunFolder:
+    (path,) = folder.iterdir()
+    return RunFolder(path)
+
+
+def _newest(folder: Path) -> Checkpoint:
+    checkpoint, problems = newest_checkpoint(_only_run(folder).checkpoints)
+    assert not problems
+    assert checkpoint is not None
+    return checkpoint
+
+
+def _go_to(driven: Driven, kind: str, chance: random.Random) -> str:
+    """Go on to a place of that kind: the first one or, by chance, the second."""
+    if kind in ("step", "anywhere"):
+        driven.until(lambda place: place.startswith("step"))
+        for _ in range(chance.randrange(1, 5)):
+            driven.grant(1)
+            place = driven.until(lambda place: place.startswith("step"))
+        return place
+    prefix = "renamed" if kind == "renamed" else "writing"
+    suffix = {"tensors": ".safetensors", "json": ".json"}.get(kind, "")
+    for again in range(1 + chance.randrange(2)):
+        if again:
+            driven.grant(1)
+        place = driven.until(
+            lambda place: (
+                place.startswith(prefix) and "checkpoints" in place and place.endswith(suffix)
+            )
+        )
+    return place
+
+
+def _kill_once(driven: Driven, kind: str, chance: random.Random) -> None:
+    place = _go_to(driven, kind, chance)
+    if kind == "anywhere":
+        driven.grant(chance.randrange(1, 14))
+        time.sleep(chance.uniform(0, 0.02))
+    driven.kill()
+    if kind in ("tensors", "json"):
+        partial = Path(place.removeprefix("writing ") + ".partial")
+        content = partial.read_bytes()
+        # What a power failure leaves may be less than what was written.
+        partial.write_bytes(content[: chance.choice((0, len(content) // 2, len(content)))])
+
+
+def test_killed_twenty_times(driven: Driven, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    driven.start(whole, halting=False)
+    assert driven.next() == "ended 0"
+    kinds = list(Counter(_PLAN).elements())
+    chance.shuffle(kinds)
+    made, after_a_step = 0, 0
+    for kind in kinds:
+        driven.start(killed)
+        _kill_once(driven, kind, chance)
+        made += 1
+        _, problems = newest_checkpoint(_only_run(killed).checkpoints)
+        assert not problems, "what a kill leaves must not look damaged"
+        after_a_step += sum(place.startswith("step") for place in driven.places) > 1
+    assert made == 20
+    assert after_a_step >= 10
+    assert 0 < _newest(killed).step < 120
+    driven.start(killed, halting=False)
+    assert driven.next() == "ended 0"
+    assert _newest(killed).step == _newest(whole).step == 120
+    assert_same_bits(_newest(killed).tensors, _newest(whole).tensors)
+    assert _only_run(killed).status()["state"] == "finished"
+
+
+@pytest.mark.parametrize("ending", ["config.yaml", "environment.json", "00000000.safetensors"])
+def test_killed_while_it_begins(driven: Driven, tmp_path: Path, ending: str) -> None:
+    """The run folder itself is half made."""
+    driven.start(tmp_path)
+    driven.until(lambda place: place.startswith("writing") and place.endswith(ending))
+    driven.kill()
+    driven.start(tmp_path, halting=False)
+    assert driven.next() == "ended 0"
+    assert _newest(tmp_path).step == 120
+    assert torch.isfinite(_newest(tmp_path).weights()["read_out.weight"]).all()
+
+
+def test_killed_before_it_says_finished(driven: Driven, tmp_path: Path) -> None:
+    """The last checkpoint is there, the status still says running: the next start puts it right."""
+    driven.start(tmp_path)
+    driven.until(lambda place: place.startswith("renamed") and place.endswith("00000120.json"))
+    driven.kill()
+    driven.start(tmp_path, halting=False)
+    assert driven.next() == "ended 0"
+    assert _only_run(tmp_path).status()["state"] == "finished"

@@ -1,0 +1,82 @@
+"""All random numbers are functions of the seed, the step and the shard, and of nothing else."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tasks import Prompts
+from training import train
+from training.assemble import build_model, build_task, step_generator
+
+from .tiny import assert_same_bits, make_trainer, tiny
+
+CPU = torch.device("cpu")
+
+
+def _first(seed: int, step: int, shard: int) -> float:
+    """One number of 53 random bits."""
+    generator = step_generator(seed, step, shard, CPU)
+    return float(torch.rand((), generator=generator, dtype=torch.float64))
+
+
+def test_every_seed_step_and_shard_has_its_own_numbers() -> None:
+    """Also where two of them are exchanged, or one is large."""
+    steps = [0, 1, 2, 3, 1000, 500_000, 2**33]
+    drawn = {
+        _first(seed, step, shard)
+        for seed in (0, 1, 2, 3, 2**31)
+        for step in steps
+        for shard in range(4)
+    }
+    assert len(drawn) == 5 * len(steps) * 4
+
+
+def test_they_look_uniform() -> None:
+    """Over neighbouring steps, whose seeds are hashed rather than counted up."""
+    numbers = np.array([_first(0, step, 0) for step in range(2000)])
+    assert numbers.mean() == pytest.approx(0.5, abs=4 * (1 / 12 / 2000) ** 0.5)
+    assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 4 / 2000**0.5
+
+
+def _same(ours: Prompts, theirs: Prompts) -> bool:
+    return torch.equal(ours.xs, theirs.xs) and torch.equal(ours.ys, theirs.ys)
+
+
+def test_a_batch_does_not_depend_on_what_was_drawn_before(tmp_path: Path) -> None:
+    trainer, other = make_trainer(tiny(tmp_path, shards=2)), make_trainer(tiny(tmp_path, shards=2))
+    for step in range(5):
+        other.update(step)
+    assert _same(trainer.prompts(7, 1), other.prompts(7, 1))
+    assert not _same(trainer.prompts(7, 1), trainer.prompts(7, 0))
+    assert not _same(trainer.prompts(7, 1), trainer.prompts(8, 1))
+    elsewhere = make_trainer(replace(tiny(tmp_path, shards=2), seed=1))
+    assert not _same(trainer.prompts(7, 1), elsewhere.prompts(7, 1))
+
+
+def test_the_first_weights_are_the_seed_s(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    task = build_task(config)
+    first, again = build_model(config, task).state_dict(), build_model(config, task).state_dict()
+    assert_same_bits(first, again)
+    other = build_model(replace(config, seed=1), task).state_dict()
+    assert not torch.equal(first["read_in.weight"], other["read_in.weight"])
+
+
+def test_no_global_generator_is_read_or_moved(tmp_path: Path) -> None:
+    """Whoever trains in a notebook keeps their own random numbers, and has no part in ours."""
+    ours = train(tiny(tmp_path / "a", steps=5)).model.state_dict()
+    torch.manual_seed(5)
+    np.random.seed(5)
+    random.seed(5)
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    theirs = train(tiny(tmp_path / "b", steps=5)).model.state_dict()
+    after = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    assert torch.equal(before[0], after[0])
+    assert str(before[1:]) == str(after[1:])
+    assert_same_bits(ours, theirs)

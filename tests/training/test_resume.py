@@ -1,0 +1,102 @@
+"""A run that was stopped and started again ends, bit for bit, as one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from training import Interrupted, train
+
+from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
+
+_GROWTH = CurriculumConfig(
+    dims=GrowthConfig(start=1, intervals=(14, 20)),
+    points=GrowthConfig(start=3, intervals=(25,)),
+    loops=GrowthConfig(inc=1, intervals=(16,)),
+)
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "optimiser": {
+        "training": {"clip": 0.5, "warmup": 20, "decay": 0.5, "weight_decay": 0.1, "beta2": 0.95}
+    },
+    "shards": {"training": {"shards": 2}},
+    "growth": {"curriculum": _GROWTH},
+    "distinct": {"task": TaskConfig("linear", dims=2, points=5, distinct_prompts=4)},
+    "noisy": {"task": TaskConfig("noisy_linear", dims=2, points=5, settings={"noise_std": 0.5})},
+    "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},
+    "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
+}
+
+
+def _variant(name: str, folder: Path) -> Config:
+    changes = dict(_VARIANTS[name])
+    return replace(tiny(folder, **changes.pop("training", {})), **changes)
+
+
+@pytest.mark.parametrize("name", _VARIANTS)
+def test_stopped_run_ends_as_undisturbed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One crash, which goes on from the last checkpoint, and one signal, which saves first."""
+    whole, stopped = _variant(name, tmp_path / "whole"), _variant(name, tmp_path / "stopped")
+    train(whole)
+    with monkeypatch.context() as patch:
+        after_step(patch, 17, crash)
+        with pytest.raises(Crash):
+            train(stopped)
+    with monkeypatch.context() as patch:
+        after_step(patch, 32, lambda: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(Interrupted):
+            train(stopped)
+    train(stopped)
+    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
+
+
+@pytest.mark.parametrize("step", [0, 8, 9, 58, 59])
+def test_crash_at_the_edges(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last step, and both sides of a checkpoint."""
+    whole, stopped = tiny(tmp_path / "whole"), tiny(tmp_path / "stopped")
+    train(whole)
+    after_step(monkeypatch, step, crash)
+    with pytest.raises(Crash):
+        train(stopped)
+    train(stopped)
+    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
+
+
+def test_interrupted_after_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saved and loaded again at each of its steps: whatever the state lacks would show."""
+    settings = {"steps": 12, "clip": 0.5, "warmup": 5, "weight_decay": 0.1}
+    whole, stopped = tiny(tmp_path / "whole", **settings), tiny(tmp_path / "stopped", **settings)
+    train(whole)
+    for step in range(11):
+        after_step(monkeypatch, step, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(Interrupted, match=f"after step {step + 1};"):
+            train(stopped)
+    run = train(stopped)
+    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
+    weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
+    kept = saved_tensors(whole)
+    assert_same_bits(weights, {name: kept[name] for name in weights})
+
+
+def test_how_often_it_saves_and_logs_changes_nothing(tmp_path: Path) -> None:
+    whole, other = tiny(tmp_path / "a"), tiny(tmp_path / "b", checkpoint_every=7, log_every=60)
+    train(whole)
+    train(other)
+    assert_same_bits(saved_tensors(other), saved_tensors(whole))
+
+
+def test_another_seed_ends_elsewhere(tmp_path: Path) -> None:
+    """The comparison above can fail."""
+    ours, theirs = tiny(tmp_path), replace(tiny(tmp_path), seed=1)
+    train(ours)
+    train(theirs)
+    with pytest.raises(AssertionError):
+        assert_same_bits(saved_tensors(ours), saved_tensors(theirs))

@@ -1,0 +1,105 @@
+"""A training of 60 small steps (a fifth of a second), and ways to stop it and to compare its ends.
+
+config = tiny(tmp_path, clip=0.5)
+after_step(monkeypatch, 17, crash)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from torch import Tensor
+
+from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from tasks import Prompts
+from training.assemble import build_curriculum, build_model, build_task
+from training.checkpoint import newest_checkpoint
+from training.run import run_folder
+from training.step import Trainer
+
+
+class Crash(Exception):
+    """Something that training does not foresee."""
+
+
+def tiny(folder: Path, **training: Any) -> Config:
+    """A run below `folder`; keywords change its TrainingConfig."""
+    settings = {"steps": 60, "batch_size": 8, "checkpoint_every": 10, "log_every": 5}
+    return Config(
+        task=TaskConfig("linear", dims=2, points=5),
+        model=ModelConfig(n_embd=16, n_head=2, n_positions=5),
+        loops=LoopsConfig(4, 2),
+        training=TrainingConfig(**{"learning_rate": 1e-3, **settings, **training}),
+        device="cpu",
+        folder=str(folder),
+    )
+
+
+def make_trainer(config: Config) -> Trainer:
+    """A trainer that has made no step, without a run folder."""
+    task = build_task(config)
+    return Trainer(config, task, build_curriculum(config, task), build_model(config, task))
+
+
+def crash() -> NoReturn:
+    """End as a bug or a power failure would: with nothing saved."""
+    raise Crash
+
+
+def after_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], object]) -> None:
+    """Call `act` once, when step `step` (counted from 0) has been made."""
+    update, todo = Trainer.update, [step]
+
+    def wrapped(self: Trainer, made: int) -> None:
+        update(self, made)
+        if made in todo:
+            todo.remove(made)
+            act()
+
+    monkeypatch.setattr(Trainer, "update", wrapped)
+
+
+def spoil_ys(
+    monkeypatch: pytest.MonkeyPatch,
+    value: float,
+    when: Callable[[Trainer, int, int], bool],
+) -> None:
+    """Make one output of a batch `value` wherever `when(trainer, step, shard)`."""
+    draw = Trainer.prompts
+
+    def wrapped(self: Trainer, step: int, shard: int) -> Prompts:
+        prompts = draw(self, step, shard)
+        if when(self, step, shard):
+            prompts.ys[0, 0] = value
+        return prompts
+
+    monkeypatch.setattr(Trainer, "prompts", wrapped)
+
+
+def saved_tensors(config: Config) -> dict[str, Tensor]:
+    """The tensors of a run's newest checkpoint: weights, Adam's state, the rate's factor."""
+    checkpoint, problems = newest_checkpoint(run_folder(config).checkpoints)
+    assert checkpoint is not None
+    assert not problems
+    return checkpoint.tensors
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A copy that later steps do not write into."""
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def assert_same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
+    """Fail naming the tensors that differ in any bit (so that -0 is not 0, and NaN is NaN)."""
+    assert ours.keys() == theirs.keys()
+    different = [name for name in ours if _bits(ours[name]) != _bits(theirs[name])]
+    assert not different
+
+
+def _bits(tensor: Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
+    array = tensor.detach().cpu().contiguous().numpy()
+    return tensor.dtype, tensor.shape, array.tobytes()
