@@ -61,8 +61,6 @@ def _check_model(config: Config) -> None:
     model = config.model
     for name in ("n_layer", "n_embd", "n_head", "n_positions"):
         _at_least(f"model.{name}", getattr(model, name), 1)
-    for name in ("read_in_std", "position_std"):
-        _at_least(f"model.{name}", getattr(model, name), 0)
     if model.n_embd % model.n_head:
         raise ConfigError(
             "model.n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"

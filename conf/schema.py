@@ -37,8 +37,6 @@ class ModelConfig:
     n_head: int = 8
     n_positions: int = 101  # most pairs that fit in a prompt
     injection: Literal["add", "multiply", "none"] = "add"
-    read_in_std: float = 0.0  # initial size of the read-in; 0: PyTorch's default
-    position_std: float = 0.02
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 
 def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interval:
     """Mean over the first axis of errors [prompts, ...], with the 5th and 95th percentile of the
-    means of `resamples` resamples of the prompts (spec 1.5).
+    means of `resamples` resamples of the prompts.
 
     A resample is its count of each prompt, so that all means are one product of matrices. The same
     seed resamples the same prompts, which makes two models' intervals comparable.

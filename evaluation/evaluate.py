@@ -25,7 +25,7 @@ from .figures import draw_figures
 def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict[str, Any]:
     """Errors of a run's model and of its task's baselines on the evaluation prompts.
 
-    The result (design: evaluation.json) is read from the run folder where it stands there for the
+    The result, evaluation.json, is read from the run folder where it stands there for the
     same weights and settings; otherwise it is computed, written with per-prompt errors and drawn.
     """
     folder = RunFolder(run.path)

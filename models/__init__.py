@@ -1,6 +1,7 @@
 """What reads a prompt: the block, the ways to loop it, read-in and read-out."""
 
 from .loop import LoopState
-from .model import Model, ModelSpec
+from .model import Model
+from .spec import ModelSpec
 
 __all__ = ["LoopState", "Model", "ModelSpec"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from .initialise import initialise
 from .loop import LayerLoop, Loop, LoopState, SharedLoop
 from .segment import run_segment
+from .spec import ModelSpec
 
 
 class PromptBatch(Protocol):
@@ -27,26 +27,6 @@ class PromptBatch(Protocol):
 
     @property
     def ys(self) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """The shape of a model. `family` is looped, tied or standard; `classes` = 0 means regression.
-
-    `read_in_std` and `position_std` set the initial size of the read-in and the positions; 0 leaves
-    the read-in at PyTorch's default, as the reference does.
-    """
-
-    dims: int
-    family: str = "looped"
-    n_layer: int = 1
-    n_embd: int = 256
-    n_head: int = 8
-    n_positions: int = 101
-    injection: str = "add"
-    classes: int = 0
-    read_in_std: float = 0.0
-    position_std: float = 0.02
 
 
 class Model(nn.Module):
@@ -65,7 +45,8 @@ class Model(nn.Module):
             self.loop = _make_loop(spec, length)
             self.read_out = nn.Linear(spec.n_embd, spec.classes or 1)
         self.to_empty(device="cpu")
-        initialise(self, generator or torch.Generator().manual_seed(0))
+        generator = generator or torch.Generator().manual_seed(0)
+        initialise(spec, self.loop, self.read_in, self.read_out, generator)
 
     def forward(
         self, prompts: PromptBatch, loops: int, window: int = 1, *, grad_loops: int | None = None

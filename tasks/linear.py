@@ -1,4 +1,4 @@
-"""Linear functions in context: dense, noisy and sparse (Garg et al. 2022, section 3; spec 1.4)."""
+"""Linear functions in context: dense, noisy and sparse (Garg et al. 2022, section 3)."""
 
 from __future__ import annotations
 

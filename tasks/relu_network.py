@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks in context (Garg et al. 2022, section 3.3; spec 1.4)."""
+"""Two-layer ReLU networks in context (Garg et al. 2022, section 3.3)."""
 
 from __future__ import annotations
 

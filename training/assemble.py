@@ -37,8 +37,6 @@ def build_model(config: Config, task: Task) -> Model:
         n_positions=model.n_positions,
         injection=model.injection,
         classes=task.classes,
-        read_in_std=model.read_in_std,
-        position_std=model.position_std,
     )
     return Model(spec, _generator(device("cpu"), config.seed, _WEIGHTS))
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
-    """Mean over the window's loops, the batch and all prefixes (Yang et al. 2024, eq. 3; spec 1.2).
+    """Mean over the window's loops, the batch and all prefixes (Yang et al. 2024, eq. 3).
 
     predictions [window, B, n] and ys [B, n] for `squared_error`; [window, B, n, classes] and class
     numbers for `cross_entropy`.

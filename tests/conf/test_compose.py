@@ -37,7 +37,7 @@ def test_every_choice_composes(task: str, model: str, scale: str) -> None:
     assert (composed.task.name, composed.model.family, composed.scale) == (task, model, scale)
 
 
-# Spec 1.3 and 1.7: (b, T), dims and points with their growth, at the paper's scale.
+# The reference's best (b, T), dims and points with their growth, at the paper's scale.
 PAPER = {
     "linear": ((20, 15), 41, (11, 2)),
     "noisy_linear": ((20, 15), 41, (11, 2)),
@@ -62,7 +62,6 @@ def test_the_paper_scale_holds_the_reference_values(task: str) -> None:
     assert (training.beta1, training.beta2) == (0.9, 0.999)
     assert training.clip == training.weight_decay == training.warmup == training.decay == 0
     assert (model.n_embd, model.n_head, model.n_positions) == (256, 8, 101)
-    assert (model.read_in_std, model.position_std) == (0, 0.02)
     assert paper.evaluation.loops == (200 if task == "decision_tree" else 500)
 
 

@@ -46,7 +46,7 @@ def test_every_prefix_of_every_prompt(name: str, prompts: tuple[Floats, Floats])
 
 
 def test_least_squares_falls_as_the_theory_says() -> None:
-    """E err / d = (d - k) / d for k < d on dense w (spec 1.5), and rounding beyond."""
+    """E err / d = (d - k) / d for k < d on dense w, and rounding beyond."""
     drawn = make_task("linear", 6).sample(Generator().manual_seed(1), 4000, 9)
     xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
     errors = np.square(BASELINES["least_squares"](xs, ys) - ys) / 6

@@ -30,7 +30,7 @@ def _configs(folder: Path) -> list[Config]:
         base,
         Config(),
         replace(base, task=TaskConfig("noisy_linear", 2, 5, 7, {"noise_std": 1e-5})),
-        replace(base, model=ModelConfig("standard", n_layer=3, injection="none", read_in_std=1e-7)),
+        replace(base, model=ModelConfig("standard", n_layer=3, injection="none")),
         replace(base, curriculum=CurriculumConfig(growth, growth, GrowthConfig(intervals=(7,)))),
         replace(base, seed=2**40, precision="fp32", scale="small", wandb="offline"),
     ]

@@ -59,7 +59,6 @@ DIFFERENT: list[dict[str, Any]] = [
     {"model": replace(BASE.model, n_layer=2)},
     {"model": replace(BASE.model, injection="multiply")},
     {"model": replace(BASE.model, family="tied", injection="none")},
-    {"model": replace(BASE.model, position_std=0.0)},
     {"task": replace(BASE.task, dims=3)},
     {"task": replace(BASE.task, distinct_prompts=3)},
     {"task": TaskConfig("sparse_linear", 2, 5)},
