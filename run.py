@@ -11,8 +11,8 @@ from conf.checks import ConfigError
 from conf.compose import Command, commands
 from conf.help import help_text
 
-# Threads that spin only briefly while they wait: on cores that others use too, spinning for long makes
-# a small model's step a hundred times slower; not at all, a third. libgomp reads it with torch.
+# Threads that wait spin only briefly. On cores that others use too, spinning for long makes a small
+# model's step a hundred times slower; not spinning at all, half as fast. Read when torch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 

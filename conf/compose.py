@@ -10,7 +10,13 @@ from typing import Any, get_args
 
 import yaml
 
-from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
+from .build import (
+    config_from_mapping,
+    config_to_mapping,
+    convert_scalar,
+    flatten,
+    read_config,
+)
 from .checks import ConfigError, nearest
 from .schema import Action, Config
 
@@ -18,7 +24,7 @@ _FOLDER = Path(__file__).parent
 _GROUPS = ("task", "model", "scale")
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # What one run's folder does not already fix when it is evaluated again.
-_EVALUATE_KEYS = ("action", "run", "device", "precision", "evaluation")
+_EVALUATE_KEYS = ("action", "run", "device", "evaluation")
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,11 @@ def _command(words: list[str]) -> Command:
     if action not in get_args(Action):
         raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), get_args(Action))}")
     _check_action(action, run, given)
+    if action == "train":
+        mapping["task"] = _split_task(mapping["task"])
+    else:
+        mapping = _of_run(Path(run), given, mapping)
     _check_loops(mapping["model"]["family"], given)
-    mapping["task"] = _split_task(mapping["task"])
     return Command(action, run, config_from_mapping(mapping), tuple(words))
 
 
@@ -121,6 +130,16 @@ def _split_task(task: dict[str, Any]) -> dict[str, Any]:
     return task | {"settings": settings}
 
 
+def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
+    """A run's own settings, but for the evaluation's that were given and for the device."""
+    own = config_to_mapping(read_config(run))
+    for key in given:
+        group, _, name = key.partition(".")
+        if group == "evaluation":
+            own[group][name] = mapping[group][name]
+    return own | {"device": mapping["device"]}
+
+
 def _check_action(action: str, run: str, given: list[str]) -> None:
     if action == "train":
         if run:
@@ -130,8 +149,6 @@ def _check_action(action: str, run: str, given: list[str]) -> None:
         return
     if not run:
         raise ConfigError("run", f"must name the run folder to {action}: run=runs/<name>")
-    if not (Path(run) / "config.yaml").is_file():
-        raise ConfigError("run", f"is no run folder: {run} holds no config.yaml")
     for key in given:
         if key.partition(".")[0] not in _EVALUATE_KEYS:
             raise ConfigError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from conf.build import read_config
 from training.assemble import build_model, build_task
 from training.checkpoint import newest_checkpoint
 from training.run import Run, RunError, RunFolder
@@ -17,11 +18,11 @@ from training.run import Run, RunError, RunFolder
 def load_run(path: str | PathLike[str]) -> Run:
     """A run with its newest good checkpoint's weights, on the CPU, in eval mode.
 
-    Raises RunError for a folder that is no run, has no checkpoint that can be read, or one that
-    does not fit its configuration.
+    Raises ConfigError for a folder that is no run, RunError where it has no checkpoint that can be
+    read, or one that does not fit its configuration.
     """
     folder = RunFolder(Path(path))
-    config = folder.config()
+    config = read_config(folder.path)
     checkpoint, problems = newest_checkpoint(folder.checkpoints)
     if checkpoint is None:
         raise RunError("; ".join([f"{path} has no checkpoint that can be read", *problems]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -48,9 +49,10 @@ def test_one_command_trains_evaluates_draws_and_shows(
     assert "step" not in again
     assert "trained already" in again
     assert out[out.index("\n\nk") :] == again[again.index("\n\nk") :]
-    words = ["action=evaluate", f"run={folder}", "evaluation.loops=5", "evaluation.prompts=30"]
-    assert run.main(words) == 0
+    # What is not given is the run's own: its 40 prompts, not the scale's.
+    assert run.main(["action=evaluate", f"run={folder}", "evaluation.loops=5"]) == 0
     assert "looped, 5 loops" in capsys.readouterr().out
+    assert json.loads((folder / "evaluation.json").read_text())["prompts"] == 40
 
 
 @pytest.mark.parametrize("model", ["tied", "standard"])

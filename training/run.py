@@ -21,7 +21,7 @@ import torch
 import yaml
 from filelock import FileLock, Timeout
 
-from conf.build import config_from_mapping, config_to_mapping, flatten
+from conf.build import config_to_mapping, flatten
 from conf.checks import ConfigError
 from conf.schema import Config
 from models import Model
@@ -65,19 +65,6 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
-
-    def config(self) -> Config:
-        """The configuration that the folder was made with; RunError where it holds none."""
-        path = self.path / "config.yaml"
-        try:
-            mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RunError(f"{self.path} is not a run folder: it has no config.yaml") from None
-        except yaml.YAMLError as error:
-            raise RunError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-        if not isinstance(mapping, dict):
-            raise RunError(f"{path} cannot be read: it holds no settings")
-        return config_from_mapping(mapping)
 
     def create(self, config: Config) -> None:
         """Make the folder and write its configuration and environment, unless they are there.
