@@ -14,7 +14,25 @@ from .step import Trainer
 _LEAST_FACTOR = 2.0**-10
 
 
-def record_divergence(folder: RunFolder, trainer: Trainer, step: int) -> str:
+def recover(folder: RunFolder, trainer: Trainer, bad_step: int) -> tuple[int, str]:
+    """Write the batch that broke and, with on_divergence=rollback, return to the last checkpoint at
+    half the rate: the step it stands at, and a line on what happened.
+
+    Raises RunError where training is to stop, or has gone back too often.
+    """
+    reason = _record(folder, trainer, bad_step)
+    if trainer.config.training.on_divergence == "stop":
+        raise RunError(reason)
+    checkpoint, _ = newest_checkpoint(folder.checkpoints)
+    factor = trainer.rate_factor / 2
+    if checkpoint is None or factor < _LEAST_FACTOR:
+        raise RunError(f"{reason}; the run diverges at any rate; the last checkpoint is intact")
+    trainer.load(checkpoint)
+    trainer.rate_factor = factor
+    return checkpoint.step, f"{reason}; back to step {checkpoint.step} at {factor} x the rate"
+
+
+def _record(folder: RunFolder, trainer: Trainer, step: int) -> str:
     """Write the batch that broke (drawn again from seed and step), and return one line on it.
 
     The update itself was skipped on the device, so that the weights are still finite: the residual
@@ -35,15 +53,3 @@ def record_divergence(folder: RunFolder, trainer: Trainer, step: int) -> str:
         f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, residual "
         f"norm {norm:.3g}); its update was skipped, its batch is in {path}"
     )
-
-
-def roll_back(folder: RunFolder, trainer: Trainer) -> int:
-    """Return to the last checkpoint at half the rate; the step it stands at. RunError where that
-    was done too often."""
-    checkpoint, _ = newest_checkpoint(folder.checkpoints)
-    factor = trainer.rate_factor / 2
-    if checkpoint is None or factor < _LEAST_FACTOR:
-        raise RunError(f"{folder.path} diverges at any rate; the last checkpoint is intact")
-    trainer.load(checkpoint)
-    trainer.rate_factor = factor
-    return checkpoint.step

@@ -20,7 +20,7 @@ from conf.schema import Config
 from .assemble import build_curriculum, build_model, build_task
 from .checkpoint import newest_checkpoint, save_checkpoint
 from .device import place
-from .divergence import record_divergence, roll_back
+from .divergence import recover
 from .logging import RunLog, check_wandb
 from .run import Run, RunError, RunFolder, run_folder
 from .step import Trainer
@@ -109,18 +109,12 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
                 continue
             totals = trainer.fetch()
             if totals.bad_step is not None:
-                reason = record_divergence(folder, trainer, totals.bad_step)
-                if training.on_divergence == "stop":
-                    folder.write_status("failed", step, reason=reason, **clock.read())
-                    raise RunError(reason)
                 try:
-                    step = roll_back(folder, trainer)
+                    step, why = recover(folder, trainer, totals.bad_step)
                 except RunError as error:
-                    folder.write_status("failed", step, reason=f"{reason}; {error}", **clock.read())
+                    folder.write_status("failed", step, reason=str(error), **clock.read())
                     raise
-                log.rewind(
-                    step, f"{reason}; back to step {step} at {trainer.rate_factor} x the rate"
-                )
+                log.rewind(step, why)
                 continue
             stage = trainer.curriculum(step - 1)
             log.write(
