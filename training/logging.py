@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -106,13 +105,11 @@ def check_wandb(mode: str) -> None:
     try:
         import wandb
     except ImportError:
-        raise ConfigError(
-            "wandb", f"cannot be {mode}: it is not installed (pip install wandb)"
-        ) from None
-    if mode == "online" and not (os.environ.get("WANDB_API_KEY") or wandb.api.api_key):
-        raise ConfigError(
-            "wandb", "cannot be online: no account here (set WANDB_API_KEY, or wandb=offline)"
-        )
+        problem = f"cannot be {mode}: it is not installed (pip install wandb)"
+        raise ConfigError("wandb", problem) from None
+    if mode == "online" and not wandb.login(prompt=False, verify=False):
+        problem = "cannot be online: no account here (set WANDB_API_KEY, or wandb=offline)"
+        raise ConfigError("wandb", problem)
 
 
 def _start_wandb(config: Config, folder: Path) -> Any:

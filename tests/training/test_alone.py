@@ -45,7 +45,11 @@ class FakeWandb(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("wandb")
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.api = types.SimpleNamespace(api_key=None)
+
+    def login(self, *, prompt: bool, verify: bool) -> bool:
+        assert not prompt
+        assert not verify
+        return False
 
     def init(self, **settings: Any) -> FakeWandb:
         self.calls.append(("init", settings))
@@ -85,7 +89,6 @@ def test_wandb_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """It would ask for a login, and wait."""
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
     with pytest.raises(ConfigError, match="wandb cannot be online: no account here"):
         train(replace(tiny(tmp_path / "runs"), wandb="online"))
     assert not (tmp_path / "runs").exists()
