@@ -16,6 +16,7 @@ from conf.checks import ConfigError
 from conf.schema import Config
 
 from .files import write_bytes
+from .run import RunError
 
 
 class RunLog:
@@ -117,12 +118,17 @@ def _start_wandb(config: Config, folder: Path) -> Any:
         return None
     import wandb
 
-    return wandb.init(
-        project="reloop",
-        name=folder.name,
-        id=folder.name,
-        resume="allow",
-        mode=config.wandb,
-        dir=folder,
-        config=config_to_mapping(config),
-    )
+    try:
+        return wandb.init(
+            project="reloop",
+            name=folder.name,
+            id=folder.name,
+            resume="allow",
+            mode=config.wandb,
+            dir=folder,
+            config=config_to_mapping(config),
+        )
+    except wandb.errors.Error as error:
+        raise RunError(
+            f"wandb cannot be reached ({error}); wandb=offline needs no network"
+        ) from None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conf.checks import ConfigError
-from training import train
+from training import RunError, train
 from training.run import run_folder
 
 from .tiny import tiny
@@ -45,6 +45,7 @@ class FakeWandb(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("wandb")
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.errors = types.SimpleNamespace(Error=ConnectionRefusedError)
 
     def login(self, *, prompt: bool, verify: bool) -> bool:
         assert not prompt
@@ -93,6 +94,17 @@ def test_wandb_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         train(replace(tiny(tmp_path / "runs"), wandb="online"))
     assert not (tmp_path / "runs").exists()
     assert fake.calls == []
+
+
+def test_wandb_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: Any) -> None:
+        raise ConnectionRefusedError("no route")
+
+    fake = FakeWandb()
+    monkeypatch.setattr(fake, "init", refuse)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    with pytest.raises(RunError, match=r"wandb cannot be reached \(no route\); wandb=offline"):
+        train(replace(tiny(tmp_path), wandb="offline"))
 
 
 def test_wandb_disabled_is_never_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
