@@ -39,6 +39,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--points", type=int, default=101)
     parser.add_argument("--pairs", type=int, default=41, help="measurements of each side")
     options = parser.parse_args(words)
+    if options.pairs < 2:
+        parser.error(f"--pairs must be at least 2, got {options.pairs}")
     reference = _load_reference(options.reference) if options.reference else None
     if options.reference and reference is None:
         parser.error(f"{options.reference} holds no scripts/tasks.py")

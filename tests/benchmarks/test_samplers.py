@@ -1,0 +1,46 @@
+"""The samplers' benchmark prints what it says, with and without a checkout to compare with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.samplers import main
+
+SMALL = ["--batch", "4", "--points", "5", "--dims", "4", "--pairs", "3"]
+# As much of the reference's interface as is used, written for this test.
+CHECKOUT = """
+import time
+
+def get_task_sampler(name, batch, points, dims, visible, device, sparsity=None):
+    return lambda: time.sleep(0.02)
+"""
+
+
+def test_it_times_every_task(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(SMALL) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split()[0] for row in rows] == [
+        *("linear", "sparse_linear", "decision_tree", "relu_network")
+    ]
+    assert all(float(row.split()[1]) > 0 for row in rows)
+
+
+def test_the_ratio_is_theirs_over_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "tasks.py").write_text(CHECKOUT, encoding="utf-8")
+    assert main([*SMALL, "--reference", str(tmp_path)]) == 0
+    for row in capsys.readouterr().out.splitlines()[2:]:
+        ours, theirs, ratio = (float(cell) for cell in row.split()[1:4])
+        assert theirs >= 20  # milliseconds
+        assert ratio > 2
+        assert ours < theirs
+
+
+@pytest.mark.parametrize("words", [["--reference", "nowhere"], ["--pairs", "1"]])
+def test_a_mistake_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert words[1] in capsys.readouterr().err
