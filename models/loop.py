@@ -7,6 +7,7 @@ the loop whose step t owns layer t.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -23,7 +24,7 @@ class LoopState(NamedTuple):
     raw: Tensor
 
 
-class Loop(nn.Module):
+class Loop(nn.Module, ABC):
     """What all loops own: layers, learned positions and the final LayerNorm."""
 
     most_loops: int | None = None  # how many steps it can make, where that has an end
@@ -34,13 +35,13 @@ class Loop(nn.Module):
         self.blocks = nn.ModuleList(Block(n_embd, n_head) for _ in range(n_layer))
         self.norm = nn.LayerNorm(n_embd)
 
+    @abstractmethod
     def start(self, e: Tensor) -> LoopState:
         """The state before the first step, given the read-in e [B, S, n_embd]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
         """The state after step t (counted from 0)."""
-        raise NotImplementedError
 
     def read(self, streams: Tensor) -> Tensor:
         """Streams [..., n_embd] as the read-out wants them: here the loop has normed them."""
