@@ -28,6 +28,9 @@ def main(words: list[str]) -> int:
     except ConfigError as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
+    except (KeyboardInterrupt, SystemExit) as stop:
+        print("\nstopped; the same command goes on", flush=True)
+        return 143 if isinstance(stop, SystemExit) else 130
 
 
 def _run_all(members: list[Command]) -> int:
@@ -38,8 +41,14 @@ def _run_all(members: list[Command]) -> int:
     for index, member in enumerate(members, start=1):
         if len(members) > 1:
             print(f"\n[{index}/{len(members)}] {' '.join(member.words)}", flush=True)
-        code, result = _run_one(member)
-        if code in (2, 130, 143):
+        try:
+            code, result = _run_one(member)
+        except Exception as error:
+            if len(members) == 1:
+                raise
+            print(f"run.py: {error or type(error).__name__}", file=sys.stderr)
+            code, result = 1, None
+        if code in (130, 143):
             return code
         if code:
             failed.append(" ".join(member.words))
@@ -69,9 +78,6 @@ def _run_one(command: Command) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
-    except (KeyboardInterrupt, SystemExit) as stop:
-        print("\nstopped; the same command goes on", flush=True)
-        return 143 if isinstance(stop, SystemExit) else 130, None
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 1, None

@@ -85,6 +85,15 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     assert "trained already" in capsys.readouterr().out
 
 
+def test_a_member_that_this_machine_cannot_run_does_not_end_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run.main(["-m", *TINY, "device=abacus,cpu"]) == 1
+    out, err = capsys.readouterr()
+    assert err == "run.py: device cannot be 'abacus' on this machine\n"
+    assert "1 done, 1 failed" in out
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: Path) -> None:
     words = [word.replace("steps=30", "steps=100000") for word in TINY]

@@ -57,7 +57,7 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> N
     kept = [saved for saved in saved_steps(folder) if saved <= step][-_KEPT:]
     stems = {_tensors_path(folder, saved).stem for saved in kept}
     # The JSON first: a checkpoint without it does not count.
-    for old in sorted(folder.iterdir(), key=lambda path: path.suffix != ".json"):
+    for old in sorted(folder.glob("[0-9]*"), key=lambda path: path.suffix != ".json"):
         if old.name.partition(".")[0] not in stems or old.suffix == ".partial":
             old.unlink()
 

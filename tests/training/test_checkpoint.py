@@ -180,3 +180,15 @@ def test_a_write_that_fails_leaves_the_old_file(
     write_bytes(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_others_put_there_stays(tmp_path: Path) -> None:
+    """Only checkpoints, and what a writer of theirs left, are tidied away."""
+    note, left = tmp_path / "note.txt", tmp_path / "00000001.safetensors.partial"
+    for path in (note, left):
+        path.write_text("x", encoding="utf-8")
+    for step in (1, 2, 3):
+        save_checkpoint(tmp_path, step, {"model.w": torch.zeros(1)})
+    assert note.exists()
+    assert not left.exists()
+    assert saved_steps(tmp_path) == [2, 3]
