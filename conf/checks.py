@@ -22,6 +22,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean …?' with the known name nearest to `name`, or the list of all of them."""
     options = sorted(known)
     close = get_close_matches(name, options, n=1, cutoff=0.6)
+    close = close or [option for option in options if name and name in option]
     return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(options)}"
 
 

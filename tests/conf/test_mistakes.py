@@ -17,6 +17,7 @@ MISTAKES = [
     ("steps=5", "did you mean 'training.steps'"),
     ("taks=linear", "taks is not a setting; did you mean 'task'"),
     ("task=linaer", "task cannot be 'linaer'; did you mean 'linear'"),
+    ("task=relu", "task cannot be 'relu'; did you mean 'relu_network'"),
     ("model=looped_", "model cannot be 'looped_'; did you mean 'looped'"),
     ("scale=huge", "scale cannot be 'huge'; expected one of paper, small"),
     ("action=trian", "action cannot be 'trian'; did you mean 'train'"),
