@@ -36,8 +36,13 @@ class Loop(nn.Module, ABC):
         self.norm = nn.LayerNorm(n_embd)
 
     @abstractmethod
+    def prepare(self, e: Tensor) -> Tensor:
+        """What `start` and `step` are given, made once from the read-in e [B, S, n_embd]: with the
+        positions, wherever they can be added before the loop."""
+
+    @abstractmethod
     def start(self, e: Tensor) -> LoopState:
-        """The state before the first step, given the read-in e [B, S, n_embd]."""
+        """The state before the first step."""
 
     @abstractmethod
     def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
@@ -61,18 +66,23 @@ class SharedLoop(Loop):
             raise ValueError(f"injection must be add, multiply or none, got {injection!r}")
         self.injection = injection
 
+    def prepare(self, e: Tensor) -> Tensor:
+        # (Y + e) + positions = Y + (e + positions): one addition a step instead of two.
+        return e + self.positions[: e.shape[1]] if self.injection == "add" else e
+
     def start(self, e: Tensor) -> LoopState:
         first = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
         state = first[self.injection](e)
         return LoopState(state, state)
 
     def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
-        x = state.stream
+        x, positions = state.stream, self.positions[: e.shape[1]]
         if self.injection == "add":
             x = x + e
         elif self.injection == "multiply":
-            x = x * e
-        x = x + self.positions[: x.shape[1]]
+            x = torch.addcmul(positions, x, e)
+        else:
+            x = x + positions
         for block in self.blocks:
             x = block(x, scale=scale)
         return LoopState(self.norm(x), x)
@@ -86,12 +96,14 @@ class LayerLoop(Loop):
         super().__init__(n_layer, n_embd, n_head, length)
         self.most_loops = n_layer
 
+    def prepare(self, e: Tensor) -> Tensor:
+        return e + self.positions[: e.shape[1]]
+
     def start(self, e: Tensor) -> LoopState:
         return LoopState(e, e)
 
     def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
-        x = state.stream if t else state.stream + self.positions[: e.shape[1]]
-        x = self.blocks[t](x, scale=scale)
+        x = self.blocks[t](state.stream, scale=scale)
         return LoopState(x, x)
 
     def read(self, streams: Tensor) -> Tensor:

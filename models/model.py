@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .initialise import initialise
 from .loop import LayerLoop, Loop, LoopState, SharedLoop
-from .segment import run_segment
+from .segment import Segment, run_segment
 from .spec import ModelSpec
 
 
@@ -39,6 +39,7 @@ class Model(nn.Module):
         super().__init__()
         self.spec = spec
         self.compute_dtype: torch.dtype | None = None  # of matrix products; None: as the weights
+        self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         length = 2 * spec.n_positions + 1
         with torch.device("meta"):
             self.read_in = nn.Linear(spec.dims, spec.n_embd)
@@ -61,14 +62,15 @@ class Model(nn.Module):
         self._check(prompts, loops, window, grad_loops)
         prefix = loops - grad_loops
         with self._precision(prompts.xs.device):
-            e = self.read_in(_interleave(prompts.xs, prompts.ys))
-            state, _ = run_segment(
+            # Nothing comes after the last y, and nothing is read at it: it is left out.
+            e = self.loop.prepare(self.read_in(_interleave(prompts.xs, prompts.ys)[:, :-1]))
+            state, _ = self.run_segment(
                 self.loop, self.loop.start(e), e, first=0, count=prefix, keep=0, grad=False
             )
-            _, kept = run_segment(
+            _, kept = self.run_segment(
                 self.loop, state, e, first=prefix, count=grad_loops, keep=window, grad=True
             )
-            return self._predict(torch.stack([stream[:, ::2] for stream in kept]))
+            return self._predict(kept)
 
     @torch.no_grad()
     def unroll(self, prompts: PromptBatch, loops: int) -> Iterator[tuple[LoopState, Tensor]]:
@@ -77,13 +79,17 @@ class Model(nn.Module):
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
         with self._precision(device):
-            e = self.read_in(_interleave(prompts.xs, prompts.ys))
-            state, prediction = self.loop.start(e), self._predict(e[:, ::2])
+            read_in = self.read_in(_interleave(prompts.xs, prompts.ys))
+            prediction = self._predict(read_in[:, ::2])
+            e = self.loop.prepare(read_in)
+            state = self.loop.start(e)
         # Index 0 is the read-in itself, whatever the loop starts from.
-        yield LoopState(e, e), prediction
+        yield LoopState(read_in, read_in), prediction
         for t in range(loops):
             with self._precision(device):
-                state, _ = run_segment(self.loop, state, e, first=t, count=1, keep=0, grad=False)
+                state, _ = self.run_segment(
+                    self.loop, state, e, first=t, count=1, keep=0, grad=False
+                )
                 prediction = self._predict(state.stream[:, ::2])
             yield state, prediction
 

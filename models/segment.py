@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from .loop import Loop, LoopState
+
+
+class Segment(Protocol):
+    """What every backend is: the signature and the meaning of `run_segment`."""
+
+    def __call__(
+        self,
+        loop: Loop,
+        state: LoopState,
+        e: Tensor,
+        *,
+        first: int,
+        count: int,
+        keep: int,
+        grad: bool,
+        scale: float = 1.0,
+    ) -> tuple[LoopState, Tensor]: ...
 
 
 def run_segment(
@@ -18,8 +37,9 @@ def run_segment(
     keep: int,
     grad: bool,
     scale: float = 1.0,
-) -> tuple[LoopState, list[Tensor]]:
-    """Make steps first .. first + count - 1 and keep the streams of the last `keep` of them.
+) -> tuple[LoopState, Tensor]:
+    """Make steps first .. first + count - 1: the state after them, and the streams of the last
+    `keep` of them at the x positions, [keep, B, n, n_embd].
 
     Without `grad` nothing is saved for a backward pass. (`no_grad`, not inference mode: the state
     that comes out must be allowed into a graph, which a multiplicative injection saves it for.)
@@ -29,5 +49,5 @@ def run_segment(
         for t in range(first, first + count):
             state = loop.step(state, e, t, scale)
             if t >= first + count - keep:
-                kept.append(state.stream)
-    return state, kept
+                kept.append(state.stream[:, ::2])
+        return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)
