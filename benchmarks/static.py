@@ -1,0 +1,116 @@
+"""The kernels compiled for a named GPU with none present: what each takes of a multiprocessor.
+
+Every launch of one training step of a model is recorded and compiled for a compute capability by
+Triton's own path; nothing runs. Not to be used in a process that interprets kernels.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from models.kernels.common import Compute
+from models.kernels.segment import run_shared
+from models.loop import SharedLoop
+
+SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024}  # bytes a program may have (CUDA guide, table 27)
+_CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+
+class Usage(NamedTuple):
+    """One compiled kernel: registers of a thread, bytes of its stack (0: nothing spilled), bytes of
+    shared memory, and how often each tensor-core instruction stands in its PTX."""
+
+    name: str
+    warps: int
+    registers: int
+    stack: int
+    shared: int
+    instructions: dict[str, int]
+    products: int
+
+
+class _NoGpu:
+    """What Triton asks of a driver in order to compile."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, 32)
+
+    def get_current_device(self) -> int:
+        return self.capability  # so that compiled kernels are told apart by target
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+@contextmanager
+def recorded_launches(capability: int) -> Iterator[dict[str, Any]]:
+    """Inside, launches of Triton kernels compile for `capability` and do nothing else; yields the
+    compiled kernels by hash."""
+    compiled: dict[str, Any] = {}
+    launch = JITFunction.run
+
+    def record(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        kernel = launch(self, *args, grid=grid, warmup=True, **kwargs)
+        compiled[kernel.hash] = kernel
+
+    driver.set_active(_NoGpu(capability))
+    JITFunction.run = record
+    try:
+        yield compiled
+    finally:
+        JITFunction.run = launch
+
+
+def step_kernels(
+    capability: int, compute: Compute, n_embd: int, n_head: int, tokens: int, batch: int = 64
+) -> list[Usage]:
+    """All kernels of a looped model's segment without gradients and of one with them, both ways."""
+    with torch.device("meta"):
+        loop = SharedLoop(1, n_embd, n_head, tokens, "add")
+        e = torch.zeros(batch, tokens, n_embd, requires_grad=True)
+    with recorded_launches(capability) as compiled:
+        with torch.no_grad():
+            run_shared(loop, e, e, compute, 2, 0, 1.0)
+        _, kept = run_shared(loop, e, e, compute, 2, 2, 1.0)
+        kept.sum().backward()
+    return [_usage(kernel) for kernel in compiled.values()]
+
+
+def _usage(kernel: Any) -> Usage:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(kernel.asm["cubin"])
+        file.flush()
+        text = subprocess.run(
+            [_CUOBJDUMP, "--dump-resource-usage", file.name],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+    found = {key: int(value) for key, value in re.findall(r"(REG|STACK|SHARED):(\d+)", text)}
+    ptx = kernel.asm["ptx"]
+    instructions = {
+        name: len(re.findall(pattern, ptx))
+        for name, pattern in (
+            ("wgmma", r"wgmma\.mma_async"),
+            ("mma", r"(?<!wg)mma\.sync"),
+            ("fma", r"fma\.rn\.f32"),
+        )
+    }
+    name = f"{Path(kernel.src.fn.fn.__code__.co_filename).stem}.{kernel.src.name}"
+    return Usage(
+        name, kernel.metadata.num_warps, found["REG"], found["STACK"],
+        kernel.metadata.shared, instructions, len(re.findall(r"tt\.dot ", kernel.asm["ttir"])),
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""The loop's final LayerNorm over a whole stream, where no next loop takes it up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .common import Compute, affine, normalise, normalise_backward, rows_of, vector, width
+from .gather import Operation
+
+
+def reference(x: Tensor, norm: nn.LayerNorm) -> Tensor:
+    """The same in PyTorch."""
+    return F.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+@triton.jit
+def forward_kernel(
+    x, norm_w, norm_b, out, N,
+    D: tl.constexpr, EPSILON: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    begin, at, inside = rows_of(tl.program_id(0), N, D, BLOCK_M, BLOCK_D)
+    y, _ = normalise(tl.load(x + begin + at, inside, 0.0), D, BLOCK_D, EPSILON)
+    tl.store(out + begin + at, y * vector(norm_w, D, BLOCK_D) + vector(norm_b, D, BLOCK_D), inside)
+
+
+@triton.jit
+def backward_kernel(
+    x, norm_w, dout, dx, sums, N,
+    D: tl.constexpr, EPSILON: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    tile = tl.program_id(0)
+    begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
+    columns = tl.arange(0, BLOCK_D)
+    normal, inverse = normalise(tl.load(x + begin + at, inside, 0.0), D, BLOCK_D, EPSILON)
+    dy = tl.load(dout + begin + at, inside, 0.0)
+    tl.store(sums + 2 * tile * D + columns, tl.sum(dy * normal, 0), columns < D)
+    tl.store(sums + (2 * tile + 1) * D + columns, tl.sum(dy, 0), columns < D)
+    dy = normalise_backward(dy * vector(norm_w, D, BLOCK_D), normal, inverse, D)
+    tl.store(dx + begin + at, dy, inside)
+
+
+class NormOperation(Operation):
+    """A LayerNorm over streams [B, S, D]."""
+
+    def __init__(self, norm: nn.LayerNorm, compute: Compute) -> None:
+        super().__init__(compute, 1)
+        self.used = False
+        self.norm, self.parameters = norm, (norm.weight, norm.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normed stream."""
+        out = torch.empty_like(x)
+        rows, D, grid = self._shape(x)
+        forward_kernel[grid](
+            x, *affine(self.norm), out, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
+        )
+        return out
+
+    def backward(self, x: Tensor, dout: Tensor) -> Tensor:
+        """The gradient of x; that of weight and bias is left for `gradients`."""
+        self.used = True
+        rows, D, grid = self._shape(x)
+        sums, dx = self.slot("sums", 0, (*grid, 2, D), x), torch.empty_like(x)
+        weight, _ = affine(self.norm)
+        backward_kernel[grid](
+            x, weight, dout, dx, sums, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
+        )
+        return dx
+
+    def gradients(self) -> tuple[Tensor | None, ...]:
+        if not self.used:  # the last stream was not asked for
+            return None, None
+        sums = self.stack("sums").sum((0, 1))
+        return sums[0], sums[1]
+
+    def _shape(self, x: Tensor) -> tuple[int, int, tuple[int]]:
+        rows = x.shape[0] * x.shape[1]
+        return rows, x.shape[2], (triton.cdiv(rows, _ROWS),)
+
+
+_ROWS = 8  # of a program
+
+
+class Norm(torch.autograd.Function):
+    """The normed stream."""
+
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, operation: NormOperation, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.operation = operation
+        return operation.forward(x)
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+        (x,) = ctx.saved_tensors
+        return None, None, ctx.operation.backward(x, dout.contiguous())

@@ -1,0 +1,131 @@
+"""The attention's output projection, added to the stream: x + scale · (mixed @ weightᵀ + bias)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..blocks import Block
+from .common import Compute, Tiles, product, rounded
+from .gather import Operation, weight_product
+
+
+def reference(x: Tensor, mixed: Tensor, projection: nn.Linear, scale: float) -> Tensor:
+    """The same in PyTorch; all [B, S, D]."""
+    return torch.add(x, F.linear(mixed, projection.weight, projection.bias), alpha=scale)
+
+
+@triton.jit
+def forward_kernel(
+    x, mixed, weight, bias, out, N, scale,
+    D: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    outputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inner = tl.arange(0, BLOCK_K)
+    row_at = rows.to(tl.int64)[:, None] * D
+    sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, D, BLOCK_K):
+        a = tl.load(mixed + row_at + (start + inner)[None, :], (rows < N)[:, None], 0.0)
+        w = tl.load(
+            weight + outputs[None, :] * D + (start + inner)[:, None], (outputs < D)[None, :], 0.0
+        )
+        sums = product(a, w, sums, PRECISION)
+    inside = (rows < N)[:, None] & (outputs < D)[None, :]
+    sums += tl.load(bias + outputs, outputs < D, 0.0)[None, :]
+    stream = tl.load(x + row_at + outputs[None, :], inside, 0.0)
+    tl.store(out + row_at + outputs[None, :], stream + scale * sums, inside)
+
+
+@triton.jit
+def backward_kernel(
+    dout, weight, scaled, dmixed, N, scale,
+    D: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """scaled = scale · dout in the compute dtype, dmixed = scaled @ weight."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    outputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inner = tl.arange(0, BLOCK_K)
+    row_at = rows.to(tl.int64)[:, None] * D
+    sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, D, BLOCK_K):
+        at = row_at + (start + inner)[None, :]
+        g = rounded(tl.load(dout + at, (rows < N)[:, None], 0.0) * scale, weight)
+        tl.store(scaled + at, g, (rows < N)[:, None] & (tl.program_id(1) == 0))
+        w = tl.load(
+            weight + (start + inner)[:, None] * D + outputs[None, :], (outputs < D)[None, :], 0.0
+        )
+        sums = product(g, w, sums, PRECISION)
+    inside = (rows < N)[:, None] & (outputs < D)[None, :]
+    tl.store(dmixed + row_at + outputs[None, :], rounded(sums, dmixed), inside)
+
+
+def tiles(compute: Compute) -> Tiles:
+    """For both kernels; `columns` is the width of a program's output."""
+    return Tiles(32, 32, 4, 1) if compute.precision == "ieee" else Tiles(64, 128, 4, 3)
+
+
+class ProjectionOperation(Operation):
+    """A layer's output projection."""
+
+    def __init__(self, block: Block, compute: Compute, uses: int, scale: float) -> None:
+        super().__init__(compute, uses)
+        self.scale = scale
+        self.weight, self.bias = (
+            compute.cast(block.projection.weight),
+            block.projection.bias.detach(),
+        )
+        self.parameters = (block.projection.weight, block.projection.bias)
+
+    def forward(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """The stream after attention, from x and mixed, all [B, S, D]."""
+        out = torch.empty_like(x)
+        self._launch(forward_kernel, x, x, mixed, self.weight, self.bias, out)
+        return out
+
+    def backward(self, use: int, dout: Tensor) -> Tensor:
+        """The gradient of `mixed`; that of x is dout itself."""
+        scaled = self.slot("scaled", use, dout.flatten(0, 1).shape, self.weight)
+        dmixed = self.weight.new_empty(dout.shape)
+        self._launch(backward_kernel, dout, dout, self.weight, scaled, dmixed)
+        return dmixed
+
+    def gradients(self) -> tuple[Tensor, ...]:
+        scaled = self.stack("scaled")
+        weight = weight_product(scaled, self.stack("mixed"))
+        return weight, scaled.sum((0, 1), dtype=torch.float32)
+
+    def _launch(self, kernel: Any, like: Tensor, *tensors: Tensor) -> None:
+        (prompts, length, D), chosen = like.shape, tiles(self.compute)
+        rows = prompts * length
+        kernel[(triton.cdiv(rows, chosen.rows), triton.cdiv(D, chosen.columns))](
+            *tensors, rows, self.scale, D, self.compute.precision, chosen.rows, chosen.columns, 32,
+            num_warps=chosen.warps, num_stages=chosen.stages,
+        )  # fmt: skip
+
+
+class Projection(torch.autograd.Function):
+    """The stream after attention, [B, S, D]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        token: Tensor,
+        operation: ProjectionOperation,
+        use: int,
+        x: Tensor,
+        mixed: Tensor,
+    ) -> Tensor:
+        ctx.operation, ctx.use = operation, use
+        return operation.forward(x, mixed)
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+        return None, None, None, dout, ctx.operation.backward(ctx.use, dout)

@@ -1,0 +1,296 @@
+"""Normalise the stream, inject the prompt, add positions, normalise again, and make q, k and v.
+
+y = norm_f(source)   (or source itself)
+x = y + e,  y * e + positions,  y + positions  or  y
+qkv = norm_1(x) @ weightᵀ + bias
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..blocks import Block
+from .common import (
+    Compute,
+    Tiles,
+    affine,
+    normalise,
+    normalise_backward,
+    product,
+    rounded,
+    rows_of,
+    vector,
+    width,
+)
+from .gather import Operation, weight_product
+
+INJECTIONS = ("add", "multiply", "none", "inner")  # inner: a layer that no prompt enters
+
+
+def reference(
+    source: Tensor,
+    e: Tensor | None,
+    positions: Tensor | None,
+    norm_f: nn.LayerNorm | None,
+    norm_1: nn.LayerNorm,
+    qkv: nn.Linear,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same in PyTorch: y, x [B, S, D] and qkv [B, S, 3 D]. Both e and positions: multiply."""
+    y = source if norm_f is None else norm_f(source)
+    if e is None:
+        x = y if positions is None else y + positions
+    else:
+        x = y + e if positions is None else torch.addcmul(positions, y, e)
+    return y, x, F.linear(norm_1(x), qkv.weight, qkv.bias)
+
+
+@triton.jit
+def _x_rows(rows, S):
+    """Where the x among the rows of [B, S] stand among [B, (S + 1) / 2] rows of x alone."""
+    return rows // S * ((S + 1) // 2) + rows % S // 2
+
+
+@triton.jit
+def forward_kernel(
+    source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, weight, bias,
+    x_out, kept, qkv, N, S,
+    D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    tile, third = tl.program_id(0), tl.program_id(1)
+    begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
+    columns = tl.arange(0, BLOCK_D)
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    y = tl.load(source + begin + at, inside, 0.0)
+    if NORM:
+        y, _ = normalise(y, D, BLOCK_D, EPSILON)
+        y = y * vector(norm_f_w, D, BLOCK_D) + vector(norm_f_b, D, BLOCK_D)
+    if KEEP:
+        at_x = _x_rows(rows, S).to(tl.int64)[:, None] * D
+        even = inside & (rows % S % 2 == 0)[:, None]
+        tl.store(kept + at_x + columns[None, :], y, even & (third == 0))
+    if INJECTION == "add":
+        y += tl.load(e + begin + at, inside, 0.0)
+    if INJECTION == "multiply":
+        y *= tl.load(e + begin + at, inside, 0.0)
+    if INJECTION == "multiply" or INJECTION == "none":
+        y += tl.load(positions + (rows % S)[:, None] * D + columns[None, :], inside, 0.0)
+    if INJECTION != "inner":
+        tl.store(x_out + begin + at, y, inside & (third == 0))
+    a, _ = normalise(y, D, BLOCK_D, EPSILON)
+    a = a * vector(norm_1_w, D, BLOCK_D) + vector(norm_1_b, D, BLOCK_D)
+    a = rounded(a, weight)
+    qkv += begin * 3
+    for start in range(0, D, BLOCK_N):
+        within = start + tl.arange(0, BLOCK_N)
+        outputs = third * D + within
+        w = tl.load(
+            weight + outputs[None, :] * D + columns[:, None],
+            (within < D)[None, :] & (columns < D)[:, None], 0.0,
+        )  # fmt: skip
+        z = product(a, w, tl.zeros([BLOCK_M, BLOCK_N], tl.float32), PRECISION)
+        z += tl.load(bias + outputs, within < D, 0.0)[None, :]
+        to = tl.arange(0, BLOCK_M)[:, None] * (3 * D) + outputs[None, :]
+        tl.store(qkv + to, rounded(z, qkv), (rows < N)[:, None] & (within < D)[None, :])
+
+
+@triton.jit
+def backward_kernel(
+    da_in, source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, dx_in, dkept,
+    a_out, dx_sum, de_sum, dsource, sums, N, S,
+    D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
+    KEEP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """All but the product: from the gradient of norm_1's result to that of the source.
+
+    A program's sums over its rows for norm_1 and norm_f go to sums [tiles, 4, D]; the gradients of
+    x (for e or the positions) are added up over the uses in dx_sum and, times y, in de_sum.
+    """
+    tile = tl.program_id(0)
+    begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
+    columns = tl.arange(0, BLOCK_D)
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    sums_at = sums + tile * 4 * D + columns
+    y = tl.load(source + begin + at, inside, 0.0)
+    y_normal, y_inverse = normalise(y, D, BLOCK_D, EPSILON)
+    if NORM:
+        y = y_normal * vector(norm_f_w, D, BLOCK_D) + vector(norm_f_b, D, BLOCK_D)
+    x = y
+    if INJECTION == "add":
+        x += tl.load(e + begin + at, inside, 0.0)
+    if INJECTION == "multiply":
+        x *= tl.load(e + begin + at, inside, 0.0)
+    if INJECTION == "multiply" or INJECTION == "none":
+        x += tl.load(positions + (rows % S)[:, None] * D + columns[None, :], inside, 0.0)
+    x_normal, x_inverse = normalise(x, D, BLOCK_D, EPSILON)
+    weight = vector(norm_1_w, D, BLOCK_D)
+    a = x_normal * weight + vector(norm_1_b, D, BLOCK_D)
+    tl.store(a_out + begin + at, rounded(a, a_out), inside)
+    da = tl.load(da_in + begin + at, inside, 0.0).to(tl.float32)
+    tl.store(sums_at, tl.sum(da * x_normal, 0), columns < D)
+    tl.store(sums_at + D, tl.sum(da, 0), columns < D)
+    dx = normalise_backward(da * weight, x_normal, x_inverse, D)
+    dx += tl.load(dx_in + begin + at, inside, 0.0)
+    if INJECTION != "inner":
+        tl.store(dx_sum + begin + at, tl.load(dx_sum + begin + at, inside, 0.0) + dx, inside)
+    if INJECTION == "multiply":
+        tl.store(de_sum + begin + at, tl.load(de_sum + begin + at, inside, 0.0) + dx * y, inside)
+        dx *= tl.load(e + begin + at, inside, 0.0)
+    if KEEP:
+        at_x = _x_rows(rows, S).to(tl.int64)[:, None] * D
+        even = inside & (rows % S % 2 == 0)[:, None]
+        dx += tl.load(dkept + at_x + columns[None, :], even, 0.0)
+    if NORM:
+        dx = tl.where(inside, dx, 0.0)
+        tl.store(sums_at + 2 * D, tl.sum(dx * y_normal, 0), columns < D)
+        tl.store(sums_at + 3 * D, tl.sum(dx, 0), columns < D)
+        dx = normalise_backward(dx * vector(norm_f_w, D, BLOCK_D), y_normal, y_inverse, D)
+    tl.store(dsource + begin + at, dx, inside)
+
+
+def forward_tiles(compute: Compute, n_embd: int) -> Tiles:
+    """For `forward_kernel`."""
+    if compute.precision == "ieee":
+        return Tiles(16, 32, 4, 1)
+    return Tiles(64, 64, 8, 2)
+
+
+def backward_tiles(n_embd: int) -> Tiles:
+    """For `backward_kernel`; it has no product."""
+    return Tiles(8 if n_embd <= 256 else 4, 0, 4, 1)
+
+
+class QkvOperation(Operation):
+    """A layer's way from the stream to q, k and v.
+
+    `norm_f` is the loop's norm where it stands between this layer and the one before; e [B, S, D]
+    and positions [S, D] are what `injection` needs of them.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        compute: Compute,
+        uses: int,
+        *,
+        injection: str = "inner",
+        e: Tensor | None = None,
+        positions: Tensor | None = None,
+        norm_f: nn.LayerNorm | None = None,
+    ) -> None:
+        super().__init__(compute, uses)
+        self.injection, self.norm_f, self.norm_1 = injection, norm_f, block.norm_1
+        self.e = None if e is None else e.detach().contiguous()
+        self.positions = None if positions is None else positions.detach().contiguous()
+        self.weight, self.bias = compute.cast(block.qkv.weight), block.qkv.bias.detach()
+        entering = {"add": (e,), "multiply": (e, positions), "none": (positions,), "inner": ()}
+        final = () if norm_f is None else (norm_f.weight, norm_f.bias)
+        own = (block.norm_1.weight, block.norm_1.bias, block.qkv.weight, block.qkv.bias)
+        self.parameters = tuple(p for p in (*entering[injection], *final, *own) if p is not None)
+
+    def forward(self, source: Tensor, normed: bool, keep: bool) -> tuple[Tensor, ...]:
+        """x [B, S, D], qkv [B, S, 3 D] and, with `keep`, y at the x positions."""
+        prompts, length, D = source.shape
+        x = source if self.injection == "inner" else torch.empty_like(source)
+        qkv = self.weight.new_empty(prompts, length, 3 * D)
+        kept = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
+        tiles = forward_tiles(self.compute, D)
+        grid = (triton.cdiv(prompts * length, tiles.rows), 3)
+        forward_kernel[grid](
+            source, *self._read(source), self.weight, self.bias, x, kept, qkv,
+            prompts * length, length, D, self.norm_1.eps, normed, self.injection, keep,
+            self.compute.precision, tiles.rows, width(D), tiles.columns,
+            num_warps=tiles.warps, num_stages=tiles.stages,
+        )  # fmt: skip
+        return (x, qkv, kept) if keep else (x, qkv)
+
+    def backward(
+        self,
+        use: int,
+        source: Tensor,
+        normed: bool,
+        dx: Tensor,
+        dqkv: Tensor,
+        dkept: Tensor | None,
+    ) -> Tensor:
+        """The gradient of `source`; the rest is left for `gradients`."""
+        prompts, length, D = source.shape
+        rows, tiles = prompts * length, backward_tiles(D)
+        count = triton.cdiv(rows, tiles.rows)
+        da = dqkv.view(rows, 3 * D) @ self.weight
+        a = self.slot("a", use, (rows, D), self.weight)
+        sums = self.slot("sums", use, (count, 4, D), source)
+        if not normed:
+            sums[:, 2:] = 0
+        dsource = torch.empty_like(source)
+        backward_kernel[(count,)](
+            da, source, *self._read(source), dx, dx if dkept is None else dkept,
+            a, self._sum("dx", source), self._sum("de", source), dsource, sums,
+            rows, length, D, self.norm_1.eps, normed, self.injection, dkept is not None,
+            tiles.rows, width(D), num_warps=tiles.warps,
+        )  # fmt: skip
+        return dsource
+
+    def gradients(self) -> tuple[Tensor, ...]:
+        dqkv, sums = self.stack("dqkv"), self.stack("sums").sum((0, 1))
+        entering: tuple[Tensor, ...] = ()
+        if self.injection != "inner":
+            dx = self._stacks.pop("dx")[0]
+            de = self._stacks.pop("de")[0] if self.injection == "multiply" else dx
+            entering = {"add": (dx,), "multiply": (de, dx.sum(0)), "none": (dx.sum(0),)}[
+                self.injection
+            ]
+        final = () if self.norm_f is None else (sums[2], sums[3])
+        weight = weight_product(dqkv, self.stack("a"))
+        bias = dqkv.sum((0, 1), dtype=torch.float32)
+        return (*entering, *final, sums[0], sums[1], weight, bias)
+
+    def _read(self, source: Tensor) -> tuple[Tensor, ...]:
+        """e, positions and the norms; where there is none, a tensor that is not looked at."""
+        e = source if self.e is None else self.e
+        positions = source if self.positions is None else self.positions
+        return (e, positions, *affine(self.norm_f or self.norm_1), *affine(self.norm_1))
+
+    def _sum(self, name: str, like: Tensor) -> Tensor:
+        """A sum over the uses, zero at first; `like` where this injection has none."""
+        if self.injection == "inner" or (name == "de" and self.injection != "multiply"):
+            return like
+        if name not in self._stacks:
+            self._stacks[name] = torch.zeros_like(like)[None]
+        return self._stacks[name][0]
+
+
+class Qkv(torch.autograd.Function):
+    """x, qkv and, with `keep`, y at the x positions."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        token: Tensor,
+        operation: QkvOperation,
+        use: int,
+        source: Tensor,
+        normed: bool,
+        keep: bool,
+    ) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(source)
+        ctx.operation, ctx.use, ctx.normed = operation, use, normed
+        return operation.forward(source, normed, keep)
+
+    @staticmethod
+    def backward(
+        ctx: Any, dx: Tensor, dqkv: Tensor, dkept: Tensor | None = None
+    ) -> tuple[Any, ...]:
+        (source,) = ctx.saved_tensors
+        if dkept is not None:
+            dkept = dkept.contiguous()
+        dsource = ctx.operation.backward(ctx.use, source, ctx.normed, dx, dqkv, dkept)
+        return None, None, None, dsource, None, None

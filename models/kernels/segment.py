@@ -1,0 +1,193 @@
+"""Many steps of a loop on Triton kernels: four launches a layer forward, six backward.
+
+Without gradients nothing is kept but the stream. With them a layer keeps its input, q, k and v, the
+mixed heads and the stream after attention; what else the backward pass needs, it recomputes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from .. import segment as eager
+from ..blocks import Block
+from ..loop import LayerLoop, Loop, LoopState, SharedLoop
+from .attention import Attention, attend
+from .common import INTERPRETED, Compute
+from .gather import Operation, gather
+from .mlp import Mlp, MlpOperation
+from .norm import Norm, NormOperation
+from .projection import Projection, ProjectionOperation
+from .qkv import Qkv, QkvOperation
+
+_MOST_WIDTH, _MOST_HEAD, _MOST_TOKENS = 512, 64, 1024
+
+
+class _Layer(NamedTuple):
+    """One layer's operations; `heads` of its attention."""
+
+    qkv: QkvOperation
+    projection: ProjectionOperation
+    mlp: MlpOperation
+    heads: int
+
+    def run(
+        self, token: Tensor | None, use: int, source: Tensor, normed: bool, keep: bool
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The stream after the layer, and with `keep` that before it, normed, at the x positions.
+        Without a token nothing is kept for a backward pass."""
+        if token is None:
+            x, qkv, *kept = self.qkv.forward(source, normed, keep)
+            mixed = qkv.new_empty(x.shape)
+            attend(qkv, self.heads, self.qkv.compute, mixed)
+            return self.mlp.forward(self.projection.forward(x, mixed)), kept
+        x, qkv, *kept = Qkv.apply(token, self.qkv, use, source, normed, keep)
+        rows = (x.shape[0] * x.shape[1], x.shape[2])
+        mixed = self.projection.slot("mixed", use, rows, qkv).view_as(x)
+        mixed = Attention.apply(qkv, self.heads, self.qkv, use, mixed)
+        x = Projection.apply(token, self.projection, use, x, mixed)
+        return Mlp.apply(token, self.mlp, use, x), kept
+
+
+def run_segment(
+    loop: Loop,
+    state: LoopState,
+    e: Tensor,
+    *,
+    first: int,
+    count: int,
+    keep: int,
+    grad: bool,
+    scale: float = 1.0,
+) -> tuple[LoopState, Tensor]:
+    """As `models.segment.run_segment`, which serves whatever has no kernel; a line says so once."""
+    compute = _compute(e.device)
+    reason = why_not(loop, e, compute)
+    if reason:
+        _say(reason)
+    if reason or not count:
+        return eager.run_segment(
+            loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale
+        )
+    with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+        e, stream = e.float(), state.stream.float()
+        if isinstance(loop, SharedLoop):
+            return run_shared(loop, stream, e, compute, count, keep, scale)
+        return _run_layers(loop, stream, compute, first, count, keep, scale)
+
+
+def run_shared(
+    loop: SharedLoop,
+    stream: Tensor,
+    e: Tensor,
+    compute: Compute,
+    count: int,
+    keep: int,
+    scale: float,
+) -> tuple[LoopState, Tensor]:
+    """The loop's norm after a step is taken by the step that follows, which also hands out the
+    normed stream where it is kept; after the last step it stands alone."""
+    blocks = _blocks(loop)
+    entering = QkvOperation(
+        blocks[0],
+        compute,
+        count,
+        injection=loop.injection,
+        e=None if loop.injection == "none" else e,
+        positions=None if loop.injection == "add" else loop.positions[: e.shape[1]],
+        norm_f=loop.norm,
+    )
+    layers = [
+        _layer(block, compute, count, scale, None if index else entering)
+        for index, block in enumerate(blocks)
+    ]
+    norm = NormOperation(loop.norm, compute)
+    token = _token([*layers], norm)
+    kept: list[Tensor] = []
+    for step in range(count):
+        for index, layer in enumerate(layers):
+            follows = index == 0 and step > 0
+            wanted = follows and step > count - keep
+            stream, read = layer.run(token, step, stream, follows, wanted)
+            kept += read
+    y = norm.forward(stream) if token is None else Norm.apply(token, norm, stream)
+    if keep:
+        kept.append(y[:, ::2])
+    return LoopState(y, stream), _stacked(kept, e)
+
+
+def _run_layers(
+    loop: Loop, stream: Tensor, compute: Compute, first: int, count: int, keep: int, scale: float
+) -> tuple[LoopState, Tensor]:
+    """Each step is a layer of its own."""
+    blocks = _blocks(loop)[first : first + count]
+    layers = [_layer(block, compute, 1, scale) for block in blocks]
+    token = _token(layers)
+    kept: list[Tensor] = []
+    for step, layer in enumerate(layers):
+        stream, _ = layer.run(token, 0, stream, False, False)
+        if step >= count - keep:
+            kept.append(stream[:, ::2])
+    return LoopState(stream, stream), _stacked(kept, stream)
+
+
+def _layer(
+    block: Block, compute: Compute, uses: int, scale: float, entering: QkvOperation | None = None
+) -> _Layer:
+    """A block's operations; `entering` is the first of them where the prompt enters there."""
+    return _Layer(
+        entering or QkvOperation(block, compute, uses),
+        ProjectionOperation(block, compute, uses, scale),
+        MlpOperation(block, compute, uses, scale),
+        block.n_head,
+    )
+
+
+def _blocks(loop: Loop) -> list[Block]:
+    return cast("list[Block]", list(loop.blocks))
+
+
+def _token(layers: list[_Layer], *others: Operation) -> Tensor | None:
+    """What every use takes where gradients are wanted."""
+    if not torch.is_grad_enabled():
+        return None
+    return gather([*(part for layer in layers for part in layer[:3]), *others])
+
+
+def _stacked(kept: list[Tensor], e: Tensor) -> Tensor:
+    return torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)
+
+
+def why_not(loop: Loop, e: Tensor, compute: Compute) -> str | None:
+    """What the kernels do not serve here, or None."""
+    width, block = e.shape[-1], loop.blocks[0]
+    if type(loop) not in (SharedLoop, LayerLoop) or type(block) is not Block:
+        return f"no kernels for a {type(loop).__name__} of {type(block).__name__}"
+    if not (e.is_cuda or INTERPRETED.value):
+        return f"no kernels on {e.device.type}"
+    if e.dtype not in (torch.float32, torch.bfloat16) or loop.positions.dtype != torch.float32:
+        return f"no kernels for streams of {e.dtype} and weights of {loop.positions.dtype}"
+    if width % 32 or width > _MOST_WIDTH:
+        return f"kernels need n_embd to be a multiple of 32 up to {_MOST_WIDTH}, got {width}"
+    if width // block.n_head > _MOST_HEAD:
+        return f"kernels need heads of at most {_MOST_HEAD}, got {width // block.n_head}"
+    if e.shape[1] > _MOST_TOKENS:
+        return f"kernels need at most {_MOST_TOKENS} tokens, got {e.shape[1]}"
+    if compute.dtype not in (torch.float32, torch.bfloat16):
+        return f"no kernels for products in {compute.dtype}"
+    return None
+
+
+@cache
+def _say(reason: str) -> None:
+    print(f"backend triton: {reason}; eager takes its place", flush=True)
+
+
+def _compute(device: torch.device) -> Compute:
+    """How eager would multiply here: autocast's dtype, and whether TF32 is allowed."""
+    if torch.is_autocast_enabled(device.type):
+        return Compute(torch.get_autocast_dtype(device.type))
+    return Compute(torch.float32, torch.backends.cuda.matmul.allow_tf32)
