@@ -8,6 +8,7 @@ compute dtype.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import triton
@@ -36,15 +37,31 @@ class Compute:
         return weight.detach().to(self.dtype).contiguous()
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """The shape of a launch: rows of a program, columns (or inner length) of a chunk, warps and
-    pipeline stages. Chosen by `python -m benchmarks.kernels --static`."""
+class Tiles(NamedTuple):
+    """The shape of a launch: rows of a program, columns (or hidden units) of a chunk, warps and
+    pipeline stages."""
 
     rows: int
     columns: int
     warps: int
     stages: int
+
+
+class TileTable(NamedTuple):
+    """Tiles by precision and by the bytes of a row of operands. Found with `python -m
+    benchmarks.kernels --static`: the largest that spill no registers and fit an A100 too."""
+
+    ieee: Tiles
+    to_512: Tiles
+    to_1024: Tiles
+    to_2048: Tiles
+
+    def choose(self, compute: Compute, n_embd: int) -> Tiles:
+        """Those for rows of n_embd."""
+        if compute.precision == "ieee":
+            return self.ieee
+        size = width(n_embd) * compute.dtype.itemsize
+        return self.to_512 if size <= 512 else self.to_1024 if size <= 1024 else self.to_2048
 
 
 def width(n_embd: int) -> int:

@@ -18,6 +18,7 @@ from ..blocks import Block
 from .common import (
     Compute,
     Tiles,
+    TileTable,
     affine,
     gelu,
     gelu_slope,
@@ -31,6 +32,15 @@ from .common import (
 )
 from .gather import Operation
 
+_FORWARD = TileTable(
+    Tiles(16, 16, 8, 1), Tiles(64, 64, 8, 2), Tiles(32, 32, 8, 2), Tiles(16, 16, 8, 2)
+)
+_BACKWARD = TileTable(
+    Tiles(32, 16, 8, 2), Tiles(64, 32, 8, 2), Tiles(32, 16, 8, 2), Tiles(16, 16, 8, 2)
+)
+_WEIGHTS = TileTable(
+    Tiles(16, 16, 4, 1), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2), Tiles(16, 16, 8, 1)
+)
 _PROGRAMS = 264  # of `weights_kernel`: twice the multiprocessors of an H100
 
 
@@ -148,27 +158,6 @@ def weights_kernel(
     tl.store(dexpand_b + part * 4 * D + units, sums_b)
 
 
-def forward_tiles(compute: Compute, n_embd: int) -> Tiles:
-    """For `forward_kernel`; `columns` is the chunk of hidden units."""
-    if compute.precision == "ieee":
-        return Tiles(16, 32, 4, 1)
-    return Tiles(64, 64, 8, 2)
-
-
-def backward_tiles(compute: Compute, n_embd: int) -> Tiles:
-    """For `backward_kernel`."""
-    if compute.precision == "ieee":
-        return Tiles(16, 32, 4, 1)
-    return Tiles(64, 32, 8, 2)
-
-
-def weights_tiles(compute: Compute, n_embd: int) -> Tiles:
-    """For `weights_kernel`."""
-    if compute.precision == "ieee":
-        return Tiles(16, 16, 4, 1)
-    return Tiles(32, 64, 8, 2)
-
-
 class MlpOperation(Operation):
     """A layer's MLP with the norm before it."""
 
@@ -185,7 +174,7 @@ class MlpOperation(Operation):
 
     def forward(self, x: Tensor) -> Tensor:
         """The stream after the MLP, from x [B, S, D]."""
-        (prompts, length, D), chosen = x.shape, forward_tiles(self.compute, x.shape[-1])
+        (prompts, length, D), chosen = x.shape, _FORWARD.choose(self.compute, x.shape[-1])
         rows, out = prompts * length, torch.empty_like(x)
         forward_kernel[(triton.cdiv(rows, chosen.rows),)](
             x, *affine(self.norm), self.expand, self.expand_b, self.contract, self.contract_b, out,
@@ -196,7 +185,7 @@ class MlpOperation(Operation):
 
     def backward(self, use: int, x: Tensor, dout: Tensor) -> Tensor:
         """The gradient of x; the rest is left for `gradients`."""
-        (prompts, length, D), chosen = x.shape, backward_tiles(self.compute, x.shape[-1])
+        (prompts, length, D), chosen = x.shape, _BACKWARD.choose(self.compute, x.shape[-1])
         rows = prompts * length
         count = triton.cdiv(rows, chosen.rows)
         b = self.slot("b", use, (rows, D), self.expand)
@@ -212,7 +201,7 @@ class MlpOperation(Operation):
     def gradients(self) -> tuple[Tensor, ...]:
         b, scaled, sums = self.stack("b"), self.stack("scaled"), self.stack("sums").sum((0, 1))
         D, rows = b.shape[-1], b.numel() // b.shape[-1]
-        chosen = weights_tiles(self.compute, D)
+        chosen = _WEIGHTS.choose(self.compute, D)
         chunks, tiles = 4 * D // chosen.columns, triton.cdiv(rows, chosen.rows)
         part_tiles = triton.cdiv(tiles, max(1, min(tiles, _PROGRAMS // chunks)))
         parts = triton.cdiv(tiles, part_tiles)

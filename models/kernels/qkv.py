@@ -19,6 +19,7 @@ from ..blocks import Block
 from .common import (
     Compute,
     Tiles,
+    TileTable,
     affine,
     normalise,
     normalise_backward,
@@ -30,7 +31,10 @@ from .common import (
 )
 from .gather import Operation, weight_product
 
-INJECTIONS = ("add", "multiply", "none", "inner")  # inner: a layer that no prompt enters
+_FORWARD = TileTable(
+    Tiles(16, 16, 8, 1), Tiles(64, 64, 8, 2), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2)
+)
+_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 4  # of a kernel without a product
 
 
 def reference(
@@ -155,23 +159,12 @@ def backward_kernel(
     tl.store(dsource + begin + at, dx, inside)
 
 
-def forward_tiles(compute: Compute, n_embd: int) -> Tiles:
-    """For `forward_kernel`."""
-    if compute.precision == "ieee":
-        return Tiles(16, 32, 4, 1)
-    return Tiles(64, 64, 8, 2)
-
-
-def backward_tiles(n_embd: int) -> Tiles:
-    """For `backward_kernel`; it has no product."""
-    return Tiles(8 if n_embd <= 256 else 4, 0, 4, 1)
-
-
 class QkvOperation(Operation):
     """A layer's way from the stream to q, k and v.
 
     `norm_f` is the loop's norm where it stands between this layer and the one before; e [B, S, D]
-    and positions [S, D] are what `injection` needs of them.
+    and positions [S, D] are what `injection` needs of them: add, multiply, none, or inner for a
+    layer that no prompt enters.
     """
 
     def __init__(
@@ -201,7 +194,7 @@ class QkvOperation(Operation):
         x = source if self.injection == "inner" else torch.empty_like(source)
         qkv = self.weight.new_empty(prompts, length, 3 * D)
         kept = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
-        tiles = forward_tiles(self.compute, D)
+        tiles = _FORWARD.choose(self.compute, D)
         grid = (triton.cdiv(prompts * length, tiles.rows), 3)
         forward_kernel[grid](
             source, *self._read(source), self.weight, self.bias, x, kept, qkv,
@@ -222,8 +215,8 @@ class QkvOperation(Operation):
     ) -> Tensor:
         """The gradient of `source`; the rest is left for `gradients`."""
         prompts, length, D = source.shape
-        rows, tiles = prompts * length, backward_tiles(D)
-        count = triton.cdiv(rows, tiles.rows)
+        rows = prompts * length
+        count = triton.cdiv(rows, _BACKWARD_ROWS)
         da = dqkv.view(rows, 3 * D) @ self.weight
         a = self.slot("a", use, (rows, D), self.weight)
         sums = self.slot("sums", use, (count, 4, D), source)
@@ -234,7 +227,7 @@ class QkvOperation(Operation):
             da, source, *self._read(source), dx, dx if dkept is None else dkept,
             a, self._sum("dx", source), self._sum("de", source), dsource, sums,
             rows, length, D, self.norm_1.eps, normed, self.injection, dkept is not None,
-            tiles.rows, width(D), num_warps=tiles.warps,
+            _BACKWARD_ROWS, width(D), num_warps=_BACKWARD_WARPS,
         )  # fmt: skip
         return dsource
 
