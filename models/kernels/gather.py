@@ -1,4 +1,4 @@
-"""Weight gradients of many uses of one operation, each weight's taken in one product at the end.
+"""Weight gradients of many uses of one operation, each weight's taken in one product.
 
 token = gather([first, second, ...])           # the operations; what they make depends on `token`
 y = Projection.apply(token, first, 0, x, o)    # use 0 of the first operation
@@ -8,40 +8,80 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .common import Compute
 
+_MOST_BYTES = 320 * 2**20  # that a layer's gathered uses may take
+
+
+class Uses(NamedTuple):
+    """`number` uses of an operation, run backwards in groups of at most `group`, last use first."""
+
+    number: int
+    group: int
+
+    @classmethod
+    def of(cls, number: int, rows: int, n_embd: int, compute: Compute) -> Uses:
+        """As few groups as memory allows, and those even. A use leaves seven matrices [rows,
+        n_embd]: the gradients of q, k and v, of both results that the stream takes, and the inputs
+        of two products."""
+        most = max(1, _MOST_BYTES // (7 * rows * n_embd * compute.dtype.itemsize))
+        groups = -(-number // most)
+        return cls(number, -(-number // groups))
+
+    def place(self, use: int) -> tuple[int, int]:
+        """The first use of this one's group, and how many there are in it."""
+        end = self.number - (self.number - 1 - use) // self.group * self.group
+        first = max(0, end - self.group)
+        return first, end - first
+
 
 class Operation(ABC):
-    """An operation with weights that is used `uses` times: its launches and what they leave for the
-    weight gradients, one slot a use.
+    """An operation with weights that is used several times: its launches, and what they leave for
+    the weight gradients, one slot a use.
 
     `parameters` are the tensors that gradients are wanted for.
     """
 
     parameters: tuple[Tensor, ...]
 
-    def __init__(self, compute: Compute, uses: int) -> None:
+    def __init__(self, compute: Compute, uses: Uses) -> None:
         self.compute, self.uses = compute, uses
         self._stacks: dict[str, Tensor] = {}
+        self._totals: tuple[Tensor, ...] = ()
 
     def slot(self, name: str, use: int, shape: Sequence[int], like: Tensor) -> Tensor:
         """Where use `use` leaves its `name`: uninitialised, of the dtype and device of `like`."""
+        first, count = self.uses.place(use)
         if name not in self._stacks:
-            self._stacks[name] = like.new_empty(self.uses, *shape)
-        return self._stacks[name][use]
+            self._stacks[name] = like.new_empty(count, *shape)
+        return self._stacks[name][use - first]
 
-    def stack(self, name: str) -> Tensor:
-        """What all uses left, [uses, ...]."""
-        return self._stacks[name]
+    def finish(self, use: int) -> None:
+        """Use `use` has left everything. With the last of a group its gradients are taken."""
+        first, _ = self.uses.place(use)
+        if use > first:
+            return
+        found = self.weight_gradients(first, self._stacks)
+        self._stacks = {}
+        for total, more in zip(self._totals, found, strict=False):
+            total += more
+        self._totals = self._totals or found
+
+    def gradients(self) -> tuple[Tensor | None, ...]:
+        """The gradient of each parameter, once all uses have run backwards; None for all of them
+        where none has. They begin anew after this."""
+        totals, self._totals = self._totals, ()
+        return totals or (None,) * len(self.parameters)
 
     @abstractmethod
-    def gradients(self) -> tuple[Tensor | None, ...]:
-        """The gradient of each parameter, once all uses have run backwards."""
+    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        """The gradient of each parameter from a group of uses, `first` the first of them, and what
+        they left: by name, stacks [uses, ...]."""
 
 
 class _Gather(torch.autograd.Function):
@@ -55,8 +95,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, _: None) -> tuple[Any, ...]:
-        gradients = [g for operation in ctx.operations for g in operation.gradients()]
-        return (None, *gradients)
+        return (None, *(g for operation in ctx.operations for g in operation.gradients()))
 
 
 def gather(operations: list[Operation]) -> Tensor:

@@ -30,7 +30,7 @@ from .common import (
     vector,
     width,
 )
-from .gather import Operation
+from .gather import Operation, Uses
 
 _FORWARD = TileTable(
     Tiles(16, 16, 8, 1), Tiles(64, 64, 8, 2), Tiles(32, 32, 8, 2), Tiles(16, 16, 8, 2)
@@ -161,7 +161,7 @@ def weights_kernel(
 class MlpOperation(Operation):
     """A layer's MLP with the norm before it."""
 
-    def __init__(self, block: Block, compute: Compute, uses: int, scale: float) -> None:
+    def __init__(self, block: Block, compute: Compute, uses: Uses, scale: float) -> None:
         super().__init__(compute, uses)
         self.scale, self.norm = scale, block.norm_2
         self.expand, self.expand_b = compute.cast(block.expand.weight), block.expand.bias.detach()
@@ -196,10 +196,11 @@ class MlpOperation(Operation):
             b, scaled, dx, sums, rows, self.scale, *self._constants(D, chosen),
             num_warps=chosen.warps, num_stages=chosen.stages,
         )  # fmt: skip
+        self.finish(use)
         return dx
 
-    def gradients(self) -> tuple[Tensor, ...]:
-        b, scaled, sums = self.stack("b"), self.stack("scaled"), self.stack("sums").sum((0, 1))
+    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        b, scaled, sums = left["b"], left["scaled"], left["sums"].sum((0, 1))
         D, rows = b.shape[-1], b.numel() // b.shape[-1]
         chosen = _WEIGHTS.choose(self.compute, D)
         chunks, tiles = 4 * D // chosen.columns, triton.cdiv(rows, chosen.rows)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .common import Compute, affine, normalise, normalise_backward, rows_of, vector, width
-from .gather import Operation
+from .gather import Operation, Uses
 
 
 def reference(x: Tensor, norm: nn.LayerNorm) -> Tensor:
@@ -49,8 +49,7 @@ class NormOperation(Operation):
     """A LayerNorm over streams [B, S, D]."""
 
     def __init__(self, norm: nn.LayerNorm, compute: Compute) -> None:
-        super().__init__(compute, 1)
-        self.used = False
+        super().__init__(compute, Uses(1, 1))
         self.norm, self.parameters = norm, (norm.weight, norm.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -64,19 +63,17 @@ class NormOperation(Operation):
 
     def backward(self, x: Tensor, dout: Tensor) -> Tensor:
         """The gradient of x; that of weight and bias is left for `gradients`."""
-        self.used = True
         rows, D, grid = self._shape(x)
         sums, dx = self.slot("sums", 0, (*grid, 2, D), x), torch.empty_like(x)
         weight, _ = affine(self.norm)
         backward_kernel[grid](
             x, weight, dout, dx, sums, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
         )
+        self.finish(0)
         return dx
 
-    def gradients(self) -> tuple[Tensor | None, ...]:
-        if not self.used:  # the last stream was not asked for
-            return None, None
-        sums = self.stack("sums").sum((0, 1))
+    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        sums = left["sums"].sum((0, 1))
         return sums[0], sums[1]
 
     def _shape(self, x: Tensor) -> tuple[int, int, tuple[int]]:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ..blocks import Block
 from .common import Compute, Tiles, product, rounded
-from .gather import Operation, weight_product
+from .gather import Operation, Uses, weight_product
 
 
 def reference(x: Tensor, mixed: Tensor, projection: nn.Linear, scale: float) -> Tensor:
@@ -75,14 +75,20 @@ def tiles(compute: Compute) -> Tiles:
 class ProjectionOperation(Operation):
     """A layer's output projection."""
 
-    def __init__(self, block: Block, compute: Compute, uses: int, scale: float) -> None:
+    def __init__(self, block: Block, compute: Compute, uses: Uses, scale: float) -> None:
         super().__init__(compute, uses)
-        self.scale = scale
-        self.weight, self.bias = (
-            compute.cast(block.projection.weight),
-            block.projection.bias.detach(),
-        )
+        self.scale, self.mixed = scale, torch.empty(0)
+        self.weight = compute.cast(block.projection.weight)
+        self.bias = block.projection.bias.detach()
         self.parameters = (block.projection.weight, block.projection.bias)
+
+    def slot_for_mixed(self, use: int, x: Tensor) -> Tensor:
+        """Where the mixed heads of a use are to be written, of the shape of x: side by side, as
+        their product with the gradients wants them."""
+        if not len(self.mixed):
+            rows, D = x.shape[0] * x.shape[1], x.shape[2]
+            self.mixed = self.weight.new_empty(self.uses.number, rows, D)
+        return self.mixed[use].view_as(x)
 
     def forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """The stream after attention, from x and mixed, all [B, S, D]."""
@@ -95,11 +101,12 @@ class ProjectionOperation(Operation):
         scaled = self.slot("scaled", use, dout.flatten(0, 1).shape, self.weight)
         dmixed = self.weight.new_empty(dout.shape)
         self._launch(backward_kernel, dout, dout, self.weight, scaled, dmixed)
+        self.finish(use)
         return dmixed
 
-    def gradients(self) -> tuple[Tensor, ...]:
-        scaled = self.stack("scaled")
-        weight = weight_product(scaled, self.stack("mixed"))
+    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        scaled = left["scaled"]
+        weight = weight_product(scaled, self.mixed[first : first + len(scaled)])
         return weight, scaled.sum((0, 1), dtype=torch.float32)
 
     def _launch(self, kernel: Any, like: Tensor, *tensors: Tensor) -> None:

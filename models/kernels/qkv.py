@@ -29,7 +29,7 @@ from .common import (
     vector,
     width,
 )
-from .gather import Operation, weight_product
+from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
     Tiles(16, 16, 8, 1), Tiles(64, 64, 8, 2), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2)
@@ -171,7 +171,7 @@ class QkvOperation(Operation):
         self,
         block: Block,
         compute: Compute,
-        uses: int,
+        uses: Uses,
         *,
         injection: str = "inner",
         e: Tensor | None = None,
@@ -182,6 +182,8 @@ class QkvOperation(Operation):
         self.injection, self.norm_f, self.norm_1 = injection, norm_f, block.norm_1
         self.e = None if e is None else e.detach().contiguous()
         self.positions = None if positions is None else positions.detach().contiguous()
+        self._dx: Tensor | None = None
+        self._de: Tensor | None = None
         self.weight, self.bias = compute.cast(block.qkv.weight), block.qkv.bias.detach()
         entering = {"add": (e,), "multiply": (e, positions), "none": (positions,), "inner": ()}
         final = () if norm_f is None else (norm_f.weight, norm_f.bias)
@@ -225,25 +227,28 @@ class QkvOperation(Operation):
         dsource = torch.empty_like(source)
         backward_kernel[(count,)](
             da, source, *self._read(source), dx, dx if dkept is None else dkept,
-            a, self._sum("dx", source), self._sum("de", source), dsource, sums,
+            a, *self._sums(source), dsource, sums,
             rows, length, D, self.norm_1.eps, normed, self.injection, dkept is not None,
             _BACKWARD_ROWS, width(D), num_warps=_BACKWARD_WARPS,
         )  # fmt: skip
+        self.finish(use)
         return dsource
 
-    def gradients(self) -> tuple[Tensor, ...]:
-        dqkv, sums = self.stack("dqkv"), self.stack("sums").sum((0, 1))
-        entering: tuple[Tensor, ...] = ()
-        if self.injection != "inner":
-            dx = self._stacks.pop("dx")[0]
-            de = self._stacks.pop("de")[0] if self.injection == "multiply" else dx
-            entering = {"add": (dx,), "multiply": (de, dx.sum(0)), "none": (dx.sum(0),)}[
-                self.injection
-            ]
+    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        sums = left["sums"].sum((0, 1))
         final = () if self.norm_f is None else (sums[2], sums[3])
-        weight = weight_product(dqkv, self.stack("a"))
-        bias = dqkv.sum((0, 1), dtype=torch.float32)
-        return (*entering, *final, sums[0], sums[1], weight, bias)
+        weight = weight_product(left["dqkv"], left["a"])
+        return (*final, sums[0], sums[1], weight, left["dqkv"].sum((0, 1), dtype=torch.float32))
+
+    def gradients(self) -> tuple[Tensor | None, ...]:
+        dx, de = self._dx, self._de
+        self._dx = self._de = None
+        if dx is None:
+            return super().gradients()
+        if self.positions is None:
+            return (dx, *super().gradients())
+        entering = (de, dx.sum(0)) if self.injection == "multiply" else (dx.sum(0),)
+        return (*entering, *super().gradients())
 
     def _read(self, source: Tensor) -> tuple[Tensor, ...]:
         """e, positions and the norms; where there is none, a tensor that is not looked at."""
@@ -251,13 +256,14 @@ class QkvOperation(Operation):
         positions = source if self.positions is None else self.positions
         return (e, positions, *affine(self.norm_f or self.norm_1), *affine(self.norm_1))
 
-    def _sum(self, name: str, like: Tensor) -> Tensor:
-        """A sum over the uses, zero at first; `like` where this injection has none."""
-        if self.injection == "inner" or (name == "de" and self.injection != "multiply"):
-            return like
-        if name not in self._stacks:
-            self._stacks[name] = torch.zeros_like(like)[None]
-        return self._stacks[name][0]
+    def _sums(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the gradients of x, and of those times y, over the uses so far, zero at first; `like`
+        where this injection has none."""
+        if self._dx is None and self.injection != "inner":
+            self._dx = torch.zeros_like(like)
+        if self._de is None and self.injection == "multiply":
+            self._de = torch.zeros_like(like)
+        return like if self._dx is None else self._dx, like if self._de is None else self._de
 
 
 class Qkv(torch.autograd.Function):

@@ -17,7 +17,7 @@ from ..blocks import Block
 from ..loop import LayerLoop, Loop, LoopState, SharedLoop
 from .attention import Attention, attend
 from .common import INTERPRETED, Compute
-from .gather import Operation, gather
+from .gather import Operation, Uses, gather
 from .mlp import Mlp, MlpOperation
 from .norm import Norm, NormOperation
 from .projection import Projection, ProjectionOperation
@@ -45,8 +45,7 @@ class _Layer(NamedTuple):
             attend(qkv, self.heads, self.qkv.compute, mixed)
             return self.mlp.forward(self.projection.forward(x, mixed)), kept
         x, qkv, *kept = Qkv.apply(token, self.qkv, use, source, normed, keep)
-        rows = (x.shape[0] * x.shape[1], x.shape[2])
-        mixed = self.projection.slot("mixed", use, rows, qkv).view_as(x)
+        mixed = self.projection.slot_for_mixed(use, x)
         mixed = Attention.apply(qkv, self.heads, self.qkv, use, mixed)
         x = Projection.apply(token, self.projection, use, x, mixed)
         return Mlp.apply(token, self.mlp, use, x), kept
@@ -91,17 +90,18 @@ def run_shared(
     """The loop's norm after a step is taken by the step that follows, which also hands out the
     normed stream where it is kept; after the last step it stands alone."""
     blocks = _blocks(loop)
+    uses = Uses.of(count, stream.shape[0] * stream.shape[1], stream.shape[2], compute)
     entering = QkvOperation(
         blocks[0],
         compute,
-        count,
+        uses,
         injection=loop.injection,
         e=None if loop.injection == "none" else e,
         positions=None if loop.injection == "add" else loop.positions[: e.shape[1]],
         norm_f=loop.norm,
     )
     layers = [
-        _layer(block, compute, count, scale, None if index else entering)
+        _layer(block, compute, uses, scale, None if index else entering)
         for index, block in enumerate(blocks)
     ]
     norm = NormOperation(loop.norm, compute)
@@ -124,7 +124,7 @@ def _run_layers(
 ) -> tuple[LoopState, Tensor]:
     """Each step is a layer of its own."""
     blocks = _blocks(loop)[first : first + count]
-    layers = [_layer(block, compute, 1, scale) for block in blocks]
+    layers = [_layer(block, compute, Uses(1, 1), scale) for block in blocks]
     token = _token(layers)
     kept: list[Tensor] = []
     for step, layer in enumerate(layers):
@@ -135,7 +135,7 @@ def _run_layers(
 
 
 def _layer(
-    block: Block, compute: Compute, uses: int, scale: float, entering: QkvOperation | None = None
+    block: Block, compute: Compute, uses: Uses, scale: float, entering: QkvOperation | None = None
 ) -> _Layer:
     """A block's operations; `entering` is the first of them where the prompt enters there."""
     return _Layer(

@@ -1,0 +1,172 @@
+"""Where the Triton kernels pay, and what they take of a GPU.
+
+    python -m benchmarks.kernels                     on a GPU: against eager over shapes, as ratios
+    python -m benchmarks.kernels --static            anywhere: registers, spills, shared memory
+
+--static compiles every kernel of a training step for each capability; nothing runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.kernels.common import INTERPRETED, Compute
+from models.kernels.segment import run_shared
+from models.loop import LoopState, SharedLoop
+from models.segment import run_segment
+
+from .common import write_report
+from .static import SHARED_LIMIT, step_kernels
+
+_COMPUTES = {
+    "bf16": Compute(torch.bfloat16),
+    "tf32": Compute(torch.float32, tf32=True),
+    "ieee": Compute(torch.float32),
+}
+_SHAPES = (  # prompts, points, n_embd, n_head
+    (64, 11, 32, 4), (64, 11, 64, 4), (64, 41, 128, 8), (16, 41, 256, 8), (64, 41, 256, 8),
+    (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
+)  # fmt: skip
+_LOOPS = 8  # of a timed segment
+
+
+def main(words: list[str]) -> int:
+    """Print a table; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.kernels",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--static", action="store_true", help="compile only; needs no GPU")
+    parser.add_argument("--precision", default="bf16,tf32,ieee")
+    parser.add_argument("--capability", default="8.0,9.0", help="for --static")
+    parser.add_argument("--n_embd", type=int, default=256, help="for --static")
+    parser.add_argument("--n_head", type=int, default=8, help="for --static")
+    parser.add_argument("--points", type=int, default=41, help="for --static")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    options = parser.parse_args(words)
+    names = options.precision.split(",")
+    if unknown := [name for name in names if name not in _COMPUTES]:
+        parser.error(f"--precision must be of {', '.join(_COMPUTES)}, got {unknown[0]!r}")
+    if INTERPRETED.value:
+        parser.error("unset TRITON_INTERPRET: interpreted kernels are neither compiled nor fast")
+    if options.static:
+        capabilities = [int(c.replace(".", "")) for c in options.capability.split(",")]
+        if unknown := [c for c in capabilities if c not in SHARED_LIMIT]:
+            parser.error(f"--capability must be of 8.0, 9.0, got {unknown[0] / 10}")
+        rows = _static(names, capabilities, options)
+    elif torch.cuda.is_available():
+        rows = _break_even(names)
+    else:
+        parser.error("kernels are timed on an NVIDIA GPU, and there is none; --static needs none")
+    if options.json:
+        device = torch.device("cpu" if options.static else "cuda")
+        write_report(options.json, device, {"kernels": rows})
+    return 0
+
+
+def _static(
+    names: list[str], capabilities: list[int], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """What each kernel takes, a line each."""
+    rows = []
+    tokens = 2 * options.points - 1
+    print(f"64 prompts of {options.points} points, {options.n_embd} wide, {options.n_head} heads")
+    print(f"{'kernel':28}{'for':>5}{'':>6}{'warps':>6}{'regs':>6}{'stack':>7}{'shared':>9}  products")
+    for capability in capabilities:
+        for name in names:
+            shape = (options.n_embd, options.n_head, tokens)
+            for usage in step_kernels(capability, _COMPUTES[name], *shape):
+                row = {"capability": capability / 10, "precision": name, **usage._asdict()}
+                rows.append(row)
+                counts = {key: n for key, n in usage.instructions.items() if n and usage.products}
+                print(
+                    f"{usage.name:28}{capability / 10:5}{name:>6}{usage.warps:6}"
+                    f"{usage.registers:6}{usage.stack:7}{usage.shared / 1024:7.0f} K  "
+                    + " ".join(f"{key} {n}" for key, n in counts.items()),
+                    flush=True,
+                )
+    return rows
+
+
+def _break_even(names: list[str]) -> list[dict[str, Any]]:
+    """Eager's time over the kernels', for a loop without gradients and for one with them."""
+    rows = []
+    print(f"{torch.cuda.get_device_name()}; microseconds a loop, and eager's over the kernels'")
+    print(f"{'prompts, points, width':24}{'':>6}{'':>10}{'eager':>10}{'triton':>10}{'ratio':>8}")
+    for prompts, points, n_embd, n_head in _SHAPES:
+        for name in names:
+            for grad in (False, True):
+                case = _Case(prompts, points, n_embd, n_head, _COMPUTES[name])
+                eager, fast = (
+                    1e3 * _milliseconds(lambda run=run: run(grad)) / _LOOPS  # type: ignore[misc]
+                    for run in (case.eager, case.triton)
+                )
+                what = "training" if grad else "prefix"
+                shape = f"{prompts}, {points}, {n_embd}"
+                print(
+                    f"{shape:24}{name:>6}{what:>10}{eager:10.1f}{fast:10.1f}{eager / fast:8.2f}",
+                    flush=True,
+                )
+                row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": what}
+                rows.append(row | {"eager_us": eager, "triton_us": fast})
+    return rows
+
+
+class _Case:
+    """A looped block and a read-in of one shape on the GPU."""
+
+    def __init__(self, prompts: int, points: int, n_embd: int, n_head: int, compute: Compute):
+        self.compute = compute
+        torch.manual_seed(0)
+        with torch.device("cuda"):
+            self.loop = SharedLoop(1, n_embd, n_head, 2 * points - 1, "add")
+            torch.nn.init.normal_(self.loop.positions, std=0.02)
+            self.e = torch.randn(prompts, 2 * points - 1, n_embd, requires_grad=True)
+
+    def eager(self, grad: bool) -> None:
+        torch.backends.cuda.matmul.allow_tf32 = self.compute.tf32
+        state = LoopState(torch.zeros_like(self.e), torch.zeros_like(self.e))
+        halved = self.compute.dtype is torch.bfloat16
+        with torch.autocast("cuda", torch.bfloat16, enabled=halved):
+            settings = {"first": 0, "count": _LOOPS, "keep": _LOOPS if grad else 0, "grad": grad}
+            self._back(grad, run_segment(self.loop, state, self.e, **settings)[1])  # type: ignore[arg-type]
+
+    def triton(self, grad: bool) -> None:
+        with torch.set_grad_enabled(grad):
+            stream, keep = torch.zeros_like(self.e), _LOOPS if grad else 0
+            _, kept = run_shared(self.loop, stream, self.e, self.compute, _LOOPS, keep, 1.0)
+        self._back(grad, kept)
+
+    def _back(self, grad: bool, kept: Tensor) -> None:
+        if grad:
+            self.loop.zero_grad(set_to_none=True)
+            self.e.grad = None
+            kept.sum().backward()
+
+
+def _milliseconds(act: Callable[[], None], repeats: int = 20) -> float:
+    """Median over repeats, each timed by events on the device."""
+    for _ in range(3):
+        act()
+    times = []
+    for _ in range(repeats):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        act()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
