@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
-from .checks import ConfigError, check_config, nearest
+from .checks import ConfigError, check_choice, check_config, nearest
 from .schema import SCHEMA_VERSION, Config
 
 _T = TypeVar("_T")
@@ -95,8 +95,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             return None
         return _convert(next(a for a in arguments if a is not type(None)), value, key)
     if origin is Literal:
-        if value not in arguments:
-            raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), arguments)}")
+        check_choice(key, value, arguments)
         return value
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from .schema import Config, GrowthConfig
 
@@ -26,6 +26,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(options)}"
 
 
+def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
+    """Raises ConfigError where `value` is none of the options."""
+    if value not in options:
+        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}")
+
+
 def check_setting(key: str, value: Any) -> None:
     """One setting of a task: a whole number counts something (at least 1, but `distinct_prompts`
     may be 0, for no limit), any other is finite and not negative. Raises ConfigError."""
@@ -44,6 +50,9 @@ def check_config(config: Config) -> None:
     _check_training(config)
     _check_evaluation(config)
     _at_least("seed", config.seed, 0)
+    kinds = get_type_hints(Config)
+    for name in ("precision", "backend", "wandb"):
+        check_choice(name, getattr(config, name), get_args(kinds[name]))
 
 
 def _check_task(config: Config) -> None:

@@ -30,6 +30,7 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   training.batch_size         prompts in a step
   evaluation.loops            loop at which errors by examples are read beside b
   device, precision           auto, cpu, cuda; auto, fp32, tf32, bf16
+  backend                     auto, eager, compile, triton: what makes the loops
   folder                      where run folders go (runs)
 A task's own settings stand in conf/task/: {settings}
 

@@ -113,6 +113,7 @@ class Config:
     seed: int = 0
     device: str = "auto"
     precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
+    backend: Literal["auto", "eager", "compile", "triton"] = "auto"  # what makes the loops
     wandb: Literal["disabled", "offline", "online"] = "disabled"
     folder: str = "runs"
     scale: str = ""  # the name of the scale it was composed at, if any

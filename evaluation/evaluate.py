@@ -68,12 +68,8 @@ def _measure(
     task, b = run.task, trained_loops(run.config)
     points = run.config.task.points
     prompts = evaluation_prompts(task, settings.prompts, points, settings.seed)
-    placement = place(device, "fp32")
-    placement.apply()
-    model = run.model.to(placement.device)
-    model.compute_dtype = placement.compute_dtype
     errors = model_errors(
-        model,
+        place(device, "fp32", "eager").prepare(run.model),
         task,
         prompts,
         {b, settings.loops},

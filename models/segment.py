@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -44,10 +45,24 @@ def run_segment(
     Without `grad` nothing is saved for a backward pass. (`no_grad`, not inference mode: the state
     that comes out must be allowed into a graph, which a multiplicative injection saves it for.)
     """
-    kept: list[Tensor] = []
     with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-        for t in range(first, first + count):
-            state = loop.step(state, e, t, scale)
-            if t >= first + count - keep:
-                kept.append(state.stream[:, ::2])
-        return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)
+        return make_steps(loop.step, state, e, first=first, count=count, keep=keep, scale=scale)
+
+
+def make_steps(
+    step: Callable[[LoopState, Tensor, int, float], LoopState],
+    state: LoopState,
+    e: Tensor,
+    *,
+    first: int,
+    count: int,
+    keep: int,
+    scale: float,
+) -> tuple[LoopState, Tensor]:
+    """The steps of a segment by `step(state, e, t, scale)`, in whatever gradient mode is on."""
+    kept: list[Tensor] = []
+    for t in range(first, first + count):
+        state = step(state, e, t, scale)
+        if t >= first + count - keep:
+            kept.append(state.stream[:, ::2])
+    return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)

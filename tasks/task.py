@@ -82,7 +82,7 @@ class Task(ABC):
             draws = NumberedDraws(index, _FAMILY)
         parameters = self.parameters(draws, dims)
         xs = draws.normal(points, self.dims)
-        xs[:, :, dims:] = 0
+        xs[:, :, dims:].zero_()
         return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))
 
 

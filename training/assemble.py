@@ -38,7 +38,7 @@ def build_model(config: Config, task: Task) -> Model:
         injection=model.injection,
         classes=task.classes,
     )
-    return Model(spec, _generator(device("cpu"), config.seed, _WEIGHTS))
+    return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:
@@ -65,12 +65,17 @@ def trained_loops(config: Config) -> int:
 
 def step_generator(seed: int, step: int, shard: int, where: device) -> Generator:
     """The source of all random numbers of one shard of one step."""
-    return _generator(where, seed, _DATA, step, shard)
+    return seed_step(Generator(where), seed, step, shard)
 
 
-def _generator(where: device, *entropy: int) -> Generator:
+def seed_step(generator: Generator, seed: int, step: int, shard: int) -> Generator:
+    """Make a generator that is there already the source of one shard of one step."""
+    return _seed(generator, seed, _DATA, step, shard)
+
+
+def _seed(generator: Generator, *entropy: int) -> Generator:
     low, high = np.random.SeedSequence(entropy).generate_state(2)
-    return Generator(where).manual_seed(int(low) + (int(high) << 31))
+    return generator.manual_seed(int(low) + (int(high) << 31))
 
 
 def _schedule(growth: GrowthConfig, end: int, start: int | None = None) -> Schedule:

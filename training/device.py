@@ -1,21 +1,33 @@
-"""Where a run computes and how exactly, decided once and said with the reason."""
+"""Where a run computes, how exactly and by what code, decided once and said with the reason."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import sysconfig
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 
 from conf.checks import ConfigError
+from models import Model
+from models.backends import segment
+
+# The least compute capability of a GPU: of our kernels (bf16 products), of torch.compile.
+_LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}
 
 
 @dataclass(frozen=True)
 class Placement:
     """A device, the precision of matrix products on it (fp32, tf32 or bf16; weights, sums and
-    statistics are always fp32), and one line that says why."""
+    statistics are always fp32), the backend that makes the loops, and one line that says why."""
 
     device: torch.device
     precision: str
+    backend: str
     why: str
 
     @property
@@ -23,17 +35,22 @@ class Placement:
         """What a model's matrix products are cast to; None where nothing is cast."""
         return torch.bfloat16 if self.precision == "bf16" else None
 
-    def apply(self) -> None:
-        """Allow TF32 products on CUDA, or forbid them."""
+    def prepare(self, model: Model) -> Model:
+        """Move a model here and let it compute as was chosen. On CUDA this allows TF32 products, or
+        forbids them, in the whole process."""
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
+        model.compute_dtype = self.compute_dtype
+        model.run_segment = segment(self.backend)
+        return model.to(self.device)
 
 
-def place(device: str, precision: str) -> Placement:
+def place(device: str, precision: str, backend: str = "auto") -> Placement:
     """Choose for `auto`; raise ConfigError for what this machine does not have.
 
     auto takes CUDA where there is some. In fp32 on a CPU the products are exact; on CUDA auto means
-    TF32, which is what the reference trains with.
+    TF32, which is what the reference trains with. The backend is triton where its kernels can run
+    on a GPU, else eager.
     """
     if device == "auto":
         chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -43,14 +60,18 @@ def place(device: str, precision: str) -> Placement:
     if precision == "auto":
         precision = "tf32" if chosen.type == "cuda" else "fp32"
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
+        if chosen.type == "cpu" and _multiplies_bf16():
+            why += "; precision=bf16 makes wide models faster on this processor"
     elif precision == "tf32" and chosen.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {chosen}: it needs an NVIDIA GPU")
+    backend, reason = _choose_backend(backend, chosen)
     name = (
         torch.cuda.get_device_name(chosen)
         if chosen.type == "cuda"
         else f"{chosen}, {torch.get_num_threads()} threads"
     )
-    return Placement(chosen, precision, f"device {name}, precision {precision} ({why})")
+    why = f"device {name}, precision {precision} ({why}), backend {backend} ({reason})"
+    return Placement(chosen, precision, backend, why)
 
 
 def _named(device: str) -> torch.device:
@@ -61,3 +82,56 @@ def _named(device: str) -> torch.device:
     except (RuntimeError, AssertionError):
         pass
     raise ConfigError("device", f"cannot be {device!r} on this machine")
+
+
+def _multiplies_bf16() -> bool:
+    """Whether the processor has bfloat16 products of its own."""
+    can = torch.cpu.get_capabilities()
+    return bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+
+
+def _choose_backend(asked: str, device: torch.device) -> tuple[str, str]:
+    """The backend and the reason; ConfigError for one that cannot run here."""
+    if asked == "auto":
+        if device.type != "cuda":
+            return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
+        if lacking := _lacking("triton", device):
+            return "eager", f"triton {lacking}"
+        return "triton", "our own kernels for this GPU"
+    if asked != "eager" and (lacking := _lacking(asked, device)):
+        raise ConfigError("backend", f"cannot be {asked} on {device}: it {lacking}")
+    return asked, "as asked"
+
+
+def _lacking(backend: str, device: torch.device) -> str | None:
+    """What `compile` or `triton` needs and this machine has not, as in "it needs …"."""
+    if device.type == "cpu" and backend == "compile":
+        # What torch.compile itself looks for.
+        return _lacking_compiler("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    if device.type != "cuda" and not interpreted:
+        if backend == "compile":
+            return "needs an NVIDIA GPU or a CPU"
+        return "needs an NVIDIA GPU (TRITON_INTERPRET=1 runs it on a CPU, slowly, to check it)"
+    if find_spec("triton") is None:
+        return "needs the package triton, which is not installed"
+    if interpreted:
+        return None
+    has, least = torch.cuda.get_device_capability(device), _LEAST_CAPABILITY[backend]
+    if has < least:
+        return "needs compute capability {}.{}, and this GPU has {}.{}".format(*least, *has)
+    # Triton compiles the code that launches its kernels on the machine that runs them.
+    return _lacking_compiler("CC", "gcc", "clang")
+
+
+def _lacking_compiler(variable: str, *usual: str) -> str | None:
+    """A compiler, named by an environment variable or one of the usual, and what it includes."""
+    named = os.environ.get(variable)
+    if not any(map(shutil.which, [named] if named else usual)):
+        language = "C" if variable == "CC" else "C++"
+        return (
+            f"needs a {language} compiler ({' or '.join(usual)}, or the one that {variable} names)"
+        )
+    if not Path(sysconfig.get_path("include", "posix_prefix"), "Python.h").exists():
+        return "needs Python's headers (the package python3-dev, or the like)"
+    return None

@@ -11,15 +11,15 @@ from models import Model
 
 
 def make_optimizer(model: Model, training: TrainingConfig) -> AdamW:
-    """Adam whose rate is a tensor on the device; with weight decay it is AdamW's, on weights but
-    not on biases, norms and positions."""
+    """Adam whose rate is a tensor on the device, fit to be captured there; with weight decay it is
+    AdamW's, on weights but not on biases, norms and positions."""
     roles = model.parameter_roles()
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
         decays = roles[name] in ("matrix", "embedding", "read_out") and name.endswith("weight")
         groups[decays].append(parameter)
     device = next(model.parameters()).device
-    return AdamW(
+    optimizer = AdamW(
         [
             {"params": parameters, "weight_decay": training.weight_decay if decays else 0.0}
             for decays, parameters in groups.items()
@@ -27,7 +27,11 @@ def make_optimizer(model: Model, training: TrainingConfig) -> AdamW:
         lr=torch.tensor(training.learning_rate, device=device),
         betas=(training.beta1, training.beta2),
         fused=True,
+        capturable=device.type == "cuda",
     )
+    # Else it warns of the steps before a capture.
+    optimizer._warned_capturable_if_run_uncaptured = True
+    return optimizer
 
 
 def learning_rate(training: TrainingConfig, step: int) -> float:

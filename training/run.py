@@ -32,7 +32,8 @@ from .files import read_json, write_bytes, write_json
 _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 # What a run's weights do not depend on, and so its name neither.
 _APART = (
-    *("seed", "device", "folder", "scale", "wandb", "evaluation.", "task.name", "model.family"),
+    *("seed", "device", "backend", "folder", "scale", "wandb", "evaluation."),
+    *("task.name", "model.family"),
     *("training.checkpoint_every", "training.log_every", "training.on_divergence"),
 )
 

@@ -1,11 +1,14 @@
 """One update: draw, predict, gradients of each shard, sum, clip, Adam. The host never waits here.
 
-What happened is summed on the device and fetched when it is logged. A step whose loss or gradient
-is not finite changes nothing but its mark.
+The host sets seeds, rate and number of a step; all the rest is a body that only queues work on the
+device, the same for every step of a stage, so that it can be captured (graph.py). What happened is
+summed on the device and fetched when it is logged. A step whose loss or gradient is not finite
+changes nothing but its mark.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,8 +20,9 @@ from curricula import Curriculum, Stage
 from models import Model
 from tasks import Prompts, Task
 
-from .assemble import step_generator
+from .assemble import seed_step, step_generator
 from .checkpoint import Checkpoint
+from .graph import CudaRecorder, GraphRunner
 from .objective import loss
 from .optimizers import learning_rate, make_optimizer
 
@@ -34,36 +38,49 @@ class Totals(NamedTuple):
 
 
 class Trainer:
-    """A model on its device with its optimiser; `update(step)` makes one step."""
+    """A model on its device with its optimiser; `update(step)` makes one step.
 
-    def __init__(self, config: Config, task: Task, curriculum: Curriculum, model: Model) -> None:
+    On CUDA, unless `capture` is False, steps are captured as a graph; ValueError where that is
+    asked for elsewhere.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        task: Task,
+        curriculum: Curriculum,
+        model: Model,
+        capture: bool | None = None,
+    ) -> None:
         self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
         self.device = next(model.parameters()).device
+        cuda = self.device.type == "cuda"
+        if capture and not cuda:
+            raise ValueError(f"a step on {self.device} cannot be captured: only CUDA has graphs")
+        self.runner = GraphRunner(
+            CudaRecorder(self.device) if cuda and capture is not False else None
+        )
         self.optimizer = make_optimizer(model, config.training)
         self.rate_factor = 1.0  # lowered by each rollback
         self.totals = torch.zeros(4, dtype=torch.float64, device=self.device)
+        # What the host sets before a step, in places that a graph knows. The number counts from 1,
+        # as metrics do.
+        self.number = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.generators = [
+            step_generator(config.seed, 0, shard, self.device)
+            for shard in range(config.training.shards)
+        ]
 
     def update(self, step: int) -> None:
         """Make step `step`: a function of the weights, the optimiser, the seed and the step."""
-        training, stage = self.config.training, self.curriculum(step)
-        self.optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.device)
-        for shard in range(training.shards):
-            prompts = self.prompts(step, shard)
-            predictions = self.model(
-                prompts, stage.loops, stage.window, grad_loops=stage.grad_loops
-            )
-            shard_loss = loss(self.task.loss, predictions, prompts.ys) / training.shards
-            shard_loss.backward()
-            total += shard_loss.detach()
-        self._apply(step, total)
+        stage = self.curriculum(step)
+        self._prepare(step)
+        self.runner.run(stage, partial(self._step, stage), self.generators)
 
     def prompts(self, step: int, shard: int) -> Prompts:
         """The batch of one shard of a step, drawn anew."""
-        stage: Stage = self.curriculum(step)
-        batch = self.config.training.batch_size // self.config.training.shards
-        generator = step_generator(self.config.seed, step, shard, self.device)
-        return self.task.sample(generator, batch, stage.points, stage.dims)
+        self._prepare(step)
+        return self._draw(self.curriculum(step), shard)
 
     def fetch(self) -> Totals:
         """Read the totals, which waits for the device, and start them anew."""
@@ -82,6 +99,7 @@ class Trainer:
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; RuntimeError where it belongs to a model of another shape."""
+        self.runner.drop()  # a graph would go on writing to the state that is replaced here
         self.model.load_state_dict(checkpoint.weights())
         tensors = checkpoint.tensors
         self.optimizer.state.clear()
@@ -93,7 +111,36 @@ class Trainer:
         self.rate_factor = float(tensors["rate_factor"])
         self.totals.zero_()
 
-    def _apply(self, step: int, total: Tensor) -> None:
+    def _prepare(self, step: int) -> None:
+        """Set what a step depends on beside the weights and its stage."""
+        for shard, generator in enumerate(self.generators):
+            seed_step(generator, self.config.seed, step, shard)
+        rate = learning_rate(self.config.training, step) * self.rate_factor
+        for group in self.optimizer.param_groups:
+            group["lr"].fill_(rate)
+        self.number.fill_(step + 1)
+
+    def _step(self, stage: Stage) -> None:
+        """The body: nothing here may read the device, or anything of the host but the stage."""
+        shards = self.config.training.shards
+        # To none, not to zeros: a graph's gradients belong into its own memory.
+        self.optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=self.device)
+        for shard in range(shards):
+            prompts = self._draw(stage, shard)
+            predictions = self.model(
+                prompts, stage.loops, stage.window, grad_loops=stage.grad_loops
+            )
+            shard_loss = loss(self.task.loss, predictions, prompts.ys) / shards
+            shard_loss.backward()
+            total += shard_loss.detach()
+        self._apply(total)
+
+    def _draw(self, stage: Stage, shard: int) -> Prompts:
+        batch = self.config.training.batch_size // self.config.training.shards
+        return self.task.sample(self.generators[shard], batch, stage.points, stage.dims)
+
+    def _apply(self, total: Tensor) -> None:
         training = self.config.training
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = get_total_norm(gradients)
@@ -102,13 +149,10 @@ class Trainer:
         bad = ~(torch.isfinite(total) & torch.isfinite(norm))
         # The fused Adam leaves everything as it was where this flag is set, as for GradScaler.
         self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined]
-        rate = learning_rate(training, step) * self.rate_factor
-        for group in self.optimizer.param_groups:
-            group["lr"].fill_(rate)
         self.optimizer.step()
         good = (~bad).double()
         seen = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
         self.totals[_LOSS : _NORM + 1] += seen
         self.totals[_COUNT] += good
-        first = torch.where(bad & (self.totals[_BAD] == 0), float(step + 1), self.totals[_BAD])
+        first = torch.where(bad & (self.totals[_BAD] == 0), self.number, self.totals[_BAD])
         self.totals[_BAD] = first

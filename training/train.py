@@ -44,11 +44,10 @@ def train(config: Config) -> Run:
     check_config(config)
     task = build_task(config)
     curriculum = build_curriculum(config, task)
-    placement = place(config.device, config.precision)
+    placement = place(config.device, config.precision, config.backend)
     check_wandb(config.wandb)
     folder = run_folder(config)
-    model = build_model(config, task).to(placement.device)
-    model.compute_dtype = placement.compute_dtype
+    model = placement.prepare(build_model(config, task))
     trainer = Trainer(config, task, curriculum, model)
     folder.create(config)
     with folder.lock():
@@ -57,7 +56,6 @@ def train(config: Config) -> Run:
             if folder.status()["state"] != "finished":  # killed just before it was written
                 folder.write_status("finished", step, **_Clock(folder).read())
         else:
-            placement.apply()
             print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
             try:
                 _train_from(step, folder, trainer)

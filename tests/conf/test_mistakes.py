@@ -22,6 +22,12 @@ MISTAKES = [
     ("scale=huge", "scale cannot be 'huge'; expected one of paper, small"),
     ("action=trian", "action cannot be 'trian'; did you mean 'train'"),
     ("precision=bf61", "precision cannot be 'bf61'; did you mean 'bf16'"),
+    ("backend=tritn", "backend cannot be 'tritn'; did you mean 'triton'"),
+    ("backend=cuda", "backend cannot be 'cuda'; expected one of auto, compile, eager, triton"),
+    ("bakend=eager", "bakend is not a setting; did you mean 'backend'"),
+    ("device=cpu backend=triton", "backend cannot be triton on cpu: it needs an NVIDIA GPU"),
+    ("device=cpu backend=compile", "backend cannot be compile on cpu: it needs a C++ compiler"),
+    ("action=evaluate run=RUN backend=eager", "backend has no meaning with action=evaluate"),
     ("linear", "'linear' is not of the form key=value"),
     ("--task=linear", "is not of the form key=value"),
     ("+task.extra=1", "is not of the form key=value"),
@@ -79,6 +85,8 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     if words == "wandb=offline":
         monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
     assert run.main(words.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -93,6 +101,7 @@ def test_a_mistake_and_help_are_answered_without_torch(tmp_path: Path) -> None:
         "import sys; sys.path.insert(0, sys.argv[1]); import run\n"
         "assert run.main(['training.stps=5']) == 2\n"
         "assert run.main(['task.sparsity=99']) == 2\n"
+        "assert run.main(['backend=tritn']) == 2\n"
         "assert run.main(['action=evaluate', 'run=nowhere']) == 2\n"
         "assert run.main(['--help']) == 0\n"
         "assert 'torch' not in sys.modules\n"

@@ -38,6 +38,7 @@ def _training(**changes: Any) -> dict[str, Any]:
     [
         {"evaluation": EvaluationConfig(7, 8, 9, 10, 11, 12)},
         {"device": "auto"},
+        {"backend": "compile"},
         {"folder": "elsewhere"},
         {"wandb": "offline"},
         {"scale": "paper"},

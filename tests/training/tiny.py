@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from curricula import Stage
 from tasks import Prompts
 from training.assemble import build_curriculum, build_model, build_task
 from training.checkpoint import newest_checkpoint
@@ -69,15 +70,15 @@ def spoil_ys(
     when: Callable[[Trainer, int, int], bool],
 ) -> None:
     """Make one output of a batch `value` wherever `when(trainer, step, shard)`."""
-    draw = Trainer.prompts
+    draw = Trainer._draw
 
-    def wrapped(self: Trainer, step: int, shard: int) -> Prompts:
-        prompts = draw(self, step, shard)
-        if when(self, step, shard):
+    def wrapped(self: Trainer, stage: Stage, shard: int) -> Prompts:
+        prompts = draw(self, stage, shard)
+        if when(self, int(self.number) - 1, shard):
             prompts.ys[0, 0] = value
         return prompts
 
-    monkeypatch.setattr(Trainer, "prompts", wrapped)
+    monkeypatch.setattr(Trainer, "_draw", wrapped)
 
 
 def saved_tensors(config: Config) -> dict[str, Tensor]:

@@ -1,0 +1,80 @@
+"""The backends by name: which function makes the steps of a model's loop.
+
+model.run_segment = segment("compile")
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from .blocks import Block
+from .loop import LayerLoop, Loop, LoopState
+from .segment import Segment, make_steps, run_segment
+
+_MOST_VERSIONS = 16  # of one compiled function: four are expected
+
+
+def segment(name: str) -> Segment:
+    """The `run_segment` of a backend: `eager` (readable PyTorch, the truth), `compile`
+    (torch.compile of one step) or `triton` (our own kernels).
+
+    Raises ValueError for another name, ImportError where Triton is not installed.
+    """
+    if name == "eager":
+        return run_segment
+    if name == "compile":
+        return _compiled_segment()
+    if name == "triton":
+        # Imported here alone: not every machine has Triton.
+        return cast(Segment, import_module(".kernels.segment", __package__).run_segment)
+    raise ValueError(f"backend must be eager, compile or triton, got {name!r}")
+
+
+def _compiled_segment() -> Segment:
+    """A segment whose steps are compiled when they are first made, at a few seconds a version.
+
+    Two versions serve any number of loops: without gradients (the prefix) and with (the window).
+    When the length of the prompts first changes, two more are made, which serve every length.
+    """
+    # Versions are counted for each run alone, however many a process makes. Past the limit there is
+    # an error: only without fullgraph would PyTorch go on uncompiled and say next to nothing.
+    compiled = partial(
+        torch.compile, fullgraph=True, isolate_recompiles=True, recompile_limit=_MOST_VERSIONS
+    )
+    whole_step, layer = compiled(_step), compiled(Block.forward)
+
+    def run(
+        loop: Loop,
+        state: LoopState,
+        e: Tensor,
+        *,
+        first: int,
+        count: int,
+        keep: int,
+        grad: bool,
+        scale: float = 1.0,
+    ) -> tuple[LoopState, Tensor]:
+        def step(state: LoopState, e: Tensor, t: int, scale: float) -> LoopState:
+            if isinstance(loop, LayerLoop):
+                # Layer by layer the weights are arguments; t would be part of the code.
+                x = layer(loop.blocks[t], state.stream, scale=scale)
+                return LoopState(x, x)
+            return whole_step(loop, state, e, t, scale)
+
+        with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+            if torch.is_grad_enabled() and count and not state.stream.requires_grad:
+                # Else the first step of a window would be a version of its own.
+                stream = state.stream.detach().requires_grad_()
+                state = LoopState(stream, state.raw)
+            return make_steps(step, state, e, first=first, count=count, keep=keep, scale=scale)
+
+    return run
+
+
+def _step(loop: Loop, state: LoopState, e: Tensor, t: int, scale: float) -> LoopState:
+    return loop.step(state, e, t, scale)

@@ -1,0 +1,162 @@
+"""A step's body holds nothing that a CUDA graph cannot: no reading back, no data from the host, and
+nothing of the host that changes from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from conf.schema import Config, ModelConfig, TaskConfig
+from training.objective import loss
+from training.step import Trainer
+
+from .tape import Tape, tensors_in
+from .tiny import make_trainer, tiny
+
+# Read by the host, of a shape that depends on numbers, or made of the host's data.
+_FORBIDDEN = {
+    *("_local_scalar_dense", "item", "is_nonzero", "equal", "allclose", "lift_fresh", "lift"),
+    *("nonzero", "nonzero_static", "argwhere", "masked_select", "bincount", "repeat_interleave"),
+    *("unique_dim", "_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive"),
+    *("_pin_memory", "set_", "resize_", "histc"),
+}
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "noisy_linear": {"noise_std": 0.5, "renormalize": True},
+    "sparse_linear": {"sparsity": 2},
+    "decision_tree": {"depth": 3},
+    "relu_network": {"hidden": 4},
+}
+_MODELS = {
+    "add": ModelConfig("looped", 1, 16, 2, 5),
+    "multiply": ModelConfig("looped", 2, 16, 2, 5, injection="multiply"),
+    "tied": ModelConfig("tied", 1, 16, 2, 5, injection="none"),
+    "standard": ModelConfig("standard", 2, 16, 2, 5, injection="none"),
+}
+
+
+class _Capturable(TorchDispatchMode):
+    """Fails at what a CUDA graph cannot hold, seen from a CPU."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        assert name not in _FORBIDDEN, f"{name} in a step"
+        if name.startswith(("index", "_index", "_unsafe_index")):
+            for index in tensors_in(args[1:]):
+                assert index.dtype not in (torch.bool, torch.uint8), f"{name} by a mask"
+        if name == "_to_copy":
+            assert kwargs.get("device") in (None, args[0].device), "a copy across devices"
+        return func(*args, **kwargs)
+
+
+def _config(folder: Path, task: str, model: str, distinct: int) -> Config:
+    config = tiny(folder, clip=0.5, weight_decay=0.1, warmup=5, decay=0.5, shards=2)
+    return replace(
+        config,
+        task=TaskConfig(task, 3, 5, distinct, _SETTINGS[task]),
+        model=_MODELS[model],
+    )
+
+
+def _trained(config: Config, dtype: torch.dtype | None = None) -> Trainer:
+    """After three steps, as when it is captured, in a stage that hides a dimension."""
+    trainer = make_trainer(config)
+    trainer.model.compute_dtype = dtype
+    for step in range(3):
+        trainer.update(step)
+    return trainer
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """Also, tensors made without a device are made elsewhere, as a CPU's are on a GPU."""
+    with torch.device("meta"), _Capturable():  # type: ignore[no-untyped-call]
+        yield
+
+
+def _body(trainer: Trainer) -> None:
+    trainer._step(replace(trainer.curriculum(3), dims=2))
+
+
+CASES = [
+    *((task, "add", distinct) for task in _SETTINGS for distinct in (0, 7)),
+    *(("linear", model, 0) for model in _MODELS if model != "add"),
+]
+
+
+@pytest.mark.parametrize(("task", "model", "distinct"), CASES)
+def test_a_body_can_be_captured(task: str, model: str, distinct: int, tmp_path: Path) -> None:
+    trainer = _trained(_config(tmp_path, task, model, distinct))
+    with _watched():
+        _body(trainer)
+
+
+def test_a_body_in_bfloat16_can_be_captured(tmp_path: Path) -> None:
+    trainer = _trained(_config(tmp_path, "linear", "add", 0), torch.bfloat16)
+    with _watched():
+        _body(trainer)
+
+
+def test_so_can_the_loss_of_a_classifier() -> None:
+    predictions, ys = torch.randn(2, 3, 5, 4, requires_grad=True), torch.zeros(3, 5)
+    with _watched():
+        loss("cross_entropy", predictions, ys).backward()
+
+
+@pytest.mark.parametrize(("task", "model", "distinct"), CASES)
+def test_two_steps_of_a_stage_are_the_same_work(
+    task: str, model: str, distinct: int, tmp_path: Path
+) -> None:
+    """Operation by operation, with the same numbers from the host."""
+    trainer = _trained(_config(tmp_path, task, model, distinct))
+    tapes = []
+    for step in (3, 4):
+        trainer._prepare(step)
+        with Tape() as tape:
+            _body(trainer)
+        tapes.append([(str(func), _plain((args, kwargs))) for func, args, kwargs, _ in tape.calls])
+    assert tapes[0] == tapes[1]
+
+
+def _plain(values: object) -> str:
+    """Arguments with tensors by shape and kind alone, generators by their device."""
+    values = tree_map_only(Tensor, lambda tensor: (tensor.shape, tensor.dtype), values)
+    return str(tree_map_only(Generator, lambda generator: generator.device, values))
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x.any()),
+        lambda x: x[x > 0],
+        lambda x: x.index_put_((x > 0,), x.sum()),
+        lambda x: x.nonzero(),
+        lambda x: x.masked_select(x > 0),
+        lambda x: x.unique(),
+        lambda x: x + torch.tensor(1.0),
+        lambda x: x + torch.tensor([1.0]),
+        lambda x: x + torch.ones(3),
+        lambda x: x.to("meta"),
+    ],
+)
+def test_what_cannot_be_captured_is_seen(mistake: Callable[[Tensor], object]) -> None:
+    x = torch.randn(3)
+    with _watched(), pytest.raises((AssertionError, RuntimeError)):
+        mistake(x)

@@ -1,0 +1,140 @@
+"""Captured steps on a real GPU: the same numbers, no more memory, and no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from conf.schema import Config
+from curricula import Stage
+from tasks import Prompts
+from training import train
+from training.assemble import build_curriculum, build_model, build_task
+from training.device import place
+from training.step import Trainer
+
+from .test_graph import VARIANTS, everything, variant
+from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+BACKENDS = [
+    "eager",
+    pytest.param("compile", marks=pytest.mark.slow),
+    pytest.param(
+        "triton", marks=pytest.mark.skipif(not find_spec("models.kernels"), reason="no kernels")
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def _global_settings() -> Iterator[None]:
+    """TF32 is the process's."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _trainer(
+    config: Config, capture: bool | None, backend: str = "eager", precision: str = "auto"
+) -> Trainer:
+    task = build_task(config)
+    model = place("cuda", precision, backend).prepare(build_model(config, task))
+    return Trainer(config, task, build_curriculum(config, task), model, capture)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_captured_is_uncaptured(name: str, backend: str, precision: str, tmp_path: Path) -> None:
+    """To the bit over several stages: what is drawn, learned and counted."""
+    config = variant(name, tmp_path)
+    plain, captured = (_trainer(config, flag, backend, precision) for flag in (False, None))
+    assert plain.runner.recorder is None
+    for step in range(22):
+        plain.update(step)
+        captured.update(step)
+        assert_same_bits(everything(captured), everything(plain))
+    assert captured.runner.replay is not None
+    assert captured.fetch() == plain.fetch()
+
+
+def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
+    trainer = _trainer(tiny(tmp_path, clip=0.5, weight_decay=0.1, shards=2), None)
+    for step in range(5):
+        trainer.update(step)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for step in range(5, 10):
+            trainer.update(step)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert trainer.fetch().bad_step is None
+
+
+def test_memory_does_not_grow(tmp_path: Path) -> None:
+    """Neither within a stage nor from stage to stage."""
+    trainer = _trainer(tiny(tmp_path, steps=1000), None)
+    stages = [replace(trainer.curriculum(0), dims=dims) for dims in (1, 2)]
+    trainer.curriculum = lambda step: stages[step // 10 % 2]  # type: ignore[assignment]
+    used = []
+    for step in range(200):
+        trainer.update(step)
+        if step % 20 == 9:
+            torch.cuda.synchronize()
+            used.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
+    assert len(set(used[2:])) == 1, used
+    trainer.curriculum = lambda step: stages[0]  # type: ignore[assignment]
+    for step in range(200, 205):
+        trainer.update(step)
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    for step in range(205, 405):
+        trainer.update(step)
+    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+
+
+@pytest.mark.parametrize("stop", [4, 17, 32])
+def test_a_stopped_run_ends_as_undisturbed(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, stopped = (
+        replace(variant("rule", tmp_path / name), device="cuda", backend="eager")
+        for name in ("whole", "stopped")
+    )
+    train(whole)
+    with monkeypatch.context() as patch:
+        after_step(patch, stop, crash)
+        with pytest.raises(Crash):
+            train(stopped)
+    train(stopped)
+    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
+
+
+def test_where_capturing_fails_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A task that waits for the device cannot be captured, and draws the same uncaptured."""
+    config = tiny(tmp_path, shards=2)
+    plain = _trainer(config, False)
+    for step in range(12):
+        plain.update(step)
+    draw = Trainer._draw
+
+    def waiting(self: Trainer, stage: Stage, shard: int) -> Prompts:
+        prompts = draw(self, stage, shard)
+        assert prompts.xs.sum().item() != 0
+        return prompts
+
+    monkeypatch.setattr(Trainer, "_draw", waiting)
+    trainer = _trainer(config, None)
+    stream = torch.cuda.current_stream()
+    for step in range(12):
+        trainer.update(step)
+    assert torch.cuda.current_stream() == stream
+    assert_same_bits(everything(trainer), everything(plain))
+    assert trainer.runner.recorder is None
+    assert capsys.readouterr().out.count("not captured as a CUDA graph") == 1

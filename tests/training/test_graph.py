@@ -1,0 +1,358 @@
+"""Captured steps are the steps: none lost, none made twice, none on a stale graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from training import train
+from training.checkpoint import Checkpoint
+from training.graph import CudaRecorder, GraphRunner
+from training.step import Trainer
+
+from .tape import TapeRecorder
+from .tiny import (
+    Crash,
+    after_step,
+    assert_same_bits,
+    copied,
+    crash,
+    make_trainer,
+    saved_tensors,
+    spoil_ys,
+    tiny,
+)
+
+# Stages of 6, 1, 3 and 5 steps, and what is left: some too short to be captured.
+_GROWTH = CurriculumConfig(
+    dims=GrowthConfig(start=1, intervals=(6, 30)),
+    points=GrowthConfig(start=3, intervals=(7, 3)),
+    loops=GrowthConfig(start=2, inc=1, intervals=(10, 5)),
+)
+_RULE: dict[str, Any] = {"clip": 0.5, "warmup": 9, "decay": 0.5, "weight_decay": 0.1}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "rule": {"training": _RULE},
+    "shards": {"training": {"shards": 2}},
+    "distinct": {"task": TaskConfig("linear", 2, 5, distinct_prompts=4)},
+    "noisy": {"task": TaskConfig("noisy_linear", 2, 5)},
+    "sparse": {"task": TaskConfig("sparse_linear", 2, 5, settings={"sparsity": 2})},
+    "tree": {"task": TaskConfig("decision_tree", 2, 5)},
+    "relu": {"task": TaskConfig("relu_network", 2, 5)},
+    "multiply": {"model": ModelConfig("looped", 1, 16, 2, 5, injection="multiply")},
+    "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},
+    "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
+}
+
+
+def variant(name: str, folder: Path) -> Config:
+    """A small run of 60 steps with one of VARIANTS."""
+    changes = dict(VARIANTS[name])
+    config = replace(tiny(folder, **changes.pop("training", {})), curriculum=_GROWTH)
+    return replace(config, **changes)
+
+
+def _taped(config: Config) -> tuple[Trainer, TapeRecorder]:
+    trainer, recorder = make_trainer(config), TapeRecorder()
+    trainer.runner = GraphRunner(recorder)
+    return trainer, recorder
+
+
+def everything(trainer: Trainer) -> dict[str, Tensor]:
+    """A copy of what a step leaves behind: state, gradients, totals."""
+    gradients = {name: p.grad for name, p in trainer.model.named_parameters()}
+    present = {f"grad.{name}": grad for name, grad in gradients.items() if grad is not None}
+    return copied(trainer.state() | present | {"totals": trainer.totals})
+
+
+def _spoil_weights(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Break a step of each trainer once. (A batch would be spoilt by the host, which a graph does
+    not ask.)"""
+    update, spoilt = Trainer.update, set[Trainer]()
+
+    def spoil(self: Trainer, made: int) -> None:
+        if made == step and self not in spoilt:
+            spoilt.add(self)
+            with torch.no_grad():
+                self.model.get_parameter("read_out.bias").fill_(math.inf)
+        update(self, made)
+
+    monkeypatch.setattr(Trainer, "update", spoil)
+
+
+def _train_taped(monkeypatch: pytest.MonkeyPatch) -> list[TapeRecorder]:
+    """From here on every trainer captures; the recorders, as they are made."""
+    made: list[TapeRecorder] = []
+
+    def runner(recorder: None) -> GraphRunner:
+        made.append(TapeRecorder())
+        return GraphRunner(made[-1])
+
+    monkeypatch.setattr("training.step.GraphRunner", runner)
+    return made
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_captured_is_uncaptured(name: str, tmp_path: Path) -> None:
+    """To the bit, after every step: weights, Adam's state, gradients and totals. A tape knows
+    nothing of Python: what the host changes and the device is not told stays as it was."""
+    config = variant(name, tmp_path)
+    plain, (taped, recorder) = make_trainer(config), _taped(config)
+    for step in range(22):
+        plain.update(step)
+        taped.update(step)
+        assert_same_bits(everything(taped), everything(plain))
+    assert plain.fetch() == taped.fetch()
+    assert "replay" in recorder.events
+
+
+def test_each_stage_is_run_three_times_then_captured_once(tmp_path: Path) -> None:
+    trainer, recorder = _taped(variant("plain", tmp_path))
+    stages, wanted, made = [trainer.curriculum(step) for step in range(22)], [], 0
+    for step, stage in enumerate(stages):
+        made = made + 1 if step and stage == stages[step - 1] else 1
+        wanted += ["aside"] if made <= 3 else ["capture", "replay"] if made == 4 else ["replay"]
+        trainer.update(step)
+    assert recorder.events == wanted
+    assert wanted.count("capture") == 3
+    assert len(set(stages)) == 5
+
+
+class _Watched:
+    """A recorder that says which graphs are alive when it is asked for something."""
+
+    def __init__(self) -> None:
+        self.alive, self.log = 0, list[tuple[str, int]]()
+
+    def aside(self, body: Callable[[], None]) -> None:
+        self.log.append(("aside", self.alive))
+        body()
+
+    def capture(self, body: Callable[[], None], generators: list[Generator]) -> Any:
+        self.log.append(("capture", self.alive))
+        watched = self
+
+        class Graph:
+            def __init__(self) -> None:
+                watched.alive += 1
+
+            def __del__(self) -> None:
+                watched.alive -= 1
+
+            def __call__(self) -> None:
+                body()
+
+        return Graph()
+
+
+def test_the_old_graph_is_gone_before_the_next_needs_memory() -> None:
+    recorder, made = _Watched(), list[str]()
+    runner = GraphRunner(recorder)
+    for key in "aaaaabbbbbaaaaacaaaaa":
+        runner.run(key, lambda key=key: made.append(key), [])  # type: ignore[misc]
+    assert "".join(made) == "aaaaabbbbbaaaaacaaaaa"
+    assert all(alive == 0 for _, alive in recorder.log)
+    assert recorder.alive == 1
+    runner.drop()
+    assert recorder.alive == 0
+
+
+def test_without_a_recorder_the_body_is_called() -> None:
+    made: list[int] = []
+    runner = GraphRunner(None)
+    for step in range(6):
+        runner.run("a", lambda step=step: made.append(step), [])  # type: ignore[misc]
+    assert made == list(range(6))
+
+
+def test_a_checkpoint_is_gone_on_from_without_the_old_graph(tmp_path: Path) -> None:
+    """Loading puts Adam's state elsewhere, and a graph would write where it was."""
+    config = replace(tiny(tmp_path, **_RULE))
+    plain, (taped, recorder) = make_trainer(config), _taped(config)
+    for step in range(5):
+        plain.update(step)
+    checkpoint = Checkpoint(5, copied(plain.state()))
+    for step in range(9):
+        taped.update(step)
+    for step in range(5, 15):
+        plain.update(step)
+    taped.load(checkpoint)
+    assert taped.runner.replay is None
+    for step in range(5, 15):
+        taped.update(step)
+    assert_same_bits(taped.state(), plain.state())
+    assert recorder.events.count("capture") == 2
+
+
+@pytest.mark.parametrize("stop", [2, 13, 25])
+def test_a_run_stopped_within_a_stage_ends_as_undisturbed(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is captured again is another step than in the undisturbed run, which is not captured
+    at all: the ends are the same."""
+    whole, stopped = (replace(tiny(tmp_path / name, **_RULE)) for name in ("whole", "stopped"))
+    train(whole)
+    recorders = _train_taped(monkeypatch)
+    with monkeypatch.context() as patch:
+        after_step(patch, stop, crash)
+        with pytest.raises(Crash):
+            train(stopped)
+    train(stopped)
+    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
+    assert [recorder.events.count("capture") for recorder in recorders][1] == 1
+
+
+def test_a_rollback_is_the_same_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad step, back to the checkpoint before it, on at half the rate."""
+    plain, taped = (tiny(tmp_path / name, on_divergence="rollback") for name in ("a", "b"))
+    _spoil_weights(monkeypatch, 17)
+    train(plain)
+    recorders = _train_taped(monkeypatch)
+    train(taped)
+    assert float(saved_tensors(plain)["rate_factor"]) == 0.5
+    assert_same_bits(saved_tensors(taped), saved_tensors(plain))
+    assert recorders[0].events.count("capture") == 2
+
+
+def test_the_record_of_a_bad_step_leaves_the_graph_as_it_was(tmp_path: Path) -> None:
+    """Drawing another step's batch in between moves no later step."""
+    plain, (taped, _) = make_trainer(tiny(tmp_path)), _taped(tiny(tmp_path))
+    for step in range(12):
+        plain.update(step)
+        taped.update(step)
+        first, again = taped.prompts(3, 0), taped.prompts(3, 0)
+        assert torch.equal(first.xs, again.xs)
+    assert_same_bits(taped.state(), plain.state())
+
+
+def test_a_bad_step_is_named_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of the host's would be that of the captured step for ever."""
+    trainer, _ = _taped(tiny(tmp_path))
+    for step in range(8):
+        trainer.update(step)
+    with torch.no_grad():
+        trainer.model.get_parameter("read_out.bias").fill_(math.nan)
+    for step in (8, 9):
+        trainer.update(step)
+    assert trainer.fetch().bad_step == 8
+
+
+class _Broken(TapeRecorder):
+    """A capture that breaks in the midst of the body, and leaves its generators unusable."""
+
+    def capture(self, body: Callable[[], None], generators: list[Generator]) -> Any:
+        self.events.append("capture")
+        self.held = list(generators)
+        raise RuntimeError("operation not permitted when stream is capturing\nand more\nlines")
+
+
+def test_where_capturing_fails_training_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = variant("shards", tmp_path)
+    plain, taped, recorder = make_trainer(config), make_trainer(config), _Broken()
+    taped.runner = GraphRunner(recorder)
+    for step in range(22):
+        plain.update(step)
+        taped.update(step)
+    assert_same_bits(everything(taped), everything(plain))
+    assert recorder.events.count("capture") == 1
+    assert not {id(generator) for generator in recorder.held} & {
+        id(generator) for generator in taped.generators
+    }
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert "not captured as a CUDA graph" in out
+    assert "not permitted when stream is capturing" in out
+
+
+def test_a_mistake_in_a_step_is_no_failed_capture(tmp_path: Path) -> None:
+    trainer, _ = _taped(tiny(tmp_path))
+
+    def broken(*args: object, **settings: object) -> None:
+        raise Crash
+
+    trainer.model.run_segment = broken  # type: ignore[assignment]
+    with pytest.raises(Crash):
+        trainer.update(0)
+
+
+def test_what_is_asked_of_cuda_and_in_which_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generators are known before the capture begins; the caller's stream waits for the other and
+    comes back even from a capture that breaks."""
+    log: list[str] = []
+
+    class Stream:
+        device = torch.device("cuda", 0)
+
+        def __init__(self, name: object) -> None:
+            self.name = name
+
+        def wait_stream(self, other: Stream) -> None:
+            log.append(f"{self.name} waits for {other.name}")
+
+    class Graph:
+        def register_generator_state(self, generator: object) -> None:
+            log.append(f"register {generator}")
+
+        def replay(self) -> None:
+            log.append("replay")
+
+    @contextmanager
+    def on(stream: Stream) -> Iterator[None]:
+        log.append(f"on {stream.name}")
+        try:
+            yield
+        finally:
+            log.append(f"off {stream.name}")
+
+    @contextmanager
+    def capturing(graph: Graph, stream: Stream) -> Iterator[None]:
+        log.append(f"begin on {stream.name}")
+        yield
+        log.append("end")
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("aside"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream("main"))
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", capturing)
+    recorder = CudaRecorder(torch.device("cuda"))
+    recorder.aside(lambda: log.append("body"))
+    assert log == ["aside waits for main", "on aside", "body", "off aside", "main waits for aside"]
+    log.clear()
+    replay = recorder.capture(lambda: log.append("body"), ["a", "b"])  # type: ignore[list-item]
+    replay()
+    begun = ["register a", "register b", "on aside", "begin on aside", "body"]
+    assert log == [*begun, "end", "off aside", "replay"]
+    log.clear()
+    with pytest.raises(Crash):
+        recorder.capture(crash, [])
+    assert log[-1] == "off aside"
+
+
+def test_only_cuda_captures(tmp_path: Path) -> None:
+    trainer = make_trainer(tiny(tmp_path))
+    assert trainer.runner.recorder is None
+    with pytest.raises(ValueError, match="a step on cpu cannot be captured"):
+        Trainer(trainer.config, trainer.task, trainer.curriculum, trainer.model, capture=True)
+
+
+def test_the_tape_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that the host spoils from step 6 on: a captured step does not know of it."""
+    plain, (taped, _) = make_trainer(tiny(tmp_path)), _taped(tiny(tmp_path))
+    spoil_ys(monkeypatch, 7.0, lambda _, step, shard: step >= 6)
+    for step in range(8):
+        plain.update(step)
+        taped.update(step)
+    with pytest.raises(AssertionError):
+        assert_same_bits(taped.state(), plain.state())
