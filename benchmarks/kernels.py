@@ -12,6 +12,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,9 @@ def _static(
     rows = []
     tokens = 2 * options.points - 1
     print(f"64 prompts of {options.points} points, {options.n_embd} wide, {options.n_head} heads")
-    print(f"{'kernel':28}{'for':>5}{'':>6}{'warps':>6}{'regs':>6}{'stack':>7}{'shared':>9}  products")
+    print(
+        f"{'kernel':28}{'for':>5}{'':>6}{'warps':>6}{'regs':>6}{'stack':>7}{'shared':>9}  products"
+    )
     for capability in capabilities:
         for name in names:
             shape = (options.n_embd, options.n_head, tokens)
@@ -107,7 +110,7 @@ def _break_even(names: list[str]) -> list[dict[str, Any]]:
             for grad in (False, True):
                 case = _Case(prompts, points, n_embd, n_head, _COMPUTES[name])
                 eager, fast = (
-                    1e3 * _milliseconds(lambda run=run: run(grad)) / _LOOPS  # type: ignore[misc]
+                    1e3 * _milliseconds(partial(run, grad)) / _LOOPS
                     for run in (case.eager, case.triton)
                 )
                 what = "training" if grad else "prefix"
