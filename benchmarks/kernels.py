@@ -24,6 +24,7 @@ from models.kernels.segment import run_shared
 from models.loop import LoopState, SharedLoop
 from models.segment import run_segment
 
+from .arguments import Parser, at_least, listed
 from .common import write_report
 from .static import SHARED_LIMIT, step_kernels
 
@@ -32,6 +33,7 @@ _COMPUTES = {
     "tf32": Compute(torch.float32, tf32=True),
     "ieee": Compute(torch.float32),
 }
+_CAPABILITIES = {f"{number / 10}": number for number in SHARED_LIMIT}
 _SHAPES = (  # prompts, points, n_embd, n_head
     (64, 11, 32, 4), (64, 11, 64, 4), (64, 41, 128, 8), (16, 41, 256, 8), (64, 41, 256, 8),
     (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
@@ -41,29 +43,25 @@ _LOOPS = 8  # of a timed segment
 
 def main(words: list[str]) -> int:
     """Print a table; the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks.kernels",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser(prog="benchmarks.kernels", description=__doc__)
     parser.add_argument("--static", action="store_true", help="compile only; needs no GPU")
-    parser.add_argument("--precision", default="bf16,tf32,ieee")
-    parser.add_argument("--capability", default="8.0,9.0", help="for --static")
-    parser.add_argument("--n_embd", type=int, default=256, help="for --static")
-    parser.add_argument("--n_head", type=int, default=8, help="for --static")
-    parser.add_argument("--points", type=int, default=41, help="for --static")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    precisions, capabilities = list(_COMPUTES), list(_CAPABILITIES)
+    parser.add_argument("--precision", type=listed(precisions), default=precisions, metavar="A,B")
+    parser.add_argument(
+        "--capability", type=listed(capabilities), default=capabilities, help="for --static"
+    )
+    parser.add_argument("--width", type=at_least(32), default=256, help="for --static")
+    parser.add_argument("--heads", type=at_least(1), default=8, help="for --static")
+    parser.add_argument("--points", type=at_least(1), default=41, help="for --static")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures here too")
     options = parser.parse_args(words)
-    names = options.precision.split(",")
-    if unknown := [name for name in names if name not in _COMPUTES]:
-        parser.error(f"--precision must be of {', '.join(_COMPUTES)}, got {unknown[0]!r}")
+    names = options.precision
     if INTERPRETED.value:
         parser.error("unset TRITON_INTERPRET: interpreted kernels are neither compiled nor fast")
     if options.static:
-        capabilities = [int(c.replace(".", "")) for c in options.capability.split(",")]
-        if unknown := [c for c in capabilities if c not in SHARED_LIMIT]:
-            parser.error(f"--capability must be of 8.0, 9.0, got {unknown[0] / 10}")
-        rows = _static(names, capabilities, options)
+        if options.width % 32 or options.width > 512 or options.width % options.heads:
+            parser.error("--width must be a multiple of 32 up to 512, and of --heads")
+        rows = _static(options)
     elif torch.cuda.is_available():
         rows = _break_even(names)
     else:
@@ -74,25 +72,22 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _static(
-    names: list[str], capabilities: list[int], options: argparse.Namespace
-) -> list[dict[str, Any]]:
+def _static(options: argparse.Namespace) -> list[dict[str, Any]]:
     """What each kernel takes, a line each."""
     rows = []
-    tokens = 2 * options.points - 1
-    print(f"64 prompts of {options.points} points, {options.n_embd} wide, {options.n_head} heads")
+    shape = (options.width, options.heads, 2 * options.points - 1)
+    print(f"64 prompts of {options.points} points, {options.width} wide, {options.heads} heads")
     print(
         f"{'kernel':28}{'for':>5}{'':>6}{'warps':>6}{'regs':>6}{'stack':>7}{'shared':>9}  products"
     )
-    for capability in capabilities:
-        for name in names:
-            shape = (options.n_embd, options.n_head, tokens)
-            for usage in step_kernels(capability, _COMPUTES[name], *shape):
-                row = {"capability": capability / 10, "precision": name, **usage._asdict()}
+    for capability in options.capability:
+        for name in options.precision:
+            for usage in step_kernels(_CAPABILITIES[capability], _COMPUTES[name], *shape):
+                row = {"capability": capability, "precision": name, **usage._asdict()}
                 rows.append(row)
                 counts = {key: n for key, n in usage.instructions.items() if n and usage.products}
                 print(
-                    f"{usage.name:28}{capability / 10:5}{name:>6}{usage.warps:6}"
+                    f"{usage.name:28}{capability:>5}{name:>6}{usage.warps:6}"
                     f"{usage.registers:6}{usage.stack:7}{usage.shared / 1024:7.0f} K  "
                     + " ".join(f"{key} {n}" for key, n in counts.items()),
                     flush=True,

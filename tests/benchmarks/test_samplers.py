@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,15 @@ def test_a_mistake_is_told(words: list[str], capsys: pytest.CaptureFixture[str])
         main(words)
     assert stopped.value.code == 2
     assert words[1] in capsys.readouterr().err
+
+
+def test_what_was_measured_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/home/me/samplers.py", "--json", "/home/me/x.json"])
+    path = tmp_path / "samplers.json"
+    assert main([*SMALL, "--json", str(path)]) == 0
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert report["size"] == {"batch": 4, "points": 5, "dims": 4}
+    assert report["threads"] >= 1
+    assert report["command"] == "samplers.py --json x.json"
+    assert len(report["seconds"]["linear"]["ours_s"]) == 3
+    assert report["seconds"]["linear"]["reference_s"] == []

@@ -1,0 +1,48 @@
+"""The command lines of the benchmarks: a mistake is one line and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from conf.checks import nearest
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that does not print its usage before what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def listed(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """Comma-separated names, each one of `known`."""
+
+    def parse(text: str) -> list[str]:
+        names = text.split(",")
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"cannot be {name!r}{nearest(name, known)}")
+        return names
+
+    return parse
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A whole number from `least` on."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number >= {least}, got {text!r}")
+        return int(text)
+
+    return parse
+
+
+def span(text: str) -> tuple[int, int]:
+    """FROM:TO, whole numbers of steps, of which the last is not taken."""
+    first, _, end = text.partition(":")
+    if not (first.isdecimal() and end.isdecimal() and int(first) < int(end)):
+        raise argparse.ArgumentTypeError(f"must be FROM:TO with FROM < TO, got {text!r}")
+    return int(first), int(end)

@@ -1,0 +1,124 @@
+"""What the benchmarks share: who measured and when, ratios of pairs, the reference's own code."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+
+from training.files import write_json
+from training.run import environment
+
+# Our tasks, and what the reference calls them.
+REFERENCE_TASKS = {
+    "linear": "linear_regression",
+    "sparse_linear": "sparse_linear_regression",
+    "decision_tree": "decision_tree",
+    "relu_network": "relu_2nn_regression",
+}
+# What the reference's files import but no training step of theirs uses, and the names they take.
+_STAND_INS = {"quinine": ("QuinineArgumentParser",), "schema": ("schema",), "wandb": ()}
+
+
+class Ratio(NamedTuple):
+    """Quartiles of the ratios of pairs."""
+
+    low: float
+    middle: float
+    high: float
+
+    def __format__(self, width: str) -> str:
+        return format(f"{self.middle:.3g} ({self.low:.3g} to {self.high:.3g})", width)
+
+
+def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
+    """theirs / ours, pair by pair: at least two pairs, measured in turn so that what slows the
+    machine down slows both."""
+    ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
+    return Ratio(*statistics.quantiles(ratios, n=4, method="inclusive"))
+
+
+def write_report(path: Path, device: torch.device, content: dict[str, Any]) -> None:
+    """Write `content` as JSON below date, versions, code, command and machine; make the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **environment(),
+        "command": " ".join(_without_folders(sys.argv)),
+        "triton": _triton_version(),
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+    }
+    write_json(path, header | content)
+
+
+def _without_folders(words: Sequence[str]) -> list[str]:
+    """Reports are shared: where things lay on the machine is nobody's business."""
+    return [Path(word).name if Path(word).is_absolute() else word for word in words]
+
+
+def reason(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: " + " ".join(str(error).split())
+
+
+def device_name(device: torch.device) -> str:
+    """The card's name, or the processor's."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
+    """The modules `names` of a checkout of github.com/Leiay/looped_transformer, imported where
+    they lie: files of its scripts/, each named after those it imports.
+
+    They import one another by names that are also ours (`models`, `tasks`), so they are known by
+    these only while they load, and as `reference_<name>` for good. Raises ValueError where a file
+    is missing.
+    """
+    for name in names:
+        if not (checkout / "scripts" / f"{name}.py").is_file():
+            raise ValueError(f"{checkout} holds no scripts/{name}.py")
+    hidden = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
+    try:
+        for name, attributes in _STAND_INS.items():
+            sys.modules[name] = stand_in = ModuleType(name)
+            vars(stand_in).update(dict.fromkeys(attributes))
+        return {name: _load(checkout / "scripts" / f"{name}.py") for name in names}
+    finally:
+        for name, module in hidden.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"reference_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _triton_version() -> str | None:
+    try:
+        import triton
+    except ImportError:
+        return None
+    return triton.__version__

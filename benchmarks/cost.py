@@ -1,0 +1,120 @@
+"""What a training step costs: FLOPs, bytes moved by a stated fusion, and the floor on a card.
+
+    work = work_of(at_full_size(setting("sparse")))
+    work.flops / H100.rates["bf16"]                  # seconds that the arithmetic alone takes
+
+A model, not a measurement. Counted are the blocks' matrix products and attention; read-in and
+read-out (under 0.1 % at the paper's sizes), norms and GELU are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from conf.schema import Config
+from training.assemble import build_curriculum, build_task
+
+# Elements that each kernel of the fusion reads or writes per token and unit of width: those of the
+# residual stream and its gradient, and those in two bytes. Weights are taken to stay in the cache.
+_FORWARD = {
+    "inject, norm, qkv": (3, 3),  # state, e and their sum; q, k, v
+    "attention": (0, 4),  # q, k, v; mixed
+    "project, add": (2, 1),  # the stream before and after; mixed
+    "norm, mlp, add, final norm": (2, 0),  # the stream before and after; nothing in between
+}
+_BACKWARD = {  # norms, scores and the MLP's hidden layer are computed again
+    "mlp": (3, 10),  # stream, two gradients; the four factors of the next two products
+    "weights of the mlp": (0, 10),
+    "project": (1, 1),
+    "weights of the projection": (1, 1),
+    "attention": (0, 8),  # q, k, v, mixed and the gradients of them
+    "qkv": (5, 4),  # stream, two gradients, that of e read and written; normed, gradient of q, k, v
+    "weights of qkv": (0, 4),
+}
+_ADAM_BYTES = 28  # per parameter: weight, both moments read and written, gradient read, in fp32
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a step has to do: `forwards` and `backwards` count blocks applied to all `tokens` =
+    batch x `length`; `parameters` are those of the blocks."""
+
+    width: int
+    tokens: int
+    length: int
+    forwards: int
+    backwards: int
+    parameters: int
+
+    @property
+    def product_flops(self) -> int:
+        """Matrix products: 24 D² per token and block, twice that backward."""
+        return 24 * self.width**2 * self.tokens * (self.forwards + 2 * self.backwards)
+
+    def attention_flops(self, *, causal: bool = True, backward: float = 2.5) -> float:
+        """Scores and their mixture, 4 S D per token (a dense kernel), or 2 (S + 1) D where nothing
+        above the diagonal is computed. `backward` is its multiple of the forward pass: 2.5 where
+        the scores are computed again, 2 where they were kept."""
+        seen = (self.length + 1) / 2 if causal else self.length
+        return 4 * seen * self.width * self.tokens * (self.forwards + backward * self.backwards)
+
+    @property
+    def flops(self) -> float:
+        """All of a step with causal attention."""
+        return self.product_flops + self.attention_flops()
+
+    def traffic(self, residual_bytes: int = 4) -> int:
+        """Bytes to and from memory under the fusion of four forward kernels a block, if nothing is
+        found in a cache: not a floor, for much of it is. `residual_bytes` is the stream's width."""
+        total = _ADAM_BYTES * self.parameters
+        for kernels, times in ((_FORWARD, self.forwards), (_BACKWARD, self.backwards)):
+            stream, rest = (sum(part) for part in zip(*kernels.values(), strict=True))
+            total += times * self.tokens * self.width * (stream * residual_bytes + 2 * rest)
+        return total
+
+
+@dataclass(frozen=True)
+class Card:
+    """FLOP per second by precision and bytes per second: constants of the model, from `source`."""
+
+    rates: Mapping[str, float]
+    memory: float
+    source: str
+
+
+_HOPPER = {"bf16": 800e12, "tf32": 400e12, "fp32": 67e12}
+H100 = Card(
+    _HOPPER,
+    3.0e12,
+    "H100 SXM; bf16 (a large dense product) and memory as measured once on such a card, tf32 half "
+    "of bf16, fp32 without tensor cores from the vendor's sheet",
+)
+H200 = Card(_HOPPER, 4.8e12, "FLOP rates of the H100, whose chip it has; memory: vendor's sheet")
+A100 = Card(
+    {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12}, 2.039e12, "vendor's sheet, dense, SXM 80 GB"
+)
+# By the full name that the driver gives, so that a PCIe card or a slice of one is not taken for it.
+_CARDS = {"NVIDIA H100 80GB HBM3": H100, "NVIDIA H200": H200, "NVIDIA A100-SXM4-80GB": A100}
+
+
+def known_card(name: str) -> Card | None:
+    """The card that a driver calls `name`; None for one whose rates are not known here."""
+    return _CARDS.get(name)
+
+
+def work_of(config: Config, *, last_y: bool = False) -> Work:
+    """The work of a step at the curriculum's end; `last_y` where the model also reads the last y,
+    which nothing depends on (the reference does, ours does not)."""
+    model, points, batch = config.model, config.task.points, config.training.batch_size
+    stage = build_curriculum(config, build_task(config))(config.training.steps)
+    per_loop = 1 if model.family == "standard" else model.n_layer
+    length = 2 * points - (not last_y)
+    return Work(
+        width=model.n_embd,
+        tokens=batch * length,
+        length=length,
+        forwards=stage.loops * per_loop,
+        backwards=stage.grad_loops * per_loop,
+        parameters=model.n_layer * (12 * model.n_embd**2 + 13 * model.n_embd),
+    )

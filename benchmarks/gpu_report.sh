@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# What can only be measured on a GPU, in under nine minutes: are the kernels right, how long is a
+# step, where does it go, does it learn the same.
+#
+#     benchmarks/gpu_report.sh REFERENCE [OUT]
+#
+# REFERENCE is a checkout of github.com/Leiay/looped_transformer, OUT the folder that gets the JSON
+# and logs (benchmarks/results). Every part has a limit of its own; one that fails stops no other.
+# report.json says how each ended: exit code 0 done, 124 or 137 out of time, -1 no time was left for it.
+# PYTHON names the interpreter, TOTAL the seconds for all.
+set -u
+
+if [ $# -lt 1 ] || [ ! -d "$1/scripts" ]; then
+    echo "usage: benchmarks/gpu_report.sh REFERENCE [OUT]; REFERENCE must hold scripts/" >&2
+    exit 2
+fi
+reference=$(realpath "$1")
+out=$(realpath -m "${2:-$(dirname "$0")/results}")
+python=${PYTHON:-python3}
+total=${TOTAL:-520}
+cd "$(dirname "$0")/.." || exit 2
+mkdir -p "$out"
+parts=""
+
+# part NAME LIMIT COMMAND…: at most LIMIT seconds of what is left; output goes to OUT/NAME.log.
+part() {
+    local name=$1 limit=$2 left=$((total - SECONDS)) start=$SECONDS code=-1
+    shift 2
+    [ "$left" -lt "$limit" ] && limit=$left
+    if [ "$limit" -gt 0 ]; then
+        timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1
+        code=$?
+    fi
+    echo "$name: exit code $code after $((SECONDS - start)) s"
+    parts="$parts${parts:+,}
+  {\"part\": \"$name\", \"exit_code\": $code, \"seconds\": $((SECONDS - start)), \"limit\": $limit}"
+    printf '[%s\n]\n' "$parts" >"$out/report.json"
+}
+
+# What is not installed here; the logs of the parts that need it say so again.
+part missing_modules 20 "$python" -c '
+from importlib.util import find_spec
+names = "torch triton numpy yaml safetensors filelock tqdm pytest".split()
+missing = [name for name in names if find_spec(name) is None]
+print("missing:", ", ".join(missing) or "none")
+raise SystemExit(bool(missing))'
+
+# 1. Without pytest this fails at once and its log says why.
+workers=""
+"$python" -c 'import xdist' >/dev/null 2>&1 && workers="-n 6"
+# shellcheck disable=SC2086  # two words or none
+part kernel_tests 120 "$python" -m pytest tests/models/kernels $workers \
+    -p no:cacheprovider --junitxml="$out/kernel_tests.xml"
+
+# 2. Without torch.compile, which may take long: it comes last.
+for setting in sparse linear tree relu standard small; do
+    part "step_$setting" 50 "$python" -m benchmarks.step --settings "$setting" --device cuda \
+        --reference "$reference" --backends eager,triton --capture both \
+        --json "$out/step_$setting.json"
+done
+
+# 3.
+for variant in triton:bf16 triton:bf16:graph eager:tf32; do
+    name=profile_${variant//:/_}
+    part "$name" 25 "$python" -m benchmarks.profile_step --setting sparse --device cuda \
+        --variant "$variant" --json "$out/$name.json"
+done
+
+# 4. The base runs uncaptured: it is what the others are held against.
+part parity 120 "$python" -m benchmarks.parity --setting sparse --device cuda --seeds 3 \
+    --variants eager:fp32,triton:bf16:graph,triton:tf32:graph --steps "${STEPS:-2000}" \
+    --json "$out/parity.json"
+
+for setting in sparse tree linear relu standard; do
+    part "step_compile_$setting" 90 "$python" -m benchmarks.step --settings "$setting" \
+        --device cuda --reference "$reference" --backends compile --capture both \
+        --json "$out/step_compile_$setting.json"
+done

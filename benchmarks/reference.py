@@ -1,0 +1,109 @@
+"""A training step of the reference's own code, as its scripts/train.py makes one.
+
+The checkout (github.com/Leiay/looped_transformer) is imported where it lies. A step is what its
+loop does each time: a new sampler, `train_step` with its norm of every gradient, the curriculum and
+the progress bar's line; not what it does every 100th (wandb) or 1000th (saving). Products are in
+fp32, TF32 on CUDA, and its autocast is off: its defaults.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from conf.schema import Config
+
+from .common import REFERENCE_TASKS, load_reference
+
+FILES = ("nano_gpt", "tasks", "curriculum", "models", "main_utils", "train")
+
+
+class Reference:
+    """The reference's model and optimiser on a device; `step()` makes one training step at full
+    size. With `compiled` its model is given to torch.compile, as a comment in its script does.
+
+    Raises ValueError where the checkout lacks a file.
+    """
+
+    def __init__(
+        self, checkout: Path, config: Config, device: torch.device, compiled: bool = False
+    ) -> None:
+        self.modules, self.device = load_reference(checkout, *FILES), device
+        self.args = reference_arguments(config)
+        torch.manual_seed(config.seed)  # its samplers draw from the global generator
+        with redirect_stdout(io.StringIO()):  # it prints its size, and a 0 in the first forward
+            model = self.modules["models"].build_model(self.args.model).to(device)
+            self.model = model.train()
+            self.curriculum = self.modules["curriculum"].Curriculum(self.args.training.curriculum)
+            self.optimizer = torch.optim.Adam(
+                self.model.parameters(), lr=self.args.training.learning_rate, weight_decay=0.0
+            )
+            self.bar = tqdm(file=open(os.devnull, "w"))  # noqa: SIM115
+            # Before compiling: that print in a loop would keep torch.compile from all of it.
+            self.step()
+        if compiled:
+            self.model = torch.compile(self.model)
+
+    def step(self) -> None:
+        """One turn of its loop."""
+        args, training = self.args, self.args.training
+        sampler = self.modules["tasks"].get_task_sampler(
+            task_name=training.task_name,
+            batch_size=training.batch_size,
+            n_points=self.curriculum.n_points,
+            n_dims=args.model.n_dims,
+            n_dims_truncated=self.curriculum.n_dims_truncated,
+            device=self.device,
+            sparsity=training.sparsity,
+        )
+        task = sampler()
+        xs, ys = task.xs.float(), task.ys.float()
+        loss, *_ = self.modules["train"].train_step(
+            args, self.curriculum, self.model, xs, ys, self.optimizer, None, None
+        )
+        self.curriculum.update()
+        self.bar.update()
+        self.bar.set_description(f"loss {loss}")
+
+
+def reference_arguments(config: Config) -> Any:
+    """Our settings in the words of its configuration files, its curriculum at the end already."""
+    model, task, looped = config.model, config.task, config.model.family == "looped"
+    return SimpleNamespace(
+        model=SimpleNamespace(
+            family="gpt2_loop" if looped else "gpt2",
+            n_dims=task.dims,
+            n_positions=model.n_positions,
+            n_embd=model.n_embd,
+            n_layer=model.n_layer,
+            n_head=model.n_head,
+            pred_type="regression",
+            loop_func="z=f(x+z)",
+        ),
+        training=SimpleNamespace(
+            task_name=REFERENCE_TASKS[task.name],
+            batch_size=config.training.batch_size,
+            learning_rate=config.training.learning_rate,
+            n_loop_window=config.loops.T,
+            # Its default where the task has none: there the word means the hidden units.
+            sparsity=task.settings.get("sparsity", 100),
+            use_ctx=False,
+            add_inputs_embeds=False,
+            curriculum=SimpleNamespace(
+                dims=_standing(task.dims),
+                points=_standing(task.points),
+                loops=_standing(config.loops.b),
+            ),
+        ),
+    )
+
+
+def _standing(value: int) -> Any:
+    return SimpleNamespace(start=value, end=value, inc=1, interval=5000)

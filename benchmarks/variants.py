@@ -1,0 +1,110 @@
+"""The ways to make a training step that are set beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from conf.checks import ConfigError
+from conf.schema import Config
+from training.assemble import build_curriculum, build_model, build_task
+from training.device import place
+from training.step import Trainer
+
+from .baseline import Baseline
+from .reference import Reference
+from .timing import Step
+
+BACKENDS = ("eager", "compile", "triton")
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`side` is ours, baseline or reference; `checkout` is the latter's."""
+
+    side: str
+    backend: str
+    precision: str
+    capture: bool = False
+    checkout: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """As in `ours triton bf16 graph`."""
+        graph = " graph" if self.capture else ""
+        return f"{self.kind} {self.precision}{graph}"
+
+    @property
+    def kind(self) -> str:
+        """As in `reference compile`."""
+        return f"{self.side} {self.backend}"
+
+    def facts(self) -> dict[str, Any]:
+        """What it is, as plain values."""
+        facts = {key: value for key, value in asdict(self).items() if key != "checkout"}
+        return {"name": self.name, **facts}
+
+    def prepare(self) -> None:
+        """Allow or forbid TF32 products, a setting of the process, before a step is made."""
+        torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
+
+    def build(self, config: Config, device: torch.device) -> Step:
+        """A fresh model on the device, and what makes its steps one after another."""
+        self.prepare()
+        if self.side == "baseline":
+            return Baseline(config, device).step
+        if self.side == "reference":
+            assert self.checkout is not None
+            return Reference(self.checkout, config, device, self.backend == "compile").step
+        trainer, steps = make_trainer(config, device, self), count()
+        return lambda: trainer.update(next(steps))
+
+
+def parse_variants(text: str, device: torch.device) -> list[Variant]:
+    """Ways of ours from `backend:precision` or `backend:precision:graph`, comma-separated.
+
+    Raises ValueError for a name that is not known, ConfigError for what cannot be here.
+    """
+    variants = []
+    for word in text.split(","):
+        backend, _, rest = word.partition(":")
+        precision, _, graph = rest.partition(":")
+        if backend not in BACKENDS or precision not in PRECISIONS or graph not in ("", "graph"):
+            raise ValueError(
+                f"a variant is backend:precision or backend:precision:graph, with a backend of "
+                f"{', '.join(BACKENDS)} and a precision of {', '.join(PRECISIONS)}, got {word!r}"
+            )
+        variants.append(checked(Variant("ours", backend, precision, bool(graph)), device))
+    return variants
+
+
+def checked(variant: Variant, device: torch.device) -> Variant:
+    """The same; ConfigError where the device cannot compute so."""
+    place(str(device), variant.precision, variant.backend)
+    if variant.capture and device.type != "cuda":
+        raise ConfigError("capture", f"needs an NVIDIA GPU, and cannot be on {device}")
+    return variant
+
+
+def make_trainer(config: Config, device: torch.device, variant: Variant) -> Trainer:
+    """Our trainer as `variant` has it; ConfigError for what this machine does not have."""
+    placement, task = place(str(device), variant.precision, variant.backend), build_task(config)
+    model = placement.prepare(build_model(config, task))
+    return Trainer(config, task, build_curriculum(config, task), model, capture=variant.capture)
+
+
+def others(device: torch.device, checkout: Path | None, *, compiled: bool) -> list[Variant]:
+    """What ours is set beside: the reference, where there is a checkout (and with torch.compile, if
+    `compiled`), and the baseline."""
+    precision = "tf32" if device.type == "cuda" else "fp32"
+    baseline = Variant("baseline", "eager", precision)
+    if checkout is None:
+        return [baseline]
+    backends = ("eager", "compile") if compiled else ("eager",)
+    references = [Variant("reference", name, precision, checkout=checkout) for name in backends]
+    return [*references, baseline]

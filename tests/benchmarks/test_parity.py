@@ -1,0 +1,68 @@
+"""Loss curves of variants are compared seed by seed."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.parity import compare, main
+
+TINY = [
+    *("--setting", "linear", "--device", "cpu", "--fixed", "--dims", "2", "--points", "4"),
+    *("--width", "16", "--heads", "2", "--batch", "8", "--b", "3", "--T", "2", "--lr", "1e-3"),
+    *("--steps", "6", "--early", "0:3", "--late", "3:6"),
+]
+
+
+def test_variants_see_the_same_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "parity.json"
+    words = ["--variants", "eager:fp32,eager:bf16", "--seeds", "2", "--json", str(path)]
+    assert main([*TINY, *words]) == 0
+    report = json.loads(path.read_text(encoding="utf-8"))
+    exact, rounded = (report["losses"][f"ours eager {name}"] for name in ("fp32", "bf16"))
+    assert exact.keys() == rounded.keys() == {"0", "1"}
+    assert [len(losses) for losses in (*exact.values(), *rounded.values())] == 4 * [6]
+    assert exact["0"] != exact["1"]
+    assert exact["0"] != rounded["0"]
+    assert exact["0"] == pytest.approx(rounded["0"], rel=0.02)
+    facts = report["summary"]["ours eager bf16"]
+    assert all(0 < value < 0.02 for value in facts["early_median_relative_difference"].values())
+    assert report["config"]["model"]["n_embd"] == 16
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("ours eager bf16: median relative difference over steps 0-3")
+
+
+def test_the_summary_is_by_seed() -> None:
+    options = Namespace(early=(0, 3), late=(3, 5))
+    base = {0: [1.0, 2.0, 4.0, 1.0, 3.0], 1: [1.0, 1.0, 1.0, 1.0, 1.0]}
+    other = {0: [1.1, 2.0, 3.0, 1.0, 2.0]}  # seed 1 failed
+    assert compare(base, other, options) == {
+        "early_median_relative_difference": {0: pytest.approx(0.1)},
+        "late_mean_loss_ratio": {0: pytest.approx(0.75)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--steps", "40"], "--steps"),
+        (["--late", "5:5"], "--late"),
+        (["--variants", "eager"], "backend:precision"),
+        (["--variants", "eager:fp32,eager:fp32"], "twice"),
+        (["--variants", "eager:fp32,eager:fp32:graph"], "capture"),
+        (["--width", "20"], "n_embd"),
+        (["--setting", "small", "--steps", "7001"], "7000"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--device", "cpu", *words])
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert named in told
+    assert told.count("\n") == 1

@@ -1,0 +1,61 @@
+"""A step of the reference is made by its own files, beside ours of the same names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import models
+import tasks
+from benchmarks.common import load_reference, paired_ratio
+from benchmarks.reference import FILES, Reference
+from benchmarks.settings import at_full_size, setting
+
+from .checkout import write_checkout
+
+CPU = torch.device("cpu")
+
+
+def test_it_steps_as_its_script_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout = write_checkout(tmp_path)
+    reference = Reference(checkout, at_full_size(setting("small")), CPU)
+    assert capsys.readouterr().out == ""
+    weights = [parameter.detach().clone() for parameter in reference.model.parameters()]
+    reference.step()
+    seen = reference.modules["train"].seen
+    assert seen == 2 * [((64, 11, 5), torch.float32, 12, 4)]  # the first before it is given out
+    assert reference.curriculum.updates == 2
+    after = reference.model.parameters()
+    assert all((a != b).any() for a, b in zip(weights, after, strict=True))
+
+
+def test_our_modules_keep_their_names(tmp_path: Path) -> None:
+    loaded = load_reference(write_checkout(tmp_path), *FILES)
+    assert loaded["models"].__name__ == "reference_models"
+    assert sys.modules["reference_models"] is loaded["models"]
+    assert (sys.modules["models"], sys.modules["tasks"]) == (models, tasks)
+    assert "nano_gpt" not in sys.modules
+    assert "schema" not in sys.modules
+
+
+def test_a_folder_without_the_files_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds no scripts/nano_gpt\.py"):
+        load_reference(tmp_path, *FILES)
+    assert sys.modules["models"] is models
+
+
+def test_a_broken_file_leaves_our_modules_in_place(tmp_path: Path) -> None:
+    checkout = write_checkout(tmp_path)
+    (checkout / "scripts" / "train.py").write_text("raise OSError", encoding="utf-8")
+    with pytest.raises(OSError):  # noqa: PT011
+        load_reference(checkout, *FILES)
+    assert sys.modules["models"] is models
+
+
+def test_a_ratio_is_that_of_pairs() -> None:
+    ratio = paired_ratio([2.0, 40.0, 6.0], [1.0, 10.0, 1.0])
+    assert ratio == (3.0, 4.0, 5.0)
+    assert f"{ratio:>15}" == "     4 (3 to 5)"

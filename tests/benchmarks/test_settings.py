@@ -1,0 +1,38 @@
+"""The settings that are measured are those that the command line composes."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from benchmarks.settings import NAMES, at_full_size, setting
+from conf.compose import commands
+from training.assemble import build_curriculum, build_task
+
+WORDS = {
+    "linear": ["scale=paper", "task=linear"],
+    "sparse": ["scale=paper", "task=sparse_linear"],
+    "tree": ["scale=paper", "task=decision_tree"],
+    "relu": ["scale=paper", "task=relu_network"],
+    "standard": ["scale=paper", "task=linear", "model=standard"],
+    "small": ["scale=small", "task=sparse_linear"],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_setting_is_what_hydra_composes(name: str) -> None:
+    assert setting(name) == commands(WORDS[name])[0].config
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("sparse", (20, 41, 20, 10, 10)),
+        ("tree", (20, 101, 70, 15, 15)),
+        ("small", (5, 11, 12, 4, 4)),
+    ],
+)
+def test_full_size_is_the_curriculums_end(name: str, stage: tuple[int, ...]) -> None:
+    config = at_full_size(setting(name))
+    assert astuple(build_curriculum(config, build_task(config))(0)) == stage

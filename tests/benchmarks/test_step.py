@@ -1,0 +1,155 @@
+"""The step's benchmark measures what it prints, and goes on where a variant fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import step, timing
+from benchmarks.variants import Variant
+
+from .checkout import write_checkout
+
+SMALL = ["--settings", "small", "--device", "cpu", "--pairs", "2"]
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "_LEAST", 0.05)
+
+
+def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout, path = write_checkout(tmp_path), tmp_path / "new" / "step.json"
+    words = [*SMALL, "--reference", str(checkout), "--precision", "fp32,bf16", "--json", str(path)]
+    assert step.main(words) == 0
+    names = [
+        *("reference eager fp32", "baseline eager fp32"),
+        *("ours eager fp32", "ours eager bf16"),
+    ]
+    printed = capsys.readouterr().out.splitlines()
+    assert [line[:32].strip() for line in printed[-4:]] == names
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert report["torch"] == torch.__version__
+    assert report["date"]
+    assert report["device"]
+    assert report["basis"] == "cpu"
+    measured = report["settings"]["small"]
+    assert measured["work"]["flops"] == pytest.approx(0.7022e9, rel=1e-3)
+    assert [row["name"] for row in measured["variants"]] == names
+    reference, baseline, ours, _ = measured["variants"]
+    assert reference["ratios"].keys() == {"baseline eager"}
+    assert ours["ratios"].keys() == {"reference eager", "baseline eager"}
+    pairs = [
+        theirs / mine
+        for theirs, mine in zip(cpu(baseline["seconds"]), cpu(ours["seconds"]), strict=True)
+    ]
+    ratio = ours["ratios"]["baseline eager"]
+    assert min(pairs) <= ratio["low"] <= ratio["middle"] <= ratio["high"] <= max(pairs)
+    assert "kernels" not in ours  # what was not measured is not there
+
+
+def cpu(seconds: dict[str, list[float]]) -> list[float]:
+    return [user + system for user, system in zip(seconds["user"], seconds["system"], strict=True)]
+
+
+def test_a_variant_that_fails_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = Variant.build
+
+    def broken(self: Variant, *arguments: object) -> timing.Step:
+        if self.precision == "bf16":
+            raise RuntimeError("no such\nkernel")
+        return build(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Variant, "build", broken)
+    assert step.main([*SMALL, "--precision", "bf16,fp32"]) == 1
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1].split()[:3] == ["ours", "eager", "bf16"]
+    assert "failed: RuntimeError: no such kernel" in printed
+    assert "ours eager fp32" in printed
+
+
+def test_one_that_fails_later_leaves_the_others_their_pairs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, calls = tmp_path / "step.json", []
+
+    def breaks_at_the_fourth(*arguments: Any) -> timing.Times:
+        calls.append(arguments)
+        if len(calls) == 4:  # two variants, two pairs: the second's second
+            raise RuntimeError("the card is gone")
+        return timing.measure(*arguments)
+
+    monkeypatch.setattr(step, "measure", breaks_at_the_fourth)
+    assert step.main([*SMALL, "--precision", "fp32", "--json", str(path)]) == 1
+    measured = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
+    assert [row["name"] for row in measured["variants"]] == ["baseline eager fp32"]
+    assert measured["failures"] == {"ours eager fp32": "RuntimeError: the card is gone"}
+
+
+def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = {"gemm": (40, 1.0), "Memcpy HtoD": (2, 1.0), "Memset": (1, 1.0), "gelu": (3, 1.0)}
+    monkeypatch.setattr(timing, "cuda_kernels", lambda step: seen)
+    counted = timing.launches(lambda: None)
+    assert counted == {"kernels": 43, "copies_and_fills": 3}
+    row = {
+        **{"name": "ours triton bf16 graph", "median_s": {"wall": 0.001234}},
+        **{"steps_per_second": 810.0, "ratios": {}, "peak_bytes": 2**30, **counted},
+        **{"floor_s": 0.0005, "fraction_of_floor": 0.405},
+        "hours_of_500k_steps_at_this_rate": 0.1714,
+    }
+    head, line = (
+        form.split()
+        for form in (
+            step._head(torch.device("cuda"), ["baseline eager"]),
+            step._line(row, torch.device("cuda"), ["baseline eager"]),
+        )
+    )
+    assert " ".join(head) == "wall ms steps/s x baseline eager kernels peak MiB of floor 500k, h"
+    assert line[4:] == ["1.23", "810", "-", "43", "1024", "40.5%", "0.17"]
+    monkeypatch.setattr(timing, "cuda_kernels", lambda step: {})
+    assert timing.launches(lambda: None) == {}  # not 0: nothing was seen
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--settings", "sparce"], "did you mean 'sparse'?"),
+        (["--pairs", "1"], "--pairs"),
+        (["--warmup", "0"], "--warmup"),
+        (["--backends", "jax"], "'jax'"),
+        (["--precision", "tf32"], "tf32"),
+        (["--capture", "on"], "capture"),
+        (["--device", "tpu"], "'tpu'"),
+        (["--reference", "nowhere"], "nowhere holds no scripts"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        step.main(["--device", "cpu", *words])
+    assert stopped.value.code == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert named in told.err
+
+
+def test_a_short_step_is_made_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    cpu = torch.device("cpu")
+    repeats = timing.warm_up(lambda: made.append(1), 3, cpu)
+    assert repeats > 100
+    made.clear()
+    times = timing.measure(lambda: made.append(1), repeats, cpu)
+    assert len(made) == repeats
+    assert times.wall > 0
+    monkeypatch.setattr(timing, "_LEAST", 0.0)
+    assert timing.warm_up(lambda: None, 1, cpu) == 1
