@@ -3,7 +3,8 @@
     work = work_of(at_full_size(setting("sparse")))
     work.flops / H100.rates["bf16"]                  # seconds that the arithmetic alone takes
 
-A model, not a measurement. Counted are the blocks' matrix products and attention; read-in and
+A model, not a measurement. Counted are the blocks' matrix products and attention, at all tokens of
+every loop (our eager loop spares itself the y tokens after the last attention); read-in and
 read-out (under 0.1 % at the paper's sizes), norms and GELU are not.
 """
 

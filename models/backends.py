@@ -59,12 +59,15 @@ def _compiled_segment() -> Segment:
         grad: bool,
         scale: float = 1.0,
     ) -> tuple[LoopState, Tensor]:
-        def step(state: LoopState, e: Tensor, t: int, scale: float) -> LoopState:
+        def step(state: LoopState, e: Tensor, t: int, scale: float, every: int) -> LoopState:
             if isinstance(loop, LayerLoop):
                 # Layer by layer the weights are arguments; t would be part of the code.
                 x = layer(loop.blocks[t], state.stream, scale=scale)
-                return LoopState(x, x)
-            return whole_step(loop, state, e, t, scale)
+                state = LoopState(x, x)
+            else:
+                state = whole_step(loop, state, e, t, scale)
+            # Cut afterwards: a last step of fewer tokens would be one more version to compile.
+            return LoopState(state.stream[:, ::every], state.raw[:, ::every])
 
         with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
             if torch.is_grad_enabled() and count and not state.stream.requires_grad:

@@ -28,9 +28,11 @@ class Block(nn.Module):
         self.expand = nn.Linear(n_embd, 4 * n_embd)
         self.contract = nn.Linear(4 * n_embd, n_embd)
 
-    def forward(self, x: Tensor, *, scale: float = 1.0) -> Tensor:
-        """Map the stream x [B, S, n_embd] to the next; `scale` multiplies each residual branch."""
-        x = torch.add(x, self._attend(self.norm_1(x)), alpha=scale)
+    def forward(self, x: Tensor, *, scale: float = 1.0, every: int = 1) -> Tensor:
+        """Map the stream x [B, S, n_embd] to the next, at `every` so many tokens of it; `scale`
+        multiplies each residual branch."""
+        mixed = self._attend(self.norm_1(x))[:, ::every]
+        x = torch.add(x[:, ::every], self.projection(mixed), alpha=scale)
         hidden = _linear_gelu(self.norm_2(x), self.expand)
         return torch.add(x, self.contract(hidden), alpha=scale)
 
@@ -41,7 +43,7 @@ class Block(nn.Module):
         slow = heads.device.type == "cpu" and heads.dtype == torch.bfloat16
         with torch.autocast("cpu", enabled=False) if slow else nullcontext():
             mixed = _attention(*(heads.float() if slow else heads).unbind(0))
-        return self.projection(mixed.transpose(1, 2).reshape(batch, length, width))
+        return mixed.transpose(1, 2).reshape(batch, length, width)
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

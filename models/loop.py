@@ -45,8 +45,10 @@ class Loop(nn.Module, ABC):
         """The state before the first step."""
 
     @abstractmethod
-    def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
-        """The state after step t (counted from 0)."""
+    def step(
+        self, state: LoopState, e: Tensor, t: int, scale: float = 1.0, every: int = 1
+    ) -> LoopState:
+        """The state after step t (counted from 0), at `every` so many tokens."""
 
     def read(self, streams: Tensor) -> Tensor:
         """Streams [..., n_embd] as the read-out wants them: here the loop has normed them."""
@@ -75,7 +77,9 @@ class SharedLoop(Loop):
         state = first[self.injection](e)
         return LoopState(state, state)
 
-    def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
+    def step(
+        self, state: LoopState, e: Tensor, t: int, scale: float = 1.0, every: int = 1
+    ) -> LoopState:
         x, positions = state.stream, self.positions[: e.shape[1]]
         if self.injection == "add":
             x = x + e
@@ -83,8 +87,9 @@ class SharedLoop(Loop):
             x = torch.addcmul(positions, x, e)
         else:
             x = x + positions
-        for block in self.blocks:
+        for block in self.blocks[:-1]:
             x = block(x, scale=scale)
+        x = self.blocks[-1](x, scale=scale, every=every)
         return LoopState(self.norm(x), x)
 
 
@@ -102,8 +107,10 @@ class LayerLoop(Loop):
     def start(self, e: Tensor) -> LoopState:
         return LoopState(e, e)
 
-    def step(self, state: LoopState, e: Tensor, t: int, scale: float = 1.0) -> LoopState:
-        x = self.blocks[t](state.stream, scale=scale)
+    def step(
+        self, state: LoopState, e: Tensor, t: int, scale: float = 1.0, every: int = 1
+    ) -> LoopState:
+        x = self.blocks[t](state.stream, scale=scale, every=every)
         return LoopState(x, x)
 
     def read(self, streams: Tensor) -> Tensor:

@@ -40,7 +40,8 @@ def run_segment(
     scale: float = 1.0,
 ) -> tuple[LoopState, Tensor]:
     """Make steps first .. first + count - 1: the state after them, and the streams of the last
-    `keep` of them at the x positions, [keep, B, n, n_embd].
+    `keep` of them at the x positions, [keep, B, n, n_embd]. A segment that keeps something is the
+    last one: its last state too is that at the x positions alone.
 
     Without `grad` nothing is saved for a backward pass. (`no_grad`, not inference mode: the state
     that comes out must be allowed into a graph, which a multiplicative injection saves it for.)
@@ -50,7 +51,7 @@ def run_segment(
 
 
 def make_steps(
-    step: Callable[[LoopState, Tensor, int, float], LoopState],
+    step: Callable[[LoopState, Tensor, int, float, int], LoopState],
     state: LoopState,
     e: Tensor,
     *,
@@ -59,10 +60,15 @@ def make_steps(
     keep: int,
     scale: float,
 ) -> tuple[LoopState, Tensor]:
-    """The steps of a segment by `step(state, e, t, scale)`, in whatever gradient mode is on."""
+    """The steps of a segment by `step(state, e, t, scale, every)`, in whatever gradient mode is on.
+
+    Once a token has been attended to for the last time only the x positions are worth computing.
+    """
     kept: list[Tensor] = []
-    for t in range(first, first + count):
-        state = step(state, e, t, scale)
-        if t >= first + count - keep:
-            kept.append(state.stream[:, ::2])
+    last = first + count - 1
+    for t in range(first, last + 1):
+        every = 2 if keep and t == last else 1
+        state = step(state, e, t, scale, every)
+        if t > last - keep:
+            kept.append(state.stream[:, :: 2 // every])
     return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)

@@ -116,7 +116,8 @@ def run_shared(
     y = norm.forward(stream) if token is None else Norm.apply(token, norm, stream)
     if keep:
         kept.append(y[:, ::2])
-    return LoopState(y, stream), _stacked(kept, e)
+        return LoopState(kept[-1], stream[:, ::2]), torch.stack(kept)
+    return LoopState(y, stream), e.new_empty(0, *e[:, ::2].shape)
 
 
 def _run_layers(
@@ -131,7 +132,9 @@ def _run_layers(
         stream, _ = layer.run(token, 0, stream, False, False)
         if step >= count - keep:
             kept.append(stream[:, ::2])
-    return LoopState(stream, stream), _stacked(kept, stream)
+    if keep:
+        return LoopState(kept[-1], kept[-1]), torch.stack(kept)
+    return LoopState(stream, stream), stream.new_empty(0, *stream[:, ::2].shape)
 
 
 def _layer(
@@ -155,10 +158,6 @@ def _token(layers: list[_Layer], *others: Operation) -> Tensor | None:
     if not torch.is_grad_enabled():
         return None
     return gather([*(part for layer in layers for part in layer[:3]), *others])
-
-
-def _stacked(kept: list[Tensor], e: Tensor) -> Tensor:
-    return torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)
 
 
 def why_not(loop: Loop, e: Tensor, compute: Compute) -> str | None:

@@ -68,7 +68,10 @@ def test_pytorch_counts_the_same(model: ModelConfig, monkeypatch: pytest.MonkeyP
     read_in = 2 * 2 * work.tokens * task.dims * work.width  # forward, and its weights' gradient
     read_out = 3 * 2 * stage.window * stage.points * 4 * work.width
     assert counts["aten.bmm"] == work.attention_flops(causal=False, backward=2)
-    assert counts["aten.mm"] + counts["aten.addmm"] == work.product_flops + read_in + read_out
+    # After the last attention our model goes on at the x alone: 18 of a block's 24 D², both ways.
+    spared = 3 * 18 * work.width**2 * (work.tokens - 4 * stage.points)
+    products = counts["aten.mm"] + counts["aten.addmm"]
+    assert products + spared == work.product_flops + read_in + read_out
 
 
 @pytest.mark.parametrize("name", TABLE)

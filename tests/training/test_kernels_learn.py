@@ -1,0 +1,47 @@
+"""Thirty steps on the kernels lose what thirty steps of eager do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from training.assemble import build_curriculum, build_model, build_task
+from training.device import place
+from training.step import Trainer
+
+from .tiny import tiny
+
+STEPS = 30
+
+
+def losses(config: Config) -> list[float]:
+    """The loss of each step."""
+    task, placement = build_task(config), place(config.device, config.precision, config.backend)
+    model = placement.prepare(build_model(config, task))
+    trainer = Trainer(config, task, build_curriculum(config, task), model)
+    found = []
+    for step in range(STEPS):
+        trainer.update(step)
+        found.append(trainer.fetch().loss)
+    return found
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_losses_are_those_of_eager_in_fp32(precision: str, tmp_path: Path) -> None:
+    """Within 1 %, step by step, while the loss falls by more than that."""
+    config = replace(
+        tiny(tmp_path, batch_size=4, learning_rate=1e-2),
+        task=TaskConfig("linear", dims=1, points=3),
+        model=ModelConfig(n_embd=32, n_head=2, n_positions=3),
+        loops=LoopsConfig(3, 2),
+        device="auto",
+    )
+    truth = losses(replace(config, backend="eager", precision="fp32"))
+    found = losses(replace(config, backend="triton", precision=precision))  # type: ignore[arg-type]
+    assert found == pytest.approx(truth, rel=0.01)
+    assert found != truth  # they are not the same code
