@@ -77,11 +77,19 @@ def recorded_launches(capability: int) -> Iterator[dict[str, Any]]:
 
 
 def step_kernels(
-    capability: int, compute: Compute, n_embd: int, n_head: int, tokens: int, batch: int = 64
+    capability: int,
+    compute: Compute,
+    n_embd: int,
+    n_head: int,
+    tokens: int,
+    batch: int = 64,
+    *,
+    n_layer: int = 1,
+    injection: str = "add",
 ) -> list[Usage]:
     """All kernels of a looped model's segment without gradients and of one with them, both ways."""
     with torch.device("meta"):
-        loop = SharedLoop(1, n_embd, n_head, tokens, "add")
+        loop = SharedLoop(n_layer, n_embd, n_head, tokens, injection)
         e = torch.zeros(batch, tokens, n_embd, requires_grad=True)
     with recorded_launches(capability) as compiled:
         with torch.no_grad():

@@ -1,4 +1,5 @@
-"""What all tests share: one thread a process, and a run that takes a moment."""
+"""What all tests share: one thread a process, interpreted kernels where there is no GPU, and a run
+that takes a moment."""
 
 from __future__ import annotations
 
@@ -7,6 +8,11 @@ from pathlib import Path
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
+
+# Before Triton is loaded, which then and only then decides whether it interprets its kernels.
+os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 
 import pytest
 

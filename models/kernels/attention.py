@@ -86,8 +86,8 @@ def forward_kernel(
 def _weights(query, key, log_sum, rows, keys, scale, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
     """Attention weights of `rows` over `keys`, recomputed."""
     scores = product(query, tl.trans(key), tl.zeros([BLOCK, BLOCK], tl.float32), PRECISION)
-    weights = tl.exp2(scores * scale - log_sum[:, None])
-    return tl.where(keys[None, :] <= rows[:, None], weights, 0.0)
+    past = keys[None, :] <= rows[:, None]
+    return tl.exp2(tl.where(past, scores * scale - log_sum[:, None], float("-inf")))
 
 
 @triton.jit

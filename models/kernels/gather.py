@@ -63,14 +63,16 @@ class Operation(ABC):
 
     def finish(self, use: int) -> None:
         """Use `use` has left everything. With the last of a group its gradients are taken."""
-        first, _ = self.uses.place(use)
+        first, count = self.uses.place(use)
         if use > first:
             return
         found = self.weight_gradients(first, self._stacks)
         self._stacks = {}
-        for total, more in zip(self._totals, found, strict=False):
+        if first + count == self.uses.number:  # a pass begins, whether or not one before was asked
+            self._totals = found
+            return
+        for total, more in zip(self._totals, found, strict=True):
             total += more
-        self._totals = self._totals or found
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """The gradient of each parameter, once all uses have run backwards; None for all of them

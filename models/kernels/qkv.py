@@ -152,7 +152,6 @@ def backward_kernel(
         even = inside & (rows % S % 2 == 0)[:, None]
         dx += tl.load(dkept + at_x + columns[None, :], even, 0.0)
     if NORM:
-        dx = tl.where(inside, dx, 0.0)
         tl.store(sums_at + 2 * D, tl.sum(dx * y_normal, 0), columns < D)
         tl.store(sums_at + 3 * D, tl.sum(dx, 0), columns < D)
         dx = normalise_backward(dx * vector(norm_f_w, D, BLOCK_D), y_normal, y_inverse, D)
@@ -218,6 +217,8 @@ class QkvOperation(Operation):
         """The gradient of `source`; the rest is left for `gradients`."""
         prompts, length, D = source.shape
         rows = prompts * length
+        if use == self.uses.number - 1:  # a pass begins
+            self._dx = self._de = None
         count = triton.cdiv(rows, _BACKWARD_ROWS)
         da = dqkv.view(rows, 3 * D) @ self.weight
         a = self.slot("a", use, (rows, D), self.weight)

@@ -72,7 +72,7 @@ def run_segment(
             loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale
         )
     with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-        e, stream = e.float(), state.stream.float()
+        e, stream = e.float(), state.stream.float().contiguous()
         if isinstance(loop, SharedLoop):
             return run_shared(loop, stream, e, compute, count, keep, scale)
         return _run_layers(loop, stream, compute, first, count, keep, scale)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from models import Model, ModelSpec
 
@@ -37,16 +38,32 @@ def make_spec(family: str = "looped", **changes: Any) -> ModelSpec:
     return ModelSpec(dims=DIMS, family=family, **(shape | changes))
 
 
-def make_model(family: str = "looped", seed: int = 0, **changes: Any) -> Model:
-    """A model of `make_spec` with N(0, 0.3²) added to every number in it."""
+def make_model(family: str = "looped", seed: int = 0, spread: float = 0.3, **changes: Any) -> Model:
+    """A model of `make_spec` with N(0, spread²) added to every number in it."""
     model = Model(make_spec(family, **changes))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=spread)
     return model
 
 
 def as_double(prompts: Batch) -> Batch:
     """The same prompts in float64."""
     return Batch(prompts.xs.double(), prompts.ys.double())
+
+
+def saved_bytes(model: Model, loops: int, window: int, grad_loops: int | None = None) -> int:
+    """Bytes of all tensors that autograd saves, each as often as it is saved."""
+    total = 0
+
+    def pack(tensor: Tensor) -> Tensor:
+        nonlocal total
+        total += tensor.numel() * tensor.element_size()
+        return tensor
+
+    device = next(model.parameters()).device
+    prompts = Batch(*(part.to(device) for part in draw_prompts()))
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        model(prompts, loops, window, grad_loops=grad_loops)
+    return total

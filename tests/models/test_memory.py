@@ -10,24 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from models import Model
-
-from .small import draw_prompts, make_model
-
-
-def saved_bytes(model: Model, loops: int, window: int, grad_loops: int | None = None) -> int:
-    """Bytes of all tensors that autograd saves, each as often as it is saved."""
-    total = 0
-
-    def pack(tensor: Tensor) -> Tensor:
-        nonlocal total
-        total += tensor.numel() * tensor.element_size()
-        return tensor
-
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(draw_prompts(), loops, window, grad_loops=grad_loops)
-    return total
-
+from .small import draw_prompts, make_model, saved_bytes
 
 LOOPED: list[dict[str, Any]] = [
     {"injection": "add"},

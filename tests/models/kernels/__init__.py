@@ -1,0 +1,1 @@
+"""Tests of the Triton kernels: interpreted on a CPU, compiled where there is a GPU."""

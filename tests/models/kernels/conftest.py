@@ -1,0 +1,59 @@
+"""What the kernels' tests share: the device, the precisions, and memory filled with NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    from models.kernels.common import Compute
+
+GPU = torch.cuda.is_available()
+
+
+class _NoTriton(pytest.Module):
+    """A test module that is not imported."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        pytest.skip("Triton is not installed: its kernels are not tested", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skips all modules of this folder where they could not import Triton."""
+    return None if find_spec("triton") else _NoTriton.from_parent(parent, path=module_path)
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """Where kernels run."""
+    return torch.device("cuda" if GPU else "cpu")
+
+
+# The interpreter multiplies TF32 exactly: on a CPU it would be float32 once more.
+@pytest.fixture(
+    params=["ieee", pytest.param("tf32", marks=pytest.mark.skipif(not GPU, reason="GPU")), "bf16"]
+)
+def compute(request: pytest.FixtureRequest) -> Compute:
+    """Each precision of products."""
+    from models.kernels.common import Compute
+
+    dtype = torch.bfloat16 if request.param == "bf16" else torch.float32
+    return Compute(dtype, tf32=request.param == "tf32")
+
+
+@pytest.fixture(autouse=True)
+def _poisoned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """PyTorch fills what it hands out uninitialised with NaN, so that no element that a kernel
+    leaves out, or reads too early, goes unseen."""
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    # That comes with the deterministic mode, all of which PyTorch's own attention cannot keep.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)

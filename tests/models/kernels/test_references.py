@@ -1,0 +1,55 @@
+"""The operations' references: gradients that are theirs, and together the block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from models.kernels import attention, mlp, norm, projection, qkv
+from models.loop import SharedLoop
+
+from .yardstick import Draws, leaves
+
+DRAWS = Draws(torch.device("cpu"))
+BLOCK, NORM = DRAWS.block(4, 2).double(), DRAWS.norm(4).double()
+X, E, POSITIONS = (
+    DRAWS.normal(*size, dtype=torch.float64) for size in ((2, 3, 4),) * 2 + ((3, 4),)
+)
+HEADS = DRAWS.normal(2, 3, 12, dtype=torch.float64)
+OWN = (NORM, BLOCK.norm_1, BLOCK.qkv)
+
+
+CASES: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
+    "add": (qkv.reference, (X, E, None, *OWN)),
+    "multiply": (qkv.reference, (X, E, POSITIONS, *OWN)),
+    "none": (qkv.reference, (X, None, POSITIONS, *OWN)),
+    "inner": (qkv.reference, (X, None, None, None, *OWN[1:])),
+    "attention": (attention.reference, (HEADS, 2)),
+    "projection": (projection.reference, (X, E, BLOCK.projection, 0.7)),
+    "mlp": (mlp.reference, (X, BLOCK, 0.7)),
+    "norm": (norm.reference, (X, NORM)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_are_those_of_differences(case: str) -> None:
+    function, arguments = CASES[case]
+    assert torch.autograd.gradcheck(lambda *_: function(*arguments), leaves(arguments))
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+def test_one_after_another_they_are_a_step_of_the_loop(injection: str) -> None:
+    loop = SharedLoop(1, 4, 2, 3, injection).double()
+    loop.blocks[0], loop.norm = BLOCK, NORM
+    loop.positions = torch.nn.Parameter(POSITIONS)
+    state = loop.start(X)._replace(stream=X)
+    expected = loop.step(state, E, 0, 0.7)
+    e, positions = (E if injection != "none" else None), (POSITIONS if injection != "add" else None)
+    _, x, heads = qkv.reference(X, e, positions, None, BLOCK.norm_1, BLOCK.qkv)
+    x = projection.reference(x, attention.reference(heads, 2), BLOCK.projection, 0.7)
+    x = mlp.reference(x, BLOCK, 0.7)
+    torch.testing.assert_close(x, expected.raw, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(norm.reference(x, NORM), expected.stream, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,171 @@
+"""Whole models on kernels against eager ones: predictions and all gradients."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from models.kernels.gather import Operation
+from models.kernels.segment import run_segment
+from models.loop import Loop, LoopState
+from models.segment import Segment
+from models.segment import run_segment as run_eager
+
+from ..small import make_model, saved_bytes
+from .small_loops import SPREAD, Results, gradients, make_pair, prompts_for, step
+from .yardstick import Draws, assert_each_near
+
+DTYPES = [None, torch.bfloat16]
+# family, injection and layers, loops, window, grad_loops
+CASES: list[tuple[dict[str, Any], int, int, int]] = [
+    ({"injection": "add"}, 4, 2, 2),
+    ({"injection": "add"}, 3, 1, 2),
+    ({"injection": "add", "n_layer": 2}, 2, 2, 2),
+    ({"injection": "multiply"}, 3, 2, 2),
+    ({"injection": "multiply", "n_layer": 2}, 2, 1, 2),
+    ({"injection": "add"}, 1, 1, 1),
+    ({"family": "tied"}, 3, 2, 3),
+    ({"family": "standard"}, 3, 1, 3),
+    ({"family": "standard"}, 3, 2, 2),
+]
+
+
+def check(
+    device: torch.device,
+    dtype: torch.dtype | None,
+    changes: dict[str, Any],
+    *sizes: Any,
+) -> None:
+    """One step of a model on kernels, of the same in PyTorch and of the same in float64."""
+    kernels, eager = make_pair(device, dtype, **changes)
+    exact = make_pair(device, None, **changes)[1].double()
+    ours, theirs, truth = (step(model, *sizes) for model in (kernels, eager, exact))
+    assert ours.keys() == theirs.keys() == truth.keys()
+    assert_each_near(ours, list(theirs.values()), list(truth.values()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("changes", "loops", "window", "grad_loops"), CASES)
+def test_predictions_and_all_gradients_are_near(
+    device: torch.device,
+    dtype: torch.dtype | None,
+    changes: dict[str, Any],
+    loops: int,
+    window: int,
+    grad_loops: int,
+) -> None:
+    check(device, dtype, changes, loops, window, grad_loops)
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply"])
+@pytest.mark.parametrize("only", [0, 1])
+def test_a_loss_on_one_loop_of_the_window_has_near_gradients(
+    device: torch.device, injection: str, only: int
+) -> None:
+    check(device, None, {"injection": injection}, 3, 2, 2, only)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", ["looped", "tied", "standard"])
+def test_unrolled_states_and_predictions_are_near(
+    device: torch.device, dtype: torch.dtype | None, family: str
+) -> None:
+    kernels, eager = make_pair(device, dtype, family=family)
+    exact = copy.deepcopy(eager).double()
+    exact.compute_dtype = None
+    ours, theirs, truth = (
+        [(*state, p) for state, p in m.unroll(prompts_for(m), 2)] for m in (kernels, eager, exact)
+    )
+    for t, results in enumerate(zip(ours, theirs, truth, strict=True)):
+        named = zip((f"stream {t}", f"raw {t}", f"prediction {t}"), results[0], strict=True)
+        assert_each_near(dict(named), *results[1:])
+
+
+def last_state_gradients(run: Segment, loop: Loop, parts: Sequence[int], *, gaps: bool) -> Results:
+    """Gradients of the last state's stream (0) or raw (1) or both, but not of what was kept; with
+    `gaps` what goes in is not contiguous."""
+    weight = loop.positions
+    draws = Draws(weight.device)
+    e, stream = (draws.normal(2, 5, 64 if gaps else 32, dtype=weight.dtype) for _ in range(2))
+    start = stream[..., ::2] if gaps else stream
+    state, _ = run(
+        loop, LoopState(start, start), e[..., ::2] if gaps else e,
+        first=0, count=2, keep=2, grad=True, scale=0.7,
+    )  # fmt: skip
+    wanted = {"e": e, "stream": stream} | dict(loop.named_parameters())
+    outputs = [state[part] for part in parts]
+    found = torch.autograd.grad(
+        outputs, list(wanted.values()), draws.like(*outputs), allow_unused=True
+    )
+    return {name: g for name, g in zip(wanted, found, strict=True) if g is not None}
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("parts", [(0,), (1,), (0, 1)])
+def test_gradients_of_the_last_state_alone_are_near(
+    device: torch.device, parts: Sequence[int], gaps: bool
+) -> None:
+    """What nobody asks a gradient of leaves none."""
+    loop = make_model(n_embd=32, spread=SPREAD).to(device).loop
+    ours, theirs = (
+        last_state_gradients(run, loop, parts, gaps=gaps) for run in (run_segment, run_eager)
+    )
+    truth = last_state_gradients(run_eager, loop.double(), parts, gaps=gaps)
+    assert ours.keys() == theirs.keys()
+    assert_each_near(ours, list(theirs.values()), list(truth.values()))
+
+
+@pytest.mark.parametrize("changes", [{"injection": "multiply"}, {"family": "standard"}])
+def test_a_second_backward_pass_adds_the_same_again(
+    device: torch.device, changes: dict[str, Any]
+) -> None:
+    model, _ = make_pair(device, None, **changes)
+    loss = model(prompts_for(model), 2, 2 if "injection" in changes else 1, grad_loops=2).sum()
+    loss.backward(retain_graph=True)
+    once = gradients(model)
+    loss.backward()
+    for name, gradient in gradients(model).items():
+        assert torch.equal(gradient, 2 * once[name]), name
+
+
+def test_a_pass_that_wants_no_weights_leaves_nothing_to_the_next(device: torch.device) -> None:
+    loop = make_model(n_embd=32, spread=SPREAD, injection="multiply").to(device).loop
+    e, stream = (Draws(device).normal(2, 5, 32) for _ in range(2))
+    start = LoopState(stream, stream)
+    state, _ = run_segment(loop, start, e, first=0, count=2, keep=0, grad=True)
+    wanted = (e, loop.positions)
+    once, _, again = (
+        torch.autograd.grad(state.stream.square().sum(), inputs, retain_graph=True)
+        for inputs in (wanted, stream, wanted)
+    )
+    for first, second in zip(once, again, strict=True):
+        assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_equal_runs_give_equal_bits(device: torch.device, dtype: torch.dtype | None) -> None:
+    first, second = (
+        step(make_pair(device, dtype, injection="multiply")[0], 3, 2, 2) for _ in range(2)
+    )
+    for name, result in first.items():
+        assert torch.equal(result, second[name]), name
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_more_loops_keep_no_more(device: torch.device, dtype: torch.dtype | None) -> None:
+    model, _ = make_pair(device, dtype)
+    assert saved_bytes(model, 5, 2) == saved_bytes(model, 2, 2) > 0
+
+
+def test_without_gradients_nothing_is_kept(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by autograd nor by an operation for its weights."""
+    model, _ = make_pair(device, None)
+    monkeypatch.delattr(Operation, "slot")
+    with torch.no_grad():
+        assert saved_bytes(model, 3, 2) == 0
