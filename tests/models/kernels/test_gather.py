@@ -1,0 +1,50 @@
+"""Uses in groups: every use is in one, and the gradients do not depend on how many there are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from models.kernels import gather
+from models.kernels.common import Compute
+from models.kernels.gather import Uses
+
+from .small_loops import make_pair, step
+from .yardstick import relative_error
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 15, 70])
+@pytest.mark.parametrize("group", [1, 2, 5, 100])
+def test_every_use_is_in_one_group_and_groups_end_at_the_first_use(number: int, group: int) -> None:
+    """Backwards: the last use begins the first group, use 0 ends the last."""
+    uses = Uses(number, group)
+    places = [uses.place(use) for use in range(number)]
+    for use, (first, count) in enumerate(places):
+        assert first <= use < first + count
+        assert count <= group
+        assert {place for place in places if place[0] == first} == {(first, count)}
+    assert sum(count for _, count in set(places)) == number
+
+
+@pytest.mark.parametrize(("number", "group"), [(1, 1), (15, 15), (16, 8), (31, 11)])
+def test_groups_are_few_and_even(number: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Compute(torch.bfloat16)
+    monkeypatch.setattr(gather, "_MOST_BYTES", 15 * 7 * 100 * 64 * 2)
+    assert Uses.of(number, 100, 64, compute) == Uses(number, group)
+
+
+def test_a_use_larger_than_memory_allows_is_a_group_alone() -> None:
+    assert Uses.of(3, 2**20, 512, Compute(torch.float32)) == Uses(3, 1)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_gradients_do_not_depend_on_the_groups(
+    group: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels, _ = make_pair(device, torch.bfloat16, injection="multiply")
+    whole = step(kernels, 3, 3, 3)
+    monkeypatch.setattr(Uses, "of", lambda number, *_: Uses(number, group))
+    parts = step(kernels, 3, 3, 3)
+    for name, gradient in whole.items():
+        assert relative_error(parts[name], gradient.double()) < 1e-6, name
+    assert any(not torch.equal(parts[name], whole[name]) for name in whole)
