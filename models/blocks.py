@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .products import linear, linear_gelu
+
 _SHORT = 48  # tokens up to which plain products are faster on a CPU than the fused attention
-_HAS_ONEDNN = torch.backends.mkldnn.is_available()
 
 
 class Block(nn.Module):
@@ -32,13 +33,13 @@ class Block(nn.Module):
         """Map the stream x [B, S, n_embd] to the next, at `every` so many tokens of it; `scale`
         multiplies each residual branch."""
         mixed = self._attend(self.norm_1(x))[:, ::every]
-        x = torch.add(x[:, ::every], self.projection(mixed), alpha=scale)
-        hidden = _linear_gelu(self.norm_2(x), self.expand)
-        return torch.add(x, self.contract(hidden), alpha=scale)
+        x = torch.add(x[:, ::every], linear(mixed, self.projection), alpha=scale)
+        hidden = linear_gelu(self.norm_2(x), self.expand)
+        return torch.add(x, linear(hidden, self.contract), alpha=scale)
 
     def _attend(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
-        heads = self.qkv(x).view(batch, length, 3, self.n_head, -1).permute(2, 0, 3, 1, 4)
+        heads = linear(x, self.qkv).view(batch, length, 3, self.n_head, -1).permute(2, 0, 3, 1, 4)
         # On a CPU the backward pass of bf16 attention is several times slower than in fp32.
         slow = heads.device.type == "cpu" and heads.dtype == torch.bfloat16
         with torch.autocast("cpu", enabled=False) if slow else nullcontext():
@@ -51,19 +52,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     length, width = query.shape[-2:]
     if query.device.type != "cpu" or length > _SHORT or torch.compiler.is_compiling():
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    mask = torch.full((length, length), -math.inf, dtype=query.dtype).triu(1)
+    mask = query.new_full((length, length), -math.inf).triu(1)
     query, keys = query.flatten(0, 1), key.flatten(0, 1).mT
     weights = torch.baddbmm(mask, query, keys, alpha=1 / math.sqrt(width)).softmax(-1)
     return (weights @ value.flatten(0, 1)).view_as(value)
-
-
-def _linear_gelu(x: Tensor, layer: nn.Linear) -> Tensor:
-    """tanh-GELU of `layer` of x."""
-    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
-    plain = torch.is_grad_enabled() or x.device.type != "cpu" or torch.compiler.is_compiling()
-    if plain or not _HAS_ONEDNN or dtype not in (torch.float32, torch.bfloat16):
-        return F.gelu(layer(x), approximate="tanh")
-    # Nobody asks for what lies between: oneDNN makes GELU part of the product, at a fifth of its
-    # time alone.
-    x, weight, bias = (t.to(dtype) for t in (x, layer.weight, layer.bias))
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "gelu", [], "tanh")

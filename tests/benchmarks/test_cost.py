@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.cost import H100, known_card, work_of
 from benchmarks.settings import setting
 from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from models import blocks
+from models import blocks, products
 from training.assemble import build_curriculum, build_model, build_task
 
 # The paper's settings with the last y: GFLOP a step with causal and with dense attention,
@@ -51,7 +51,7 @@ def tiny(model: ModelConfig) -> Config:
 )
 def test_pytorch_counts_the_same(model: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "_SHORT", 0)  # what PyTorch can count: its own attention,
-    monkeypatch.setattr(blocks, "_HAS_ONEDNN", False)  # and products that no GELU is part of
+    monkeypatch.setattr(products, "_HAS_ONEDNN", False)  # and products that no GELU is part of
     config = tiny(model)
     task = build_task(config)
     stage = build_curriculum(config, task)(config.training.steps)
@@ -70,8 +70,8 @@ def test_pytorch_counts_the_same(model: ModelConfig, monkeypatch: pytest.MonkeyP
     assert counts["aten.bmm"] == work.attention_flops(causal=False, backward=2)
     # After the last attention our model goes on at the x alone: 18 of a block's 24 D², both ways.
     spared = 3 * 18 * work.width**2 * (work.tokens - 4 * stage.points)
-    products = counts["aten.mm"] + counts["aten.addmm"]
-    assert products + spared == work.product_flops + read_in + read_out
+    counted = counts["aten.mm"] + counts["aten.addmm"]
+    assert counted + spared == work.product_flops + read_in + read_out
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -1,0 +1,105 @@
+"""Products by oneDNN are PyTorch's, with derivatives of every kind, wherever they are taken."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models import products
+from models.products import linear, linear_gelu
+
+pytestmark = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="PyTorch has no oneDNN here"
+)
+WIDE, NARROW = (128, 256), (32, 128)
+
+
+def drawn(sizes: tuple[int, int], dtype: torch.dtype = torch.float32) -> tuple[Tensor, nn.Linear]:
+    """An input [3, 5, in] and a layer."""
+    torch.manual_seed(0)
+    layer = nn.Linear(*sizes).to(dtype)
+    return torch.randn(3, 5, sizes[0], dtype=dtype, requires_grad=True), layer
+
+
+def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What oneDNN was asked to do after a product, call by call."""
+    calls: list[str] = []
+    product = products._product
+
+    def note(x: Tensor, weight: Tensor, bias: Tensor | None, then: str = "none") -> Tensor:
+        calls.append(then)
+        return product(x, weight, bias, then)
+
+    monkeypatch.setattr(products, "_product", note)
+    return calls
+
+
+def test_values_and_gradients_are_those_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within four roundings of float32, as sums of 128 numbers are that are not summed one by
+    one."""
+    calls = used(monkeypatch)
+    x, layer = drawn(WIDE)
+    weights = torch.randn(3, 5, 256)
+    results = []
+    for double in (False, True):
+        given, module = (x.double(), layer.double()) if double else (x, layer)
+        out = linear(given, module)
+        leaves = (given, *module.parameters())
+        results.append([out, *torch.autograd.grad((out * weights.to(out)).sum(), leaves)])
+    assert calls == ["none", "none"]  # forward and backward in float32, nothing in float64
+    for ours, exact in zip(*results, strict=True):
+        assert ours.dtype is torch.float32
+        error = (ours.double() - exact).norm() / exact.norm()
+        assert error < 4 * torch.finfo(torch.float32).eps
+
+
+def test_second_derivatives_are_pytorchs() -> None:
+    x, layer = drawn(WIDE)
+    found = []
+    for call in (linear, lambda x, layer: layer(x)):
+        (dx,) = torch.autograd.grad(call(x, layer).square().sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(dx.square().sum(), (x, layer.weight)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_forward_derivatives_are_pytorchs() -> None:
+    x, layer = drawn(WIDE)
+    given, along = x.detach(), torch.randn_like(x)
+    ours, theirs = (
+        torch.func.jvp(call, (given,), (along,))
+        for call in (lambda x: linear(x, layer), lambda x: F.linear(x, layer.weight, layer.bias))
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("sizes", [WIDE, NARROW])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_gelu_comes_with_the_product_where_no_gradient_is_wanted(
+    sizes: tuple[int, int], dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = used(monkeypatch)
+    x, layer = drawn(sizes)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype is not None):
+        with torch.no_grad():
+            ours = linear_gelu(x, layer)
+            assert calls == ["gelu"]
+        theirs = linear_gelu(x, layer)
+        assert "gelu" not in calls[1:]
+    assert ours.dtype is theirs.dtype is (dtype or torch.float32)
+    exact = F.gelu(layer.double()(x.double()), approximate="tanh")
+    allowed = 2 * (theirs.double() - exact).norm()
+    assert (ours.double() - exact).norm() <= allowed
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_types_and_narrow_layers_are_left_to_pytorch(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = used(monkeypatch)
+    for sizes, kind in ((WIDE, dtype), (NARROW, torch.float32)):
+        x, layer = drawn(sizes, kind)
+        assert torch.equal(linear(x, layer), layer(x))
+    assert not calls
