@@ -49,7 +49,7 @@ raise SystemExit(bool(missing))'
 workers=""
 "$python" -c 'import xdist' >/dev/null 2>&1 && workers="-n 6"
 # shellcheck disable=SC2086  # two words or none
-part kernel_tests 120 "$python" -m pytest tests/models/kernels $workers \
+part kernel_tests 120 "$python" -m pytest tests/models/kernels tests/training/test_cuda.py $workers \
     -p no:cacheprovider --junitxml="$out/kernel_tests.xml"
 
 # 2. Without torch.compile, which may take long: it comes last.

@@ -56,7 +56,7 @@ def test_every_room_is_on_a_floor() -> None:
     ("module", "unwanted"),
     [
         ("conf.build, conf.checks, conf.schema, conf.compose, conf.help, run", ["torch"]),
-        ("training, evaluation", ["hydra", "omegaconf", "wandb", "openml"]),
+        ("training, evaluation", ["hydra", "omegaconf", "wandb", "openml", "triton"]),
         ("training", ["sklearn", "matplotlib"]),
     ],
 )
