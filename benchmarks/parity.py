@@ -2,7 +2,8 @@
 
     python -m benchmarks.parity --setting sparse --steps 500 --variants eager:fp32,eager:bf16
 
-All variants of a seed start from the same weights and see the same batches; the first is the one
+All variants of a seed start from the same weights and see the same batches (in TF32 a linear
+function's values are products rounded so too); the first is the one
 that the others are held against. Steps are those of the setting's own curriculum, unless --fixed
 takes its end from the start. Early on a difference is that of the arithmetic; later the curves
 part as two seeds' do, so that there the means over seeds count.
@@ -26,7 +27,7 @@ from training.device import place
 from .arguments import Parser, at_least, span
 from .common import reason, write_report
 from .settings import NAMES, at_full_size, setting
-from .variants import Variant, make_trainer, parse_variants
+from .variants import Variant, make_trainer, parse_variants, updates
 
 Curves = dict[str, dict[int, list[float]]]  # losses step by step, by variant and seed
 
@@ -75,9 +76,9 @@ def train_losses(
     """The loss of each of the first `options.steps` steps."""
     variant.prepare()
     trainer = make_trainer(replace(config, seed=seed), options.device, variant)
-    losses = []
+    update, losses = updates(trainer, variant), []
     for step in range(options.steps):
-        trainer.update(step)
+        update(step)
         losses.append(trainer.fetch().loss)
     return losses
 

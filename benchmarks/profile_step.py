@@ -23,7 +23,7 @@ from .common import write_report
 from .cost import work_of
 from .settings import NAMES, at_full_size, setting
 from .timing import Step, cuda_kernels, measure, warm_up
-from .variants import make_trainer, parse_variants
+from .variants import make_trainer, parse_variants, updates
 
 Spent = dict[str, tuple[int, float]]  # calls and microseconds by name
 
@@ -34,10 +34,10 @@ def main(words: list[str]) -> int:
     device, variant = options.device, options.variant
     config = at_full_size(setting(options.setting))
     variant.prepare()
-    trainer, numbers = make_trainer(config, device, variant), count()
+    update, numbers = updates(make_trainer(config, device, variant), variant), count()
 
     def step() -> None:
-        trainer.update(next(numbers))
+        update(next(numbers))
 
     wall = measure(step, warm_up(step, options.warmup, device), device).wall
     spend = cuda_kernels if device.type == "cuda" else cpu_operations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -61,8 +62,8 @@ class Variant:
         if self.side == "reference":
             assert self.checkout is not None
             return Reference(self.checkout, config, device, self.backend == "compile").step
-        trainer, steps = make_trainer(config, device, self), count()
-        return lambda: trainer.update(next(steps))
+        steps, update = count(), updates(make_trainer(config, device, self), self)
+        return lambda: update(next(steps))
 
 
 def parse_variants(text: str, device: torch.device) -> list[Variant]:
@@ -96,6 +97,18 @@ def make_trainer(config: Config, device: torch.device, variant: Variant) -> Trai
     placement, task = place(str(device), variant.precision, variant.backend), build_task(config)
     model = placement.prepare(build_model(config, task))
     return Trainer(config, task, build_curriculum(config, task), model, capture=variant.capture)
+
+
+def updates(trainer: Trainer, variant: Variant) -> Callable[[int], None]:
+    """Its `update`; RuntimeError where a graph was asked for and could not be captured, which the
+    trainer itself only says."""
+
+    def update(step: int) -> None:
+        trainer.update(step)
+        if variant.capture and trainer.runner.recorder is None:
+            raise RuntimeError("the step could not be captured as a CUDA graph")
+
+    return update
 
 
 def others(device: torch.device, checkout: Path | None, *, compiled: bool) -> list[Variant]:

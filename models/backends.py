@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import cast
+from inspect import signature
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from .loop import LayerLoop, Loop, LoopState
 from .segment import Segment, make_steps, run_segment
 
 _MOST_VERSIONS = 16  # of one compiled function: four are expected
+_LIMITS = {"isolate_recompiles": True, "recompile_limit": _MOST_VERSIONS}
+if "recompile_limit" not in signature(torch.compile).parameters:  # an older PyTorch has its own
+    _LIMITS = {}
 
 
 def segment(name: str) -> Segment:
@@ -43,9 +47,7 @@ def _compiled_segment() -> Segment:
     """
     # Versions are counted for each run alone, however many a process makes. Past the limit there is
     # an error: only without fullgraph would PyTorch go on uncompiled and say next to nothing.
-    compiled = partial(
-        torch.compile, fullgraph=True, isolate_recompiles=True, recompile_limit=_MOST_VERSIONS
-    )
+    compiled: Any = partial(torch.compile, fullgraph=True, **_LIMITS)
     whole_step, layer = compiled(_step), compiled(Block.forward)
 
     def run(

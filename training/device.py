@@ -20,6 +20,7 @@ from models.backends import segment
 
 # The least compute capability of a GPU: of our kernels (bf16 products), of torch.compile.
 _LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}
+_LEAST_SHARED = 163 * 1024  # bytes a block may have on an A100, which the kernels are cut to
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,12 @@ def _lacking(backend: str, device: torch.device) -> str | None:
     has, least = torch.cuda.get_device_capability(device), _LEAST_CAPABILITY[backend]
     if has < least:
         return "needs compute capability {}.{}, and this GPU has {}.{}".format(*least, *has)
+    properties = torch.cuda.get_device_properties(device)
+    shared = getattr(properties, "shared_memory_per_block_optin", _LEAST_SHARED)
+    if backend == "triton" and shared < _LEAST_SHARED:
+        return (
+            f"needs {_LEAST_SHARED // 1024} KiB of shared memory, and this GPU has {shared // 1024}"
+        )
     # Triton compiles the code that launches its kernels on the machine that runs them.
     return _lacking_compiler("CC", "gcc", "clang")
 

@@ -58,8 +58,8 @@ def forward_kernel(
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     H: tl.constexpr = D // HEADS
-    start = tl.program_id(0) * BLOCK
-    prompt, head = (tl.program_id(1) // HEADS).to(tl.int64), tl.program_id(1) % HEADS
+    start = tl.program_id(1) * BLOCK
+    prompt, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
     qkv += prompt * S * 3 * D + head * H
     rows = start + tl.arange(0, BLOCK)
     query = _block(qkv, start, S, 3 * D, H, BLOCK_H, BLOCK)
@@ -79,7 +79,7 @@ def forward_kernel(
         mixed = product(rounded(weights, qkv), value, mixed * shrink[:, None], PRECISION)
         highest = higher
     _store(out + prompt * S * D + head * H, mixed / total[:, None], start, S, D, H, BLOCK_H, BLOCK)
-    tl.store(log_sums + tl.program_id(1) * S + rows, highest + tl.log2(total), rows < S)
+    tl.store(log_sums + tl.program_id(0) * S + rows, highest + tl.log2(total), rows < S)
 
 
 @triton.jit
@@ -98,13 +98,13 @@ def backward_kernel(
 ):  # fmt: skip
     """One tile's gradients: as queries over the keys up to it, as keys over the rows from it on."""
     H: tl.constexpr = D // HEADS
-    start = tl.program_id(0) * BLOCK
-    prompt, head = (tl.program_id(1) // HEADS).to(tl.int64), tl.program_id(1) % HEADS
+    start = tl.program_id(1) * BLOCK
+    prompt, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
     qkv += prompt * S * 3 * D + head * H
     dqkv += prompt * S * 3 * D + head * H
     out += prompt * S * D + head * H
     dout += prompt * S * D + head * H
-    log_sums += tl.program_id(1) * S
+    log_sums += tl.program_id(0) * S
     here = start + tl.arange(0, BLOCK)
     back: tl.constexpr = 0.6931471805599453  # scale holds log2(e), which a derivative has not
 
@@ -148,21 +148,21 @@ def backward_kernel(
     _store(dqkv + 2 * D, dvalue, start, S, 3 * D, H, BLOCK_H, BLOCK)
 
 
-def tiles(compute: Compute, backward: bool) -> Tiles:
+def tiles(compute: Compute) -> Tiles:
     """Rows of queries and of keys alike."""
     if compute.precision == "ieee":
         return Tiles(16, 0, 4, 1)
-    return Tiles(64 if compute.dtype is torch.bfloat16 or not backward else 32, 0, 4, 2)
+    return Tiles(32, 0, 4, 1) if compute.tf32 else Tiles(64, 0, 4, 2)
 
 
-def _launch(
-    kernel: Any, qkv: Tensor, heads: int, compute: Compute, chosen: Tiles, *others: Tensor
-) -> None:
+def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *others: Tensor) -> None:
     prompts, length, D = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    head = D // heads
-    kernel[(triton.cdiv(length, chosen.rows), prompts * heads)](
+    head, chosen = D // heads, tiles(compute)
+    # PyTorch's attention does not round float32 to TF32 either, whatever is allowed elsewhere.
+    precision = "tf32x3" if compute.tf32 else compute.precision
+    kernel[(prompts * heads, triton.cdiv(length, chosen.rows))](
         qkv, *others, length, _LOG2_E / math.sqrt(head),
-        D, heads, compute.precision, max(16, width(head)), chosen.rows,
+        D, heads, precision, max(16, width(head)), chosen.rows,
         num_warps=chosen.warps, num_stages=chosen.stages,
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def _launch(
 def attend(qkv: Tensor, heads: int, compute: Compute, out: Tensor) -> Tensor:
     """Fill out [B, S, D] from qkv [B, S, 3 D]; the logarithms of the rows' sums, [B, heads, S]."""
     log_sums = qkv.new_empty(qkv.shape[0], heads, qkv.shape[1], dtype=torch.float32)
-    _launch(forward_kernel, qkv, heads, compute, tiles(compute, False), out, log_sums)
+    _launch(forward_kernel, qkv, heads, compute, out, log_sums)
     return log_sums
 
 
@@ -192,6 +192,5 @@ class Attention(torch.autograd.Function):
         compute = ctx.operation.compute
         dqkv = ctx.operation.slot("dqkv", ctx.use, (qkv.shape[0] * qkv.shape[1], qkv.shape[2]), qkv)
         dqkv = dqkv.view_as(qkv)
-        chosen = tiles(compute, True)
-        _launch(backward_kernel, qkv, ctx.heads, compute, chosen, out, log_sums, dout, dqkv)
+        _launch(backward_kernel, qkv, ctx.heads, compute, out, log_sums, dout, dqkv)
         return dqkv, None, None, None, None

@@ -24,6 +24,7 @@ from .projection import Projection, ProjectionOperation
 from .qkv import Qkv, QkvOperation
 
 _MOST_WIDTH, _MOST_HEAD, _MOST_TOKENS = 512, 64, 1024
+_MOST_EXACT_WIDTH = 256  # without tensor cores: wider rows need more than an A100's shared memory
 
 
 class _Layer(NamedTuple):
@@ -71,7 +72,8 @@ def run_segment(
         return eager.run_segment(
             loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale
         )
-    with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+    # Triton launches on the current device, which need not be the tensors'.
+    with torch.cuda.device_of(e), torch.set_grad_enabled(grad and torch.is_grad_enabled()):
         e, stream = e.float(), state.stream.float().contiguous()
         if isinstance(loop, SharedLoop):
             return run_shared(loop, stream, e, compute, count, keep, scale)
@@ -171,6 +173,8 @@ def why_not(loop: Loop, e: Tensor, compute: Compute) -> str | None:
         return f"no kernels for streams of {e.dtype} and weights of {loop.positions.dtype}"
     if width % 32 or width > _MOST_WIDTH:
         return f"kernels need n_embd to be a multiple of 32 up to {_MOST_WIDTH}, got {width}"
+    if compute.precision == "ieee" and width > _MOST_EXACT_WIDTH:
+        return f"kernels in fp32 need n_embd to be at most {_MOST_EXACT_WIDTH}, got {width}"
     if width // block.n_head > _MOST_HEAD:
         return f"kernels need heads of at most {_MOST_HEAD}, got {width // block.n_head}"
     if e.shape[1] > _MOST_TOKENS:

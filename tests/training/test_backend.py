@@ -33,10 +33,16 @@ CUDA = torch.device("cuda", 0)
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A machine that seems to have a GPU with all it takes; what the tests change of it."""
-    machine: dict[str, Any] = {"capability": (9, 0), "programs": {"gcc", "g++"}, "triton": True}
+    machine: dict[str, Any] = {"capability": (9, 0), "shared": 227 * 1024, "triton": True}
+    machine["programs"] = {"gcc", "g++"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: machine["capability"])
+    monkeypatch.setattr(
+        torch.cuda,
+        "get_device_properties",
+        lambda device: SimpleNamespace(shared_memory_per_block_optin=machine["shared"]),
+    )
     monkeypatch.setattr(shutil, "which", lambda name: name if name in machine["programs"] else None)
     monkeypatch.setattr(
         training.device, "find_spec", lambda name: object() if machine[name] else None
@@ -67,6 +73,7 @@ def test_auto_is_our_kernels_on_a_gpu(gpu: dict[str, Any]) -> None:
     ("lack", "reason"),
     [
         ({"capability": (7, 5)}, "needs compute capability 8.0, and this GPU has 7.5"),
+        ({"shared": 99 * 1024}, "needs 163 KiB of shared memory, and this GPU has 99"),
         ({"triton": False}, "needs the package triton, which is not installed"),
         ({"programs": {"g++"}}, "needs a C compiler (gcc or clang, or the one that CC names)"),
     ],

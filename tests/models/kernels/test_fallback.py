@@ -38,6 +38,7 @@ def assert_eager(pair: tuple[Model, ...], reason: str, capsys: pytest.CaptureFix
     [
         ({"n_embd": 48}, "kernels need n_embd to be a multiple of 32 up to 512, got 48"),
         ({"n_embd": 544}, "kernels need n_embd to be a multiple of 32 up to 512, got 544"),
+        ({"n_embd": 288, "n_head": 9}, "kernels in fp32 need n_embd to be at most 256, got 288"),
         ({"n_embd": 128, "n_head": 1}, "kernels need heads of at most 64, got 128"),
     ],
 )
