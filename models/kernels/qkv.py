@@ -32,7 +32,7 @@ from .common import (
 from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
-    Tiles(16, 16, 8, 1), Tiles(64, 64, 8, 2), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2)
+    Tiles(16, 16, 8, 1), Tiles(64, 32, 8, 2), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2)
 )
 _BACKWARD_ROWS, _BACKWARD_WARPS = 8, 4  # of a kernel without a product
 
