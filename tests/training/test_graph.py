@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from torch import Generator, Tensor
 from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
 from training import train
 from training.checkpoint import Checkpoint
-from training.graph import CudaRecorder, GraphRunner
+from training.graph import GraphRunner
 from training.step import Trainer
 
 from .tape import TapeRecorder
@@ -284,67 +283,6 @@ def test_a_mistake_in_a_step_is_no_failed_capture(tmp_path: Path) -> None:
     trainer.model.run_segment = broken  # type: ignore[assignment]
     with pytest.raises(Crash):
         trainer.update(0)
-
-
-def test_what_is_asked_of_cuda_and_in_which_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generators are known before the capture begins; the caller's stream waits for the other and
-    comes back even from a capture that breaks."""
-    log: list[str] = []
-
-    class Stream:
-        device = torch.device("cuda", 0)
-
-        def __init__(self, name: object) -> None:
-            self.name = name
-
-        def wait_stream(self, other: Stream) -> None:
-            log.append(f"{self.name} waits for {other.name}")
-
-    class Graph:
-        def register_generator_state(self, generator: object) -> None:
-            log.append(f"register {generator}")
-
-        def replay(self) -> None:
-            log.append("replay")
-
-    @contextmanager
-    def on(stream: Stream) -> Iterator[None]:
-        log.append(f"on {stream.name}")
-        try:
-            yield
-        finally:
-            log.append(f"off {stream.name}")
-
-    @contextmanager
-    def capturing(graph: Graph, stream: Stream) -> Iterator[None]:
-        log.append(f"begin on {stream.name}")
-        yield
-        log.append("end")
-
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("aside"))
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream("main"))
-    monkeypatch.setattr(torch.cuda, "stream", on)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", capturing)
-    recorder = CudaRecorder(torch.device("cuda"))
-    recorder.aside(lambda: log.append("body"))
-    assert log == ["aside waits for main", "on aside", "body", "off aside", "main waits for aside"]
-    log.clear()
-    replay = recorder.capture(lambda: log.append("body"), ["a", "b"])  # type: ignore[list-item]
-    replay()
-    begun = ["register a", "register b", "on aside", "begin on aside", "body"]
-    assert log == [*begun, "end", "off aside", "replay"]
-    log.clear()
-    with pytest.raises(Crash):
-        recorder.capture(crash, [])
-    assert log[-1] == "off aside"
-
-
-def test_only_cuda_captures(tmp_path: Path) -> None:
-    trainer = make_trainer(tiny(tmp_path))
-    assert trainer.runner.recorder is None
-    with pytest.raises(ValueError, match="a step on cpu cannot be captured"):
-        Trainer(trainer.config, trainer.task, trainer.curriculum, trainer.model, capture=True)
 
 
 def test_the_tape_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
