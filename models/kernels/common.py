@@ -49,7 +49,8 @@ class Tiles(NamedTuple):
 
 class TileTable(NamedTuple):
     """Tiles by precision and by the bytes of a row of operands. Found with `python -m
-    benchmarks.kernels --static`: the largest that spill no registers and fit an A100 too."""
+    benchmarks.kernels --static`, not on a GPU: at the paper's width they spill no registers, and
+    they fit an A100 too."""
 
     ieee: Tiles
     to_512: Tiles

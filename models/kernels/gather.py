@@ -1,4 +1,4 @@
-"""Weight gradients of many uses of one operation, each weight's taken in one product.
+"""Weight gradients of many uses of one operation, taken in one product for a group of uses.
 
 token = gather([first, second, ...])           # the operations; what they make depends on `token`
 y = Projection.apply(token, first, 0, x, o)    # use 0 of the first operation

@@ -1,4 +1,4 @@
-"""Many steps of a loop on Triton kernels: four launches a layer forward, six backward.
+"""Many steps of a loop on Triton kernels: four launches a layer forward, five backward.
 
 Without gradients nothing is kept but the stream. With them a layer keeps its input, q, k and v, the
 mixed heads and the stream after attention; what else the backward pass needs, it recomputes.
