@@ -5,9 +5,20 @@ from pkgutil import iter_modules
 
 from .draws import Draws
 from .prompts import Prompts
+from .shift import SHIFTS, Shift, Shifted
 from .task import Task, make_task, register, task_class
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["Draws", "Prompts", "Task", "make_task", "register", "task_class"]
+__all__ = [
+    "SHIFTS",
+    "Draws",
+    "Prompts",
+    "Shift",
+    "Shifted",
+    "Task",
+    "make_task",
+    "register",
+    "task_class",
+]

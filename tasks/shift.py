@@ -1,0 +1,211 @@
+"""Prompts under shifted inputs: examples, queries or outputs that training has not seen.
+
+shifted = SHIFTS["orthogonal_query"].sample(task, torch.Generator().manual_seed(0), 64, 41)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from .draws import FreshDraws
+from .prompts import Prompts
+from .task import Task
+
+Pairs = Callable[[Tensor], Prompts]  # inputs to prompts of each prompt's own function
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Examples, and the query that is asked after each prefix of them.
+
+    Query k of `queries` (xs [B, n, d], ys [B, n]) is asked after the first k pairs of `prompts`
+    (the same shapes); where a shift has no queries of its own, `queries` is `prompts`. `zero` is
+    the error of predicting zero, over the task's divisor.
+    """
+
+    prompts: Prompts
+    queries: Prompts
+    zero: float
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A change of the distribution that prompts come from (Garg et al. 2022, section 4).
+
+    A subclass says what it makes of the normal inputs (`examples`), what is asked after them
+    (`asked`) and what is observed of the function's values (`observed`).
+    """
+
+    label: str
+    own_queries: ClassVar[bool] = False
+
+    def sample(self, task: Task, generator: Generator, batch: int, points: int) -> Shifted:
+        """Draw `batch` prompts of at most `points` pairs over all of the task's dimensions.
+
+        Functions and normal inputs are those that `task.sample` draws from the same generator, so
+        that two shifts of one seed differ in the shift alone; `distinct_prompts` has no part in it.
+        Examples and queries have one function and, where the task has noise, independent noise.
+        `zero` is the mean of y² over these very queries: no closed form holds for every function,
+        and a model that predicts zero everywhere has exactly this error on them.
+        """
+        draws = FreshDraws(generator, batch)
+        parameters = task.parameters(draws, task.dims)
+
+        def pairs(xs: Tensor) -> Prompts:
+            return Prompts(xs, self.observed(task, task.outputs(xs, parameters), draws))
+
+        normal = draws.normal(points, task.dims)
+        prompts = pairs(self.examples(normal, draws))
+        queries = self.asked(normal, prompts, pairs, draws)
+        zero = queries.ys.double().square().mean().item() / task.divisor
+        return Shifted(prompts, queries, zero)
+
+    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+        """The examples' inputs, from standard normal ones [B, n, d]."""
+        return normal
+
+    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+        """The queries; `pairs` gives inputs [B, n, d] their outputs."""
+        return prompts
+
+    def observed(self, task: Task, values: Tensor, draws: FreshDraws) -> Tensor:
+        """The outputs, from the function's values [B, n]."""
+        return task.noise(values, draws, task.dims)
+
+
+@dataclass(frozen=True)
+class Covariance(Shift):
+    """x = z·T with T = U diag(λ) Uᵀ, one random rotation U an evaluation, E|x|² = d as before."""
+
+    eigenvalues: Callable[[int], Tensor]
+
+    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+        dims, source = normal.shape[2], draws.generator
+        values = self.eigenvalues(dims).to(source.device)
+        square = torch.randn(dims, dims, generator=source, device=source.device).double()
+        rotation = torch.linalg.qr(square).Q  # uniform but for its columns' signs, which cancel
+        transform = (rotation * values) @ rotation.mT * math.sqrt(dims / values.square().sum())
+        return (normal.double() @ transform).float()
+
+
+@dataclass(frozen=True)
+class Noise(Shift):
+    """y = f(x) + N(0, 1), scaled back to the variance without noise by the exact factor.
+
+    This noise stands in place of the task's own.
+    """
+
+    def observed(self, task: Task, values: Tensor, draws: FreshDraws) -> Tensor:
+        noisy = values + draws.normal(values.shape[1])
+        return noisy * math.sqrt(task.divisor / (task.divisor + 1))
+
+
+@dataclass(frozen=True)
+class OrthogonalQuery(Shift):
+    """The query is x_k less its projection on the span of the examples, at x_k's norm.
+
+    After d examples nothing is left of it: there are min(points, d) pairs.
+    """
+
+    own_queries = True
+
+    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+        return normal[:, : normal.shape[2]]
+
+    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+        # Column k of Q is orthogonal to x_0 … x_{k-1} up to rounding however close to each other
+        # they lie, and ± what projecting leaves of x_k, the sign being that of R's diagonal.
+        xs = prompts.xs.double()
+        directions, triangle = torch.linalg.qr(xs.mT)
+        signs = triangle.diagonal(dim1=1, dim2=2).sign()
+        lengths = signs * xs.norm(dim=2)
+        return pairs((directions.mT * lengths[:, :, None]).float())
+
+
+@dataclass(frozen=True)
+class RepeatedQuery(Shift):
+    """The query is one of the examples, each as likely; without examples, x_0 itself.
+
+    The pair is copied whole, noise included: what is asked for stands in the prompt.
+    """
+
+    own_queries = True
+
+    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+        points = prompts.ys.shape[1]
+        uniform = draws.uniform(points)
+        earlier = (uniform * torch.arange(points, device=uniform.device)).long()
+        xs = prompts.xs.take_along_dim(earlier[:, :, None], dim=1)
+        return Prompts(xs, prompts.ys.take_along_dim(earlier, dim=1))
+
+
+@dataclass(frozen=True)
+class RandomOrthants(Shift):
+    """The examples lie in one random orthant a prompt; the query is anywhere."""
+
+    own_queries = True
+
+    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+        signs = torch.where(draws.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0)
+        return normal.abs() * signs
+
+    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+        return pairs(normal)
+
+
+@dataclass(frozen=True)
+class OppositeOrthants(RandomOrthants):
+    """The examples lie in one random orthant a prompt, the query in the opposite one."""
+
+    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+        return pairs(-prompts.xs)
+
+
+@dataclass(frozen=True)
+class ScaledInputs(Shift):
+    """x = scale · z, and y = f(x)."""
+
+    scale: float
+
+    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+        return normal * self.scale
+
+
+@dataclass(frozen=True)
+class ScaledFunction(Shift):
+    """y = scale · f(x), for linear functions scaled weights; the task's noise stays as it is."""
+
+    scale: float
+
+    def observed(self, task: Task, values: Tensor, draws: FreshDraws) -> Tensor:
+        return super().observed(task, values * self.scale, draws)
+
+
+def _falling(dims: int) -> Tensor:
+    """1, 1/2, …, 1/d."""
+    return 1 / torch.arange(1, dims + 1, dtype=torch.float64)
+
+
+def _half(dims: int) -> Tensor:
+    """One for half of the dimensions, rounded down but for a single one; zero for the rest."""
+    return (torch.arange(dims) < max(dims // 2, 1)).double()
+
+
+_SCALES = (0.333, 0.5, 2, 3)
+SHIFTS: dict[str, Shift] = {
+    "skewed_covariance": Covariance("skewed covariance", _falling),
+    "half_subspace": Covariance("d/2-dimensional subspace", _half),
+    "noise": Noise("noisy outputs"),
+    "orthogonal_query": OrthogonalQuery("orthogonal query"),
+    "repeated_query": RepeatedQuery("query among the examples"),
+    "random_orthants": RandomOrthants("examples in one orthant"),
+    "opposite_orthants": OppositeOrthants("query in the opposite orthant"),
+    **{f"scaled_x_{scale}": ScaledInputs(f"x · {scale}", scale) for scale in _SCALES},
+    **{f"scaled_w_{scale}": ScaledFunction(f"w · {scale}", scale) for scale in _SCALES},
+}
