@@ -1,0 +1,96 @@
+"""What arXiv 2311.12424 and its notebooks print, for runs made under the same settings.
+
+for entry in published(run.config, loops=500):
+    print(entry.label, entry.mean[40], entry.source)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conf.schema import Config
+from training.assemble import build_task
+
+_PATH = Path(__file__).with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed curve: errors over the task's divisor, entry k after k in-context examples.
+
+    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval where it
+    is printed. `loops` (a standard model's layers) and `training_steps` are None for baselines.
+    `in_paper` holds what the paper itself says of the curve, by k; `rounding` the digits printed.
+    """
+
+    name: str
+    label: str
+    mean: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    in_paper: Mapping[int, float]
+    loops: int | None
+    training_steps: int | None
+    prompts: int
+    rounding: str
+    source: str
+
+
+def published(config: Config, loops: int) -> list[Published]:
+    """The printed curves that a run's errors by examples, read at `loops`, can stand beside.
+
+    A baseline's curve needs the same task: name, dims, points, settings and an endless set of
+    prompts. A model's needs the same shape, b and T as well, and to have been read at as many
+    loops (for a standard model: its layers). Steps and curriculum are not compared. For decision
+    trees, noisy functions and the ReLU network's baselines no numbers are printed.
+    """
+    return [entry for entry in _same_settings(config) if entry.loops in (None, loops)]
+
+
+def published_loops(config: Config) -> list[int]:
+    """The loops at which numbers of a run's very model are printed, most often none at all."""
+    return sorted({entry.loops for entry in _same_settings(config) if entry.loops is not None})
+
+
+def _same_settings(config: Config) -> list[Published]:
+    return [
+        _entry(curve, result)
+        for result in json.loads(_PATH.read_text(encoding="utf-8"))["results"]
+        if _same_task(config, result["task"])
+        for curve in result["curves"]
+        if _same_model(config, curve.get("model", {}))
+    ]
+
+
+def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
+    """The settings are compared as the task has them, defaults included."""
+    if (config.task.name, config.task.points) != (task["name"], task["points"]):
+        return False
+    expected = {"dims": task["dims"], "distinct_prompts": 0, **task["settings"]}
+    return asdict(build_task(config)) == expected
+
+
+def _same_model(config: Config, model: Mapping[str, Any]) -> bool:
+    own = asdict(config.model) | asdict(config.loops)
+    return all(own[key] == value for key, value in model.items())
+
+
+def _entry(curve: Mapping[str, Any], result: Mapping[str, Any]) -> Published:
+    protocol = result["protocol"]
+    return Published(
+        name=curve["name"],
+        label=curve["label"],
+        mean=tuple(curve["mean"]),
+        low=tuple(curve["low"]) if "low" in curve else None,
+        high=tuple(curve["high"]) if "high" in curve else None,
+        in_paper={int(k): value for k, value in curve.get("in_paper", {}).items()},
+        loops=curve.get("loops"),
+        training_steps=protocol["training_steps"] if "model" in curve else None,
+        prompts=protocol["prompts"],
+        rounding=curve["rounding"],
+        source=result["source"],
+    )

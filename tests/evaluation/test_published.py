@@ -1,0 +1,204 @@
+"""Published numbers: that the file is whole, and which runs they can stand beside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evaluation.published
+from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from evaluation.baselines import BASELINES
+from evaluation.published import Published, published, published_loops
+from tasks import make_task
+
+FILE = json.loads(Path(evaluation.published.__file__).with_suffix(".json").read_text("utf-8"))
+CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]
+LINEAR = Config(task=TaskConfig("linear"))
+SPARSE = Config(task=TaskConfig("sparse_linear"), loops=LoopsConfig(20, 10))
+RELU = Config(task=TaskConfig("relu_network", points=101), loops=LoopsConfig(12, 5))
+STANDARD = ModelConfig("standard", n_layer=12, injection="none")
+SOLVERS = ["least_squares", "nearest_neighbours", "averaging"]
+
+
+def names(entries: list[Published]) -> list[str]:
+    return [entry.name for entry in entries]
+
+
+def curve(config: Config, name: str, loops: int = 500) -> Published:
+    (entry,) = [entry for entry in published(config, loops) if entry.name == name]
+    return entry
+
+
+@pytest.mark.parametrize(("result", "curve"), CURVES)
+def test_a_curve_is_whole(result: dict[str, Any], curve: dict[str, Any]) -> None:
+    points = result["task"]["points"]
+    assert len(curve["mean"]) == points
+    assert all(value > 0 for value in curve["mean"])
+    assert ("low" in curve) == ("high" in curve) == (result["task"]["name"] != "relu_network")
+    if "low" in curve:
+        assert len(curve["low"]) == len(curve["high"]) == points
+        for low, mean, high in zip(curve["low"], curve["mean"], curve["high"], strict=True):
+            assert low <= mean <= high
+    assert curve["label"]
+    assert curve["name"] == "model" or curve["name"] in BASELINES
+    assert (
+        ("model" in curve) == ("loops" in curve) == ("run" in curve) == (curve["name"] == "model")
+    )
+
+
+@pytest.mark.parametrize(("result", "curve"), CURVES)
+def test_numbers_have_the_digits_that_the_file_says(
+    result: dict[str, Any], curve: dict[str, Any]
+) -> None:
+    significant = curve["rounding"] == "5 significant digits"
+    assert significant or curve["rounding"] == "4 decimals"
+    for part in ("mean", "low", "high"):
+        values = curve.get(part, [])
+        assert values == [float(f"{x:.4e}" if significant else f"{x:.4f}") for x in values]
+
+
+@pytest.mark.parametrize("result", FILE["results"])
+def test_a_result_has_a_source_and_a_protocol(result: dict[str, Any]) -> None:
+    task = result["task"]
+    divisor = make_task(task["name"], task["dims"], settings=task["settings"]).divisor
+    assert result["divisor"] == divisor
+    assert "2311.12424" in result["source"]
+    assert ".ipynb, cell" in result["source"]
+    assert result["protocol"]["prompts"] == 1280
+    assert result["protocol"]["training_steps"] == 500_000
+
+
+def test_a_run_under_the_papers_settings_gets_its_model_and_the_baselines() -> None:
+    assert names(published(LINEAR, 500)) == ["model", *SOLVERS]
+    assert names(published(SPARSE, 500)) == ["model", *SOLVERS, "lasso"]
+    assert names(published(RELU, 500)) == ["model"]
+    model = curve(SPARSE, "model")
+    assert (model.label, model.loops) == ("looped, b = 20, T = 10, 500 loops", 500)
+    assert (model.training_steps, model.prompts) == (500_000, 1280)
+    solver = curve(SPARSE, "lasso")
+    assert (solver.loops, solver.training_steps, solver.prompts) == (None, None, 1280)
+    assert "Figures_Sparse_LR.ipynb" in solver.source
+    assert solver.rounding == "5 significant digits"
+
+
+def test_a_standard_models_layers_are_its_loops() -> None:
+    for config in (LINEAR, SPARSE, RELU):
+        standard = replace(config, model=STANDARD)
+        assert curve(standard, "model", loops=12).label == "standard, 12 layers"
+        assert published_loops(standard) == [12]
+        # What it does not use has no part in the comparison.
+        unused = replace(
+            standard, loops=LoopsConfig(7, 3), model=replace(STANDARD, injection="add")
+        )
+        assert published_loops(unused) == [12]
+
+
+def test_a_model_read_at_other_loops_is_left_out_and_its_loops_are_told() -> None:
+    assert names(published(LINEAR, 20)) == SOLVERS
+    assert published_loops(LINEAR) == [500]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LINEAR, loops=LoopsConfig(30, 15)),
+        replace(LINEAR, model=ModelConfig(n_layer=2)),
+        replace(LINEAR, model=ModelConfig(n_embd=128)),
+        replace(LINEAR, model=ModelConfig(n_head=4)),
+        replace(LINEAR, model=ModelConfig(injection="multiply")),
+        replace(LINEAR, model=ModelConfig("tied", injection="none")),
+        replace(LINEAR, model=replace(STANDARD, n_layer=8)),
+    ],
+    ids=lambda config: f"{config.model.family}-{config.loops}",
+)
+def test_another_model_gets_the_baselines_alone(other: Config) -> None:
+    for loops in (8, 12, 20, 500):
+        assert names(published(other, loops)) == SOLVERS
+    assert published_loops(other) == []
+
+
+@pytest.mark.parametrize("config", [LINEAR, SPARSE, RELU], ids=lambda config: config.task.name)
+def test_b_and_the_window_must_be_the_papers(config: Config) -> None:
+    b, T = config.loops.b, config.loops.T
+    assert published_loops(config) == [500]
+    for loops in (LoopsConfig(b + 1, T), LoopsConfig(b, T - 1)):
+        assert published_loops(replace(config, loops=loops)) == []
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        TaskConfig("sparse_linear", dims=10),
+        TaskConfig("sparse_linear", points=21),
+        TaskConfig("sparse_linear", distinct_prompts=1000),
+        TaskConfig("sparse_linear", settings={"sparsity": 6}),
+        TaskConfig("noisy_linear"),
+        TaskConfig("decision_tree", points=101),
+        TaskConfig("relu_network", points=101, settings={"hidden": 50}),
+    ],
+    ids=str,
+)
+def test_another_task_gets_nothing(task: TaskConfig) -> None:
+    for loops in (LoopsConfig(20, 10), LoopsConfig(12, 5), LoopsConfig(70, 15)):
+        config = Config(task=task, loops=loops)
+        assert published(config, 500) == []
+        assert published_loops(config) == []
+
+
+def test_settings_written_out_are_the_defaults() -> None:
+    written = replace(SPARSE, task=replace(SPARSE.task, settings={"sparsity": 3}))
+    assert published(written, 500) == published(SPARSE, 500)
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "loops", "printed"),
+    [
+        (LINEAR, "model", 500, {0: 1.06, 10: 0.519, 20: 0.0242, 40: 7.8e-4}),
+        (
+            replace(LINEAR, model=STANDARD),
+            "model",
+            12,
+            {0: 1.06, 15: 0.247, 20: 0.0204, 40: 4.8e-4},
+        ),
+        (LINEAR, "least_squares", 500, {5: 0.765, 19: 0.048, 25: 2.3e-13, 40: 1.0e-13}),
+        (LINEAR, "nearest_neighbours", 500, {5: 1.22, 10: 0.904, 40: 0.71}),
+        (LINEAR, "averaging", 500, {5: 4.63, 10: 2.04, 40: 0.525}),
+        (SPARSE, "model", 500, {5: 0.599, 10: 0.0213, 15: 0.00368, 40: 6.1e-4}),
+        (replace(SPARSE, model=STANDARD), "model", 12, {5: 0.584, 10: 0.0848, 40: 0.0017}),
+        (SPARSE, "least_squares", 500, {10: 0.457, 19: 0.0439, 40: 8.2e-14}),
+        (SPARSE, "lasso", 500, {5: 0.645, 10: 0.0498, 20: 2.3e-4, 40: 1.3e-4}),
+        (RELU, "model", 500, {0: 1.018, 1: 0.880, 2: 0.796, 3: 0.705, 100: 0.180}),
+        (replace(RELU, model=STANDARD), "model", 12, {0: 1.02, 1: 0.875, 2: 0.793, 3: 0.704}),
+    ],
+)
+def test_known_values(config: Config, name: str, loops: int, printed: dict[int, float]) -> None:
+    mean = curve(config, name, loops).mean
+    assert {k: mean[k] for k in printed} == {
+        k: pytest.approx(v, rel=0.02) for k, v in printed.items()
+    }
+
+
+def test_the_papers_own_numbers_are_the_ends_of_the_curves() -> None:
+    ends = {"model": 6.12e-4, "least_squares": 8.21e-14, "lasso": 1.32e-4}
+    for name, value in ends.items():
+        entry = curve(SPARSE, name)
+        assert entry.in_paper == {40: value}
+        assert float(f"{entry.mean[40]:.2e}") == value
+    assert curve(replace(SPARSE, model=STANDARD), "model", loops=12).in_paper == {40: 1.7e-3}
+    assert curve(LINEAR, "model").in_paper == {}
+
+
+def test_least_squares_is_printed_over_the_variance_of_y() -> None:
+    """Of a minimum-norm fit of k < d noiseless examples (d - k)/d of the variance is left; half of
+    a 90 % interval is 1.64 standard errors, and five of them are allowed."""
+    entry = curve(LINEAR, "least_squares")
+    assert entry.low is not None
+    assert entry.high is not None
+    mean, low, high = (np.array(values[:20]) for values in (entry.mean, entry.low, entry.high))
+    expected = 1 - np.arange(20) / 20
+    assert (np.abs(mean - expected) < 5 * (high - low) / (2 * 1.64)).all()
