@@ -2,6 +2,7 @@
 
 from .loop import LoopState
 from .model import Model
+from .queries import Queries
 from .spec import ModelSpec
 
-__all__ = ["LoopState", "Model", "ModelSpec"]
+__all__ = ["LoopState", "Model", "ModelSpec", "Queries"]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .blocks import Block
 from .loop import LayerLoop, Loop, LoopState
+from .queries import Layout, read_at
 from .segment import Segment, make_steps, run_segment
 
 _MOST_VERSIONS = 16  # of one compiled function: four are expected
@@ -60,26 +61,33 @@ def _compiled_segment() -> Segment:
         keep: int,
         grad: bool,
         scale: float = 1.0,
+        layout: Layout | None = None,
     ) -> tuple[LoopState, Tensor]:
-        def step(state: LoopState, e: Tensor, t: int, scale: float, every: int) -> LoopState:
+        def step(state: LoopState, e: Tensor, t: int, scale: float, tokens: slice) -> LoopState:
             if isinstance(loop, LayerLoop):
                 # Layer by layer the weights are arguments; t would be part of the code.
-                x = layer(loop.blocks[t], state.stream, scale=scale)
+                mask = None if layout is None else layout.mask
+                x = layer(loop.blocks[t], state.stream, mask=mask, scale=scale)
                 state = LoopState(x, x)
             else:
-                state = whole_step(loop, state, e, t, scale)
+                state = whole_step(loop, state, e, t, scale, layout)
             # Cut afterwards: a last step of fewer tokens would be one more version to compile.
-            return LoopState(state.stream[:, ::every], state.raw[:, ::every])
+            return LoopState(state.stream[:, tokens], state.raw[:, tokens])
 
         with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
             if torch.is_grad_enabled() and count and not state.stream.requires_grad:
                 # Else the first step of a window would be a version of its own.
                 stream = state.stream.detach().requires_grad_()
                 state = LoopState(stream, state.raw)
-            return make_steps(step, state, e, first=first, count=count, keep=keep, scale=scale)
+            return make_steps(
+                step, state, e, first=first, count=count, keep=keep, scale=scale,
+                read=read_at(layout),
+            )  # fmt: skip
 
     return run
 
 
-def _step(loop: Loop, state: LoopState, e: Tensor, t: int, scale: float) -> LoopState:
-    return loop.step(state, e, t, scale)
+def _step(
+    loop: Loop, state: LoopState, e: Tensor, t: int, scale: float, layout: Layout | None
+) -> LoopState:
+    return loop.step(state, e, t, scale, layout=layout)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .blocks import Block
+from .queries import ALL_TOKENS, Layout
 
 
 class LoopState(NamedTuple):
@@ -36,9 +37,10 @@ class Loop(nn.Module, ABC):
         self.norm = nn.LayerNorm(n_embd)
 
     @abstractmethod
-    def prepare(self, e: Tensor) -> Tensor:
+    def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         """What `start` and `step` are given, made once from the read-in e [B, S, n_embd]: with the
-        positions, wherever they can be added before the loop."""
+        positions, wherever they can be added before the loop. Without a layout the tokens are a
+        sequence."""
 
     @abstractmethod
     def start(self, e: Tensor) -> LoopState:
@@ -46,13 +48,24 @@ class Loop(nn.Module, ABC):
 
     @abstractmethod
     def step(
-        self, state: LoopState, e: Tensor, t: int, scale: float = 1.0, every: int = 1
+        self,
+        state: LoopState,
+        e: Tensor,
+        t: int,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+        layout: Layout | None = None,
     ) -> LoopState:
-        """The state after step t (counted from 0), at `every` so many tokens."""
+        """The state after step t (counted from 0), at these of its tokens. The layout is the one
+        that e was prepared with."""
 
     def read(self, streams: Tensor) -> Tensor:
         """Streams [..., n_embd] as the read-out wants them: here the loop has normed them."""
         return streams
+
+    def _positions(self, e: Tensor, layout: Layout | None) -> Tensor:
+        """The positions of e's tokens, [S, n_embd]."""
+        return self.positions[: e.shape[1]] if layout is None else self.positions[layout.positions]
 
 
 class SharedLoop(Loop):
@@ -68,9 +81,9 @@ class SharedLoop(Loop):
             raise ValueError(f"injection must be add, multiply or none, got {injection!r}")
         self.injection = injection
 
-    def prepare(self, e: Tensor) -> Tensor:
+    def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         # (Y + e) + positions = Y + (e + positions): one addition a step instead of two.
-        return e + self.positions[: e.shape[1]] if self.injection == "add" else e
+        return e + self._positions(e, layout) if self.injection == "add" else e
 
     def start(self, e: Tensor) -> LoopState:
         first = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
@@ -78,18 +91,24 @@ class SharedLoop(Loop):
         return LoopState(state, state)
 
     def step(
-        self, state: LoopState, e: Tensor, t: int, scale: float = 1.0, every: int = 1
+        self,
+        state: LoopState,
+        e: Tensor,
+        t: int,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+        layout: Layout | None = None,
     ) -> LoopState:
-        x, positions = state.stream, self.positions[: e.shape[1]]
+        x, mask = state.stream, None if layout is None else layout.mask
         if self.injection == "add":
             x = x + e
         elif self.injection == "multiply":
-            x = torch.addcmul(positions, x, e)
+            x = torch.addcmul(self._positions(e, layout), x, e)
         else:
-            x = x + positions
+            x = x + self._positions(e, layout)
         for block in self.blocks[:-1]:
-            x = block(x, scale=scale)
-        x = self.blocks[-1](x, scale=scale, every=every)
+            x = block(x, mask=mask, scale=scale)
+        x = self.blocks[-1](x, mask=mask, scale=scale, tokens=tokens)
         return LoopState(self.norm(x), x)
 
 
@@ -101,16 +120,23 @@ class LayerLoop(Loop):
         super().__init__(n_layer, n_embd, n_head, length)
         self.most_loops = n_layer
 
-    def prepare(self, e: Tensor) -> Tensor:
-        return e + self.positions[: e.shape[1]]
+    def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
+        return e + self._positions(e, layout)
 
     def start(self, e: Tensor) -> LoopState:
         return LoopState(e, e)
 
     def step(
-        self, state: LoopState, e: Tensor, t: int, scale: float = 1.0, every: int = 1
+        self,
+        state: LoopState,
+        e: Tensor,
+        t: int,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+        layout: Layout | None = None,
     ) -> LoopState:
-        x = self.blocks[t](state.stream, scale=scale, every=every)
+        mask = None if layout is None else layout.mask
+        x = self.blocks[t](state.stream, mask=mask, scale=scale, tokens=tokens)
         return LoopState(x, x)
 
     def read(self, streams: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from .initialise import initialise
 from .loop import LayerLoop, Loop, LoopState, SharedLoop
+from .queries import Queries, lay_out, read_at
 from .segment import Segment, run_segment
 from .spec import ModelSpec
 
@@ -50,47 +52,63 @@ class Model(nn.Module):
         initialise(spec, self.loop, self.read_in, self.read_out, generator)
 
     def forward(
-        self, prompts: PromptBatch, loops: int, window: int = 1, *, grad_loops: int | None = None
+        self,
+        prompts: PromptBatch,
+        loops: int,
+        window: int = 1,
+        *,
+        grad_loops: int | None = None,
+        queries: Queries | None = None,
     ) -> Tensor:
         """Predictions of the last `window` of `loops` loops, newest last: [window, B, n] (and one
-        more axis of logits for a classifier).
+        more axis of logits for a classifier); with queries the predictions at these instead,
+        [window, B, m].
 
         Gradients reach back through the last `grad_loops` loops (the window, where not given); the
-        loops before them keep nothing. Raises ValueError for counts that do not fit together.
+        loops before them keep nothing. Raises ValueError for counts that do not fit together and
+        queries that do not fit the prompts.
         """
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
-        prefix = loops - grad_loops
-        with self._precision(prompts.xs.device):
+        layout = None if queries is None else lay_out(queries, prompts.xs)
+        run = partial(self.run_segment, self.loop, layout=layout)
+        prefix, tokens = loops - grad_loops, _tokens(prompts, queries)
+        if queries is None:
             # Nothing comes after the last y, and nothing is read at it: it is left out.
-            e = self.loop.prepare(self.read_in(_interleave(prompts.xs, prompts.ys)[:, :-1]))
-            state, _ = self.run_segment(
-                self.loop, self.loop.start(e), e, first=0, count=prefix, keep=0, grad=False
-            )
-            _, kept = self.run_segment(
-                self.loop, state, e, first=prefix, count=grad_loops, keep=window, grad=True
-            )
+            tokens = tokens[:, :-1]
+        with self._precision(prompts.xs.device):
+            e = self.loop.prepare(self.read_in(tokens), layout)
+            state, _ = run(self.loop.start(e), e, first=0, count=prefix, keep=0, grad=False)
+            _, kept = run(state, e, first=prefix, count=grad_loops, keep=window, grad=True)
             return self._predict(kept)
 
     @torch.no_grad()
-    def unroll(self, prompts: PromptBatch, loops: int) -> Iterator[tuple[LoopState, Tensor]]:
+    def unroll(
+        self, prompts: PromptBatch, loops: int, queries: Queries | None = None
+    ) -> Iterator[tuple[LoopState, Tensor]]:
         """State and predictions [B, n] from index 0, the read-in, then loop by loop (layer by layer
-        for a standard model). Without gradients; nothing of earlier loops is kept."""
+        for a standard model). Without gradients; nothing of earlier loops is kept.
+
+        The state's tokens are the prompt's 2n and then the m queries, where there are any: then
+        the predictions are theirs, [B, m]. Raises ValueError as the forward pass does.
+        """
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
+        layout = None if queries is None else lay_out(queries, prompts.xs)
+        read = read_at(layout)
         with self._precision(device):
-            read_in = self.read_in(_interleave(prompts.xs, prompts.ys))
-            prediction = self._predict(read_in[:, ::2])
-            e = self.loop.prepare(read_in)
+            read_in = self.read_in(_tokens(prompts, queries))
+            prediction = self._predict(read_in[:, read])
+            e = self.loop.prepare(read_in, layout)
             state = self.loop.start(e)
         # Index 0 is the read-in itself, whatever the loop starts from.
         yield LoopState(read_in, read_in), prediction
         for t in range(loops):
             with self._precision(device):
                 state, _ = self.run_segment(
-                    self.loop, state, e, first=t, count=1, keep=0, grad=False
+                    self.loop, state, e, first=t, count=1, keep=0, grad=False, layout=layout
                 )
-                prediction = self._predict(state.stream[:, ::2])
+                prediction = self._predict(state.stream[:, read])
             yield state, prediction
 
     def backbone_parameters(self) -> int:
@@ -149,11 +167,12 @@ def _make_loop(spec: ModelSpec, length: int) -> Loop:
     raise ValueError(f"family must be looped, tied or standard, got {spec.family!r}")
 
 
-def _interleave(xs: Tensor, ys: Tensor) -> Tensor:
-    """Tokens [B, 2n, d]: x_i at 2i, y_i padded with zeros at 2i + 1."""
-    padded = torch.zeros_like(xs)
-    padded[:, :, 0] = ys
-    return torch.stack((xs, padded), dim=2).flatten(1, 2)
+def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
+    """Tokens [B, 2n, d]: x_i at 2i, y_i padded with zeros at 2i + 1; after them the queries."""
+    padded = torch.zeros_like(prompts.xs)
+    padded[:, :, 0] = prompts.ys
+    tokens = torch.stack((prompts.xs, padded), dim=2).flatten(1, 2)
+    return tokens if queries is None else torch.cat((tokens, queries.xs), dim=1)
 
 
 def _role(name: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from .loop import Loop, LoopState
+from .queries import ALL_TOKENS, Layout, read_at
 
 
 class Segment(Protocol):
@@ -25,6 +27,7 @@ class Segment(Protocol):
         keep: int,
         grad: bool,
         scale: float = 1.0,
+        layout: Layout | None = None,
     ) -> tuple[LoopState, Tensor]: ...
 
 
@@ -38,20 +41,24 @@ def run_segment(
     keep: int,
     grad: bool,
     scale: float = 1.0,
+    layout: Layout | None = None,
 ) -> tuple[LoopState, Tensor]:
     """Make steps first .. first + count - 1: the state after them, and the streams of the last
-    `keep` of them at the x positions, [keep, B, n, n_embd]. A segment that keeps something is the
-    last one: its last state too is that at the x positions alone.
+    `keep` of them at the x positions, [keep, B, n, n_embd] (with a layout, at the tokens it says).
+    A segment that keeps something is the last one: its last state too is that at these alone.
 
     Without `grad` nothing is saved for a backward pass. (`no_grad`, not inference mode: the state
     that comes out must be allowed into a graph, which a multiplicative injection saves it for.)
     """
     with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-        return make_steps(loop.step, state, e, first=first, count=count, keep=keep, scale=scale)
+        step = partial(loop.step, layout=layout)
+        return make_steps(
+            step, state, e, first=first, count=count, keep=keep, scale=scale, read=read_at(layout)
+        )
 
 
 def make_steps(
-    step: Callable[[LoopState, Tensor, int, float, int], LoopState],
+    step: Callable[[LoopState, Tensor, int, float, slice], LoopState],
     state: LoopState,
     e: Tensor,
     *,
@@ -59,16 +66,19 @@ def make_steps(
     count: int,
     keep: int,
     scale: float,
+    read: slice,
 ) -> tuple[LoopState, Tensor]:
-    """The steps of a segment by `step(state, e, t, scale, every)`, in whatever gradient mode is on.
+    """The steps of a segment by `step(state, e, t, scale, tokens)`, in whatever gradient mode is
+    on.
 
-    Once a token has been attended to for the last time only the x positions are worth computing.
+    Once a token has been attended to for the last time only those that are `read` are worth
+    computing.
     """
     kept: list[Tensor] = []
     last = first + count - 1
     for t in range(first, last + 1):
-        every = 2 if keep and t == last else 1
-        state = step(state, e, t, scale, every)
+        final = keep > 0 and t == last
+        state = step(state, e, t, scale, read if final else ALL_TOKENS)
         if t > last - keep:
-            kept.append(state.stream[:, :: 2 // every])
-    return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, ::2].shape)
+            kept.append(state.stream if final else state.stream[:, read])
+    return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, read].shape)

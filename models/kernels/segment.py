@@ -15,6 +15,7 @@ from torch import Tensor
 from .. import segment as eager
 from ..blocks import Block
 from ..loop import LayerLoop, Loop, LoopState, SharedLoop
+from ..queries import Layout
 from .attention import Attention, attend
 from .common import INTERPRETED, Compute
 from .gather import Operation, Uses, gather
@@ -62,16 +63,18 @@ def run_segment(
     keep: int,
     grad: bool,
     scale: float = 1.0,
+    layout: Layout | None = None,
 ) -> tuple[LoopState, Tensor]:
     """As `models.segment.run_segment`, which serves whatever has no kernel; a line says so once."""
     compute = _compute(e.device)
-    reason = why_not(loop, e, compute)
+    reason = why_not(loop, e, compute, layout)
     if reason:
         _say(reason)
     if reason or not count:
         return eager.run_segment(
-            loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale
-        )
+            loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale,
+            layout=layout,
+        )  # fmt: skip
     # Triton launches on the current device, which need not be the tensors'.
     with torch.cuda.device_of(e), torch.set_grad_enabled(grad and torch.is_grad_enabled()):
         e, stream = e.float(), state.stream.float().contiguous()
@@ -162,8 +165,10 @@ def _token(layers: list[_Layer], *others: Operation) -> Tensor | None:
     return gather([*(part for layer in layers for part in layer[:3]), *others])
 
 
-def why_not(loop: Loop, e: Tensor, compute: Compute) -> str | None:
+def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> str | None:
     """What the kernels do not serve here, or None."""
+    if layout is not None:
+        return "no kernels for queries beside a prompt"
     width, block = e.shape[-1], loop.blocks[0]
     if type(loop) not in (SharedLoop, LayerLoop) or type(block) is not Block:
         return f"no kernels for a {type(loop).__name__} of {type(block).__name__}"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from models import Model
+from models import Model, Queries
 from models.backends import segment
 from models.segment import run_segment
 
@@ -104,6 +104,24 @@ def test_unrolling_compiled_steps(versions: list[nn.Module]) -> None:
     ):
         torch.testing.assert_close(ours.raw, theirs.raw)
         torch.testing.assert_close(prediction, expected)
+
+
+@pytest.mark.parametrize("name", ["multiply", "standard"])
+def test_compiled_steps_answer_queries(name: str, versions: list[nn.Module]) -> None:
+    """One version without gradients, and one more for all other lengths."""
+    changes, (loops, window, grad_loops) = CASES[name]
+    eager, compiled = make_model(**changes), make_model(**changes)
+    compiled.run_segment = segment("compile")
+    for points in (6, 4, 5):
+        prompts = draw_prompts(points=points)
+        queries = Queries(draw_prompts(points=3, seed=5).xs, torch.tensor([0, points, 2]))
+        with torch.no_grad():
+            ours, theirs = (
+                model(prompts, loops, window, grad_loops=grad_loops, queries=queries)
+                for model in (compiled, eager)
+            )
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert 0 < len(versions) <= 2
 
 
 def test_loops_and_lengths_do_not_compile_anew(versions: list[nn.Module]) -> None:

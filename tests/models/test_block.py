@@ -35,19 +35,25 @@ def norm(x: Array, weight: Array, bias: Array) -> Array:
     return (x - mean) / np.sqrt(variance + 1e-5) * weight + bias
 
 
-def attend(query: Array, key: Array, value: Array) -> Array:
-    """One head, [S, size] each: query i mixes the values 0 .. i by a softmax of its scores."""
+def attend(query: Array, key: Array, value: Array, mask: NDArray[np.bool_]) -> Array:
+    """One head, [S, size] each: query i mixes the values in its row of the mask by a softmax of
+    its scores."""
     mixed = np.zeros_like(value)
     for i in range(len(query)):
-        scores = [float(query[i] @ key[j]) / np.sqrt(query.shape[1]) for j in range(i + 1)]
+        seen = np.flatnonzero(mask[i])
+        scores = [float(query[i] @ key[j]) / np.sqrt(query.shape[1]) for j in seen]
         shares = np.exp(scores) / np.exp(scores).sum()
-        for j in range(i + 1):
-            mixed[i] += shares[j] * value[j]
+        for share, j in zip(shares, seen, strict=True):
+            mixed[i] += share * value[j]
     return mixed
 
 
-def slow_block(block: Block, stream: torch.Tensor, scale: float) -> Array:
-    """The whole block from its weights."""
+def slow_block(
+    block: Block, stream: torch.Tensor, scale: float, mask: NDArray[np.bool_] | None = None
+) -> Array:
+    """The whole block from its weights; causal without a mask."""
+    if mask is None:
+        mask = np.tri(stream.shape[1], dtype=np.bool_)
     p = {name: weight.detach().numpy() for name, weight in block.named_parameters()}
     out = []
     for x in stream.numpy():
@@ -59,7 +65,7 @@ def slow_block(block: Block, stream: torch.Tensor, scale: float) -> Array:
             query, key, value = (
                 qkv[:, part * width + first : part * width + first + size] for part in range(3)
             )
-            heads.append(attend(query, key, value))
+            heads.append(attend(query, key, value, mask))
         mixed = np.concatenate(heads, axis=1) @ p["projection.weight"].T + p["projection.bias"]
         x = x + scale * mixed
         h1 = norm(x, p["norm_2.weight"], p["norm_2.bias"]) @ p["expand.weight"].T + p["expand.bias"]
@@ -74,6 +80,25 @@ def test_block_is_the_formula(n_embd: int, n_head: int, length: int, scale: floa
     block, stream = make_block(n_embd, n_head), draw_stream(2, length, n_embd)
     actual = block(stream, scale=scale).detach().numpy()
     np.testing.assert_allclose(actual, slow_block(block, stream, scale), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_a_mask_says_what_a_token_attends_to(scale: float) -> None:
+    """Any mask: also one that looks ahead, and tokens that do not see themselves."""
+    block, stream = make_block(), draw_stream(2, 7, 12)
+    mask = torch.rand(7, 7, generator=torch.Generator().manual_seed(2)) < 0.5
+    mask[:, 4] = True  # nobody sees nothing
+    assert mask.triu(1).any()
+    assert not mask.diagonal().all()
+    actual = block(stream, mask=mask, scale=scale).detach().numpy()
+    expected = slow_block(block, stream, scale, mask.numpy())
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("tokens", [slice(None, None, 2), slice(4, None)])
+def test_some_tokens_are_those_of_all(tokens: slice) -> None:
+    block, stream = make_block(), draw_stream(2, 7, 12)
+    torch.testing.assert_close(block(stream, tokens=tokens), block(stream)[:, tokens])
 
 
 def test_scale_is_one_unless_given() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from models import Model
+from models import Model, Queries
 from models.blocks import Block
 from models.kernels import segment
 
@@ -85,6 +85,21 @@ def test_another_block(device: torch.device, capsys: pytest.CaptureFixture[str])
     for model in pair:
         model.loop.blocks[0].__class__ = OtherBlock
     assert_eager(pair, "no kernels for a SharedLoop of OtherBlock", capsys)
+
+
+def test_queries(device: torch.device, capsys: pytest.CaptureFixture[str]) -> None:
+    """In both segments of a pass, and in every step that is unrolled."""
+    pair = make_pair(device, None)
+    prompts = prompts_for(pair[0])
+    queries = Queries(prompts.xs[:, :2], torch.tensor([3, 1]))
+    ours, eager = (model(prompts, 3, 2, queries=queries) for model in pair)
+    assert torch.equal(ours, eager)
+    for (ours_at, _), (eager_at, _) in zip(
+        *(model.unroll(prompts, 2, queries) for model in pair), strict=True
+    ):
+        assert torch.equal(ours_at.stream, eager_at.stream)
+    reason = "no kernels for queries beside a prompt"
+    assert capsys.readouterr().out == f"backend triton: {reason}; eager takes its place\n"
 
 
 def test_every_reason_gets_its_line(

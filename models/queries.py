@@ -1,0 +1,70 @@
+"""Many queries beside one shared context, answered in one pass: what they are, and the layout of
+their tokens after the prompt's.
+
+queries = Queries(xs, seen=torch.full((50,), prompts.xs.shape[1]))   # 50 a prompt, xs [B, 50, d]
+predictions = model(prompts, loops=30, queries=queries)               # [1, B, 50]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+ALL_TOKENS = slice(None)
+X_TOKENS = slice(None, None, 2)  # of a prompt alone: the x positions
+
+
+class Queries(NamedTuple):
+    """Inputs `xs` [B, m, d], m for each of B prompts, and how many of its prompt's pairs query j is
+    answered from: `seen` [m], int64, the same for all prompts."""
+
+    xs: Tensor
+    seen: Tensor
+
+
+class Layout(NamedTuple):
+    """Where S tokens stand that are not simply a sequence: the `positions` [S] they take, the
+    `mask` [S, S] that is true where a token (row) attends to another (column), and the tokens that
+    predictions are `read` at."""
+
+    positions: Tensor
+    mask: Tensor
+    read: slice
+
+
+def read_at(layout: Layout | None) -> slice:
+    """The tokens that predictions are read at."""
+    return X_TOKENS if layout is None else layout.read
+
+
+def lay_out(queries: Queries, xs: Tensor) -> Layout:
+    """The layout of the 2n tokens of prompts with inputs xs [B, n, d], and of the queries after
+    them. Query j stands where x number seen[j] does (or would: at 2n where it has seen all), and
+    attends to the tokens before that and to itself; prompts attend as ever, and never to queries.
+
+    Raises ValueError where queries and prompts do not fit together.
+    """
+    (batch, points, dims), device = xs.shape, xs.device
+    if queries.xs.ndim != 3 or queries.seen.shape != queries.xs.shape[1:2]:
+        raise ValueError(
+            "queries need xs [B, m, d] and seen [m], "
+            f"got xs {list(queries.xs.shape)} and seen {list(queries.seen.shape)}"
+        )
+    if queries.seen.dtype is not torch.int64:
+        raise ValueError(f"queries need seen as int64, got {queries.seen.dtype}")
+    if len(queries.xs) != batch:
+        raise ValueError(f"queries for {len(queries.xs)} prompts, but there are {batch}")
+    if queries.xs.shape[2] != dims:
+        raise ValueError(f"queries of {queries.xs.shape[2]} dimensions for prompts of {dims}")
+    if ((queries.seen < 0) | (queries.seen > points)).any():
+        raise ValueError(
+            f"queries can have seen 0 to {points} pairs, got {queries.seen.min()} "
+            f"to {queries.seen.max()}"
+        )
+    positions = torch.cat((torch.arange(2 * points, device=device), 2 * queries.seen.to(device)))
+    tokens = torch.arange(len(positions), device=device)
+    # No position lies beyond the prompt's end, so no query is among what comes before a token.
+    mask = (tokens < positions[:, None]) | (tokens == tokens[:, None])
+    return Layout(positions, mask, slice(2 * points, None))
