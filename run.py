@@ -67,6 +67,9 @@ def _run_one(command: Command) -> tuple[int, Any]:
     from training import Interrupted, RunError, train
 
     try:
+        if command.action == "import":
+            _import(command)
+            return 0, None
         run = train(config) if command.action == "train" else None
         from evaluation import evaluate, load_run
         from evaluation.report import table
@@ -83,6 +86,15 @@ def _run_one(command: Command) -> tuple[int, Any]:
         return 1, None
     print(f"\n{table(result)}\n\n{run.path}: evaluation.json, figures/", flush=True)
     return 0, result
+
+
+def _import(command: Command) -> None:
+    """Make a checkpoint of another code a run folder, and say what can be done with it."""
+    from training import import_checkpoint
+
+    run = import_checkpoint(command.checkpoint, command.given, command.config.folder)
+    print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
+    print(f"python run.py action=evaluate run={run.path}", flush=True)
 
 
 def _print_grid(done: list[tuple[Command, Any]], failed: list[str]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -25,17 +26,22 @@ _GROUPS = ("task", "model", "scale")
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # What one run's folder does not already fix when it is evaluated again.
 _EVALUATE_KEYS = ("action", "run", "device", "evaluation")
+# What may be said of a checkpoint of another code.
+_IMPORT_KEYS = ("action", "checkpoint", "folder", "loops.b", "loops.T", "training.steps")
 
 
 @dataclass(frozen=True)
 class Command:
     """One thing to do. `run` is a run folder, where the action needs one; `words` are the settings
-    as given, for a message that names this member of a grid."""
+    as given, for a message that names this member of a grid. An import's other settings are known
+    when `checkpoint` is read: it has the `given` ones, by key."""
 
     action: Action
     run: str
     config: Config
     words: tuple[str, ...]
+    checkpoint: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def choices(group: str) -> list[str]:
@@ -56,6 +62,7 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
         if word.startswith(("task.name=", "model.family=")):
             group = word.partition(".")[0]
             raise ConfigError(word.partition("=")[0], f"is chosen by {group}=")
+    words = words if multirun else [_quoted(word) for word in words]
     try:
         parsed = OverridesParser.create().parse_overrides(words)
     except OverrideParseException as error:
@@ -77,15 +84,12 @@ def _command(words: list[str]) -> Command:
         key, _, value = word.partition("=")
         if key in _GROUPS and value not in choices(key):
             raise ConfigError(key, f"cannot be {value!r}{nearest(value, choices(key))}")
+    if "action=import" in words:
+        return _import(words, given)
     mapping = _compose([word for word in words if word.partition("=")[0] in _GROUPS])
-    known = flatten(mapping)
-    for key in given:
-        if key not in known and key not in _GROUPS:
-            if key in mapping:
-                raise ConfigError(key, f"is a group of settings{nearest(key, known)}")
-            raise ConfigError(key, f"is not a setting{_nearest_key(key, known)}")
+    _check_known(given, mapping)
     mapping = _compose(words)
-    action, run = mapping.pop("action"), mapping.pop("run")
+    action, run, _ = (mapping.pop(key) for key in ("action", "run", "checkpoint"))
     if action not in get_args(Action):
         raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), get_args(Action))}")
     _check_action(action, run, given)
@@ -97,6 +101,50 @@ def _command(words: list[str]) -> Command:
     return Command(action, run, config_from_mapping(mapping), tuple(words))
 
 
+def _import(words: list[str], given: list[str]) -> Command:
+    """The command of action=import: values as they stand, nothing of a task's or scale's own."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    mapping = _compose([])
+    for name in choices("task"):
+        mapping["task"] |= _own_settings(name)
+    _check_known(given, mapping)
+    for key in given:
+        if key not in _IMPORT_KEYS and key.partition(".")[0] not in ("task", "model"):
+            raise ConfigError(
+                key, "has no meaning with action=import: the checkpoint is as it was trained"
+            )
+    parsed = OverridesParser.create().parse_overrides(words)
+    values = {str(override.key_or_group): override.value() for override in parsed}
+    checkpoint = convert_scalar(str, values.pop("checkpoint", ""), "checkpoint")
+    if not checkpoint:
+        raise ConfigError("checkpoint", "must name the file to import: checkpoint=…/state.pt")
+    if not Path(checkpoint).is_file():
+        raise ConfigError("checkpoint", f"is no file: {checkpoint}")
+    folder = convert_scalar(str, values.pop("folder", Config.folder), "folder")
+    del values["action"]
+    return Command("import", "", Config(folder=folder), tuple(words), checkpoint, values)
+
+
+def _quoted(word: str) -> str:
+    """`checkpoint=PATH` in quotes: the paths of a reference code hold braces."""
+    key, _, path = word.partition("=")
+    if key != "checkpoint" or not path or path[0] in "'\"":
+        return word
+    quote = '"' if "'" in path else "'"
+    return f"checkpoint={quote}{path}{quote}"
+
+
+def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
+    """Every key that was given is a setting of the composed `mapping`, or chooses a group."""
+    known = flatten(mapping)
+    for key in given:
+        if key not in known and key not in _GROUPS:
+            if key in mapping:
+                raise ConfigError(key, f"is a group of settings{nearest(key, known)}")
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, known)}")
+
+
 def _compose(words: list[str]) -> dict[str, Any]:
     """Hydra's composition of conf/config.yaml with overrides, as plain values."""
     from hydra import compose, initialize_config_dir
@@ -105,7 +153,7 @@ def _compose(words: list[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    settings = config_to_mapping(Config()) | {"action": "train", "run": ""}
+    settings = config_to_mapping(Config()) | {"action": "train", "run": "", "checkpoint": ""}
     del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
     ConfigStore.instance().store("settings", node=settings)
     try:
@@ -120,14 +168,17 @@ def _compose(words: list[str]) -> dict[str, Any]:
 
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
     """A task's YAML names its settings and, by their defaults, their types."""
-    name = task["name"]
-    own = yaml.safe_load((_FOLDER / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
-    del own["name"]
     settings = {
         key: convert_scalar(type(default), task.pop(key), f"task.{key}")
-        for key, default in own.items()
+        for key, default in _own_settings(task["name"]).items()
     }
     return task | {"settings": settings}
+
+
+def _own_settings(name: str) -> dict[str, Any]:
+    """A task's own settings with their defaults."""
+    own = yaml.safe_load((_FOLDER / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: default for key, default in own.items() if key != "name"}
 
 
 def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
@@ -141,6 +192,8 @@ def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, A
 
 
 def _check_action(action: str, run: str, given: list[str]) -> None:
+    if "checkpoint" in given:
+        raise ConfigError("checkpoint", "is for action=import")
     if action == "train":
         if run:
             raise ConfigError(

@@ -12,6 +12,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py -m task=linear seed=0,1,2                   a grid, one run after another
   python run.py action=evaluate run=runs/NAME evaluation.loops=30
+  python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
 
 The same command finds the same run: a finished one is shown, an interrupted one goes on.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
-Action = Literal["train", "evaluate"]
+Action = Literal["train", "evaluate", "import"]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import run
+from tests.training.reference_runs import leiay_run
 
 HOME = Path(__file__).parent.parent
 TINY = [
@@ -92,6 +93,40 @@ def test_a_member_that_this_machine_cannot_run_does_not_end_the_rest(
     out, err = capsys.readouterr()
     assert err == "run.py: device cannot be 'abacus' on this machine\n"
     assert "1 done, 1 failed" in out
+
+
+def test_a_reference_checkpoint_is_imported_and_evaluated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Their folders' names hold braces.
+    path = leiay_run(tmp_path / "0607-LR_loop_L1_ends{20}_T{15}-ab12")
+    assert run.main(["action=import", f"checkpoint={path}"]) == 0
+    out = capsys.readouterr().out
+    assert "looped, 1 x 16 wide, 2 heads" in out
+    assert "after 7000 steps" in out
+    command = out.strip().splitlines()[-1].removeprefix("python run.py ")
+    words = [*command.split(), "evaluation.prompts=20", "evaluation.resamples=5"]
+    assert run.main(words) == 0
+    assert "least squares" in capsys.readouterr().out
+    assert run.main(["action=import", f"checkpoint={path}"]) == 0
+    assert "imported already" in capsys.readouterr().out
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "evaluation.json").exists()
+
+
+def test_a_file_that_cannot_be_imported_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model_5.pt").write_bytes(b"hello")
+    assert run.main(["action=import", "checkpoint=model_5.pt", "model.n_head=2"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("run.py: model_5.pt is no checkpoint")
+    assert err.count("\n") == 1
+    path = leiay_run(tmp_path / "theirs")
+    assert run.main(["action=import", f"checkpoint={path}", "model.n_head=5"]) == 2
+    assert capsys.readouterr().err.startswith("run.py: model.n_embd must be a multiple")
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

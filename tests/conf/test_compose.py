@@ -78,6 +78,31 @@ def test_a_grid_is_every_combination_in_order() -> None:
     assert [(c.config.seed, c.config.loops.b) for c in grid] == [(0, 4), (0, 6), (1, 4), (1, 6)]
 
 
+@pytest.mark.parametrize("name", ["state.pt", "LR_ends{20}_T{15}, a=b.pt", "it's $x.pt"])
+def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.touch()
+    words = ["task=noisy_linear", "task.noise_std=0.5", "task.renormalize=false", "model=tied"]
+    words += ["action=import", f"checkpoint={path}", "loops.b=5", "folder=elsewhere"]
+    (command,) = commands(words)
+    assert (command.action, command.checkpoint) == ("import", str(path))
+    assert command.config == Config(folder="elsewhere")
+    assert command.given == {
+        **{"task": "noisy_linear", "task.noise_std": 0.5, "task.renormalize": False},
+        **{"model": "tied", "loops.b": 5},
+    }
+
+
+def test_a_grid_imports_several_checkpoints(tmp_path: Path) -> None:
+    paths = [tmp_path / "model_1.pt", tmp_path / "model_2.pt"]
+    for path in paths:
+        path.touch()
+    words = ["action=import", "checkpoint=" + ",".join(map(str, paths)), "model.n_head=2"]
+    grid = commands(words, multirun=True)
+    assert [command.checkpoint for command in grid] == [str(path) for path in paths]
+    assert all(command.given == {"model.n_head": 2} for command in grid)
+
+
 def test_a_config_survives_yaml_and_is_frozen() -> None:
     composed = config("task=decision_tree", "task.depth=3", "seed=5")
     text = yaml.safe_dump(config_to_mapping(composed))

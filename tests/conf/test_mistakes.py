@@ -67,6 +67,20 @@ MISTAKES = [
     ("action=evaluate", "run must name the run folder"),
     ("action=evaluate run=nowhere", "run is no run folder: nowhere holds no config.yaml"),
     ("run=somewhere", "run is for action=evaluate"),
+    ("checkpoint=state.pt", "checkpoint is for action=import"),
+    ("action=import", "checkpoint must name the file to import"),
+    ("action=import checkpoint=nowhere.pt", "checkpoint is no file: nowhere.pt"),
+    ("action=import checkpoint=.", "checkpoint is no file: ."),
+    ("action=import checkpoint=a.pt seed=1", "seed has no meaning with action=import"),
+    ("action=import checkpoint=a.pt run=RUN", "run has no meaning with action=import"),
+    ("action=import checkpoint=a.pt scale=paper", "scale has no meaning with action=import"),
+    ("action=import checkpoint=a.pt training.clip=1", "training.clip has no meaning with"),
+    ("action=import checkpoint=a.pt loops.start=1", "loops.start is not a setting"),
+    ("action=import checkpoint=a.pt task.dept=1", "did you mean 'task.depth'"),
+    ("action=import checkpoint=a.pt model=lopoed", "model cannot be 'lopoed'; did you mean"),
+    ("action=import checkpoint=a.pt training=1", "training is a group of settings"),
+    ("action=import checkpoint='a", "cannot be read"),
+    ("action=imprt checkpoint=a.pt", "action cannot be 'imprt'; did you mean 'import'"),
     ("wandb=onlin", "wandb cannot be 'onlin'; did you mean 'online'"),
     ("wandb=offline", "wandb cannot be offline: it is not installed"),
     ("device=abacus", "device cannot be 'abacus' on this machine"),
@@ -103,6 +117,7 @@ def test_a_mistake_and_help_are_answered_without_torch(tmp_path: Path) -> None:
         "assert run.main(['task.sparsity=99']) == 2\n"
         "assert run.main(['backend=tritn']) == 2\n"
         "assert run.main(['action=evaluate', 'run=nowhere']) == 2\n"
+        "assert run.main(['action=import', 'checkpoint=nowhere.pt']) == 2\n"
         "assert run.main(['--help']) == 0\n"
         "assert 'torch' not in sys.modules\n"
     )

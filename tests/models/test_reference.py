@@ -1,0 +1,160 @@
+"""The reference codes' state dicts as ours: the same predictions, the shape, clear refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from models import Model, ModelSpec
+from models.reference import Reference, read_reference
+
+from .reference_codes import HEADS, garg_weights, leiay_weights, predict
+from .small import DIMS, draw_prompts
+
+Weights = dict[str, Tensor]
+
+
+def model_of(reference: Reference, family: str = "standard", injection: str = "none") -> Model:
+    """Our model with a reference's shape and weights."""
+    spec = ModelSpec(
+        dims=reference.dims,
+        family=family,
+        n_layer=reference.n_layer,
+        n_embd=reference.n_embd,
+        n_head=HEADS,
+        n_positions=reference.n_positions,
+        injection=injection,
+    )
+    model = Model(spec)
+    model.load_state_dict(dict(reference.weights))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("family", "injection", "n_layer"),
+    [
+        ("looped", "add", 1),
+        ("looped", "add", 2),
+        ("looped", "multiply", 1),
+        ("tied", "none", 1),
+        ("standard", "none", 3),
+    ],
+)
+def test_leiay_s_models_predict_the_same(family: str, injection: str, n_layer: int) -> None:
+    weights, prompts = leiay_weights(n_layer), draw_prompts(points=8)
+    model = model_of(read_reference(weights), family, injection)
+    for loops in (1, 5) if family != "standard" else (1,):
+        steps = n_layer if family == "standard" else loops
+        ours = model(prompts, loops=steps, window=1, grad_loops=steps)[0]
+        theirs = predict(weights, prompts, loops, injection)
+        assert theirs.std() > 0.1
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_garg_s_model_predicts_the_same_up_to_its_last_position() -> None:
+    weights, prompts = garg_weights(n_layer=3), draw_prompts(points=8)
+    model = model_of(read_reference(weights))
+    with torch.no_grad():
+        model.loop.positions[-1] = math.nan  # the row that theirs does not have
+    theirs = predict(weights, prompts, loops=1)
+    ours = model(prompts, loops=3, window=1, grad_loops=3)[0]
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    *_, (_, unrolled) = model.unroll(prompts, 3)
+    torch.testing.assert_close(unrolled, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("weights", "code", "n_layer"),
+    [
+        (leiay_weights(2), "Leiay/looped_transformer", 2),
+        (garg_weights(4), "dtsip/in-context-learning", 4),
+    ],
+)
+def test_the_shape_is_read_from_the_tensors(weights: Weights, code: str, n_layer: int) -> None:
+    found = read_reference(weights)
+    assert (found.code, found.n_layer) == (code, n_layer)
+    assert (found.dims, found.n_embd, found.n_positions) == (DIMS, 16, 8)
+
+
+@pytest.mark.parametrize("make", [leiay_weights, garg_weights])
+@pytest.mark.parametrize(
+    ("before", "compiled"), [("", "_orig_mod."), ("_backbone.", "_backbone._orig_mod.")]
+)
+def test_a_compiled_model_is_the_same(
+    make: Callable[[], Weights], before: str, compiled: str
+) -> None:
+    plain = make()
+    prefixed = {
+        compiled + name.removeprefix(before) if name.startswith(before) else name: tensor
+        for name, tensor in plain.items()
+    }
+    assert prefixed.keys() != plain.keys()
+    ours, expected = read_reference(prefixed), read_reference(plain)
+    assert ours.weights.keys() == expected.weights.keys()
+    for name, tensor in expected.weights.items():
+        assert torch.equal(ours.weights[name], tensor)
+
+
+def test_weights_saved_in_half_precision_become_float32() -> None:
+    weights = {name: tensor.bfloat16() for name, tensor in leiay_weights().items()}
+    found = read_reference(weights).weights
+    assert {tensor.dtype for tensor in found.values()} == {torch.float32}
+    assert torch.equal(found["read_in.weight"], weights["_read_in.weight"].float())
+
+
+def _without(weights: Weights, *names: str) -> Weights:
+    return {name: tensor for name, tensor in weights.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ({}, "laid out like neither .* begins with nothing"),
+        (
+            {"conv1.weight": torch.ones(1), "fc.bias": torch.ones(1)},
+            "Leiay/looped_transformer nor dtsip/in-context-learning: it begins with conv1.weight, ",
+        ),
+        # Layers that do not count from 0.
+        (
+            {n: t for n, t in leiay_weights(2).items() if ".h.0." not in n},
+            "laid out like neither",
+        ),
+        (_without(leiay_weights(), "_read_in.weight"), "lacks _read_in.weight"),
+        (
+            _without(leiay_weights(2), "_backbone.transformer.h.1.mlp.c_fc.bias"),
+            r"lacks _backbone.transformer.h.1.mlp.c_fc.bias",
+        ),
+        (leiay_weights() | {"_backbone.transformer.lanes": torch.ones(2)}, "holds .*lanes, which"),
+        (
+            leiay_weights()
+            | {"_read_out.weight": torch.ones(2, 16), "_read_out.bias": torch.ones(2)},
+            "reads out 2 classes",
+        ),
+        (
+            leiay_weights() | {"_backbone.transformer.wpe.weight": torch.ones(16, 16)},
+            r"has 16 positions, where Leiay/looped_transformer makes 2 n_positions \+ 1",
+        ),
+        (
+            garg_weights() | {"_backbone.wpe.weight": torch.ones(17, 16)},
+            "has 17 positions, where dtsip/in-context-learning makes 2 n_positions$",
+        ),
+        # The other code's orientation.
+        (
+            garg_weights(1) | {"_backbone.h.0.attn.c_attn.weight": torch.ones(48, 16)},
+            r"has _backbone.h.0.attn.c_attn.weight of shape \[48, 16\], expected \[16, 48\]",
+        ),
+        (leiay_weights() | {"_read_in.weight": torch.ones(16)}, "expected a matrix"),
+        (
+            leiay_weights() | {"_read_in.bias": torch.ones(16, dtype=torch.int64)},
+            "_read_in.bias in torch.int64, expected floating point",
+        ),
+    ],
+)
+def test_what_is_neither_code_s_is_refused_in_one_line(weights: Weights, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as refused:
+        read_reference(weights)
+    assert "\n" not in str(refused.value)
