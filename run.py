@@ -60,39 +60,63 @@ def _run_all(members: list[Command]) -> int:
 
 
 def _run_one(command: Command) -> tuple[int, Any]:
-    """Train where that is asked for, evaluate, show: exit code and evaluation."""
-    config = command.config
+    """Do what one command asks for and show it: exit code and, of a single run, its evaluation."""
     # Imported here, so that --help and most mistakes are answered without waiting for torch, and
     # the first steps without waiting for scikit-learn and matplotlib.
-    from training import Interrupted, RunError, train
+    from training import Interrupted, RunError
 
     try:
         if command.action == "import":
             _import(command)
             return 0, None
-        run = train(config) if command.action == "train" else None
-        from evaluation import evaluate, load_run
-        from evaluation.report import table
-
-        if run is None:
-            run = load_run(command.run)
-            print(f"{run.path}, after {run.step} of {run.config.training.steps} steps", flush=True)
-        result = evaluate(run, config.evaluation, config.device)
+        if command.action == "compare":
+            _compare(command)
+            return 0, None
+        return 0, _train_or_evaluate(command)
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 1, None
-    print(f"\n{table(result)}\n\n{run.path}: evaluation.json, figures/", flush=True)
-    return 0, result
+
+
+def _train_or_evaluate(command: Command) -> Any:
+    """Train where that is asked for, evaluate, show; the evaluation."""
+    from training import train
+
+    config = command.config
+    run = train(config) if command.action == "train" else None
+    from evaluation import evaluate, load_run
+    from evaluation.report import report
+
+    if run is None:
+        run = load_run(command.paths[0])
+        print(f"{run.path}, after {run.step} of {config.training.steps} steps", flush=True)
+    result = evaluate(run, config.evaluation, config.device)
+    print(f"\n{report(result)}\n\n{run.path}: evaluation.json, figures/", flush=True)
+    return result
+
+
+def _compare(command: Command) -> None:
+    """Measure several runs on the same prompts and show them side by side."""
+    from pathlib import Path
+
+    from evaluation import compare, load_run
+    from evaluation.report import comparison_table
+
+    config = command.config
+    runs = [load_run(path) for path in command.paths]
+    result = compare(runs, config.evaluation, Path(config.folder), config.device)
+    print(f"\n{comparison_table(result)}", flush=True)
+    print(f"\n{result['path']}: comparison.json, figures/", flush=True)
 
 
 def _import(command: Command) -> None:
     """Make a checkpoint of another code a run folder, and say what can be done with it."""
     from training import import_checkpoint
 
-    run = import_checkpoint(command.checkpoint, command.given, command.config.folder)
+    run = import_checkpoint(command.paths[0], command.given, command.config.folder)
     print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
     print(f"python run.py action=evaluate run={run.path}", flush=True)
 

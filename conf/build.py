@@ -6,7 +6,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -14,6 +14,7 @@ from .checks import ConfigError, check_choice, check_config, nearest
 from .schema import SCHEMA_VERSION, Config
 
 _T = TypeVar("_T")
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}
 
 
 def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
@@ -90,10 +91,8 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return build(kind, value, f"{key}.")  # type: ignore[arg-type]
-    if origin is types.UnionType:
-        if value is None:
-            return None
-        return _convert(next(a for a in arguments if a is not type(None)), value, key)
+    if origin in (types.UnionType, Union):
+        return _convert_one_of(arguments, value, key)
     if origin is Literal:
         check_choice(key, value, arguments)
         return value
@@ -105,6 +104,24 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     return convert_scalar(kind, value, key)
 
 
+def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
+    """`value` as None, a word or a value of the one other kind, where those are allowed."""
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if value is None or value in words:
+        return value
+    (other,) = (
+        kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal
+    )
+    try:
+        return _convert(other, value, key)
+    except ConfigError as error:
+        if not words:
+            raise
+        raise ConfigError(
+            key, f"must be {_KINDS[other]} or {' or '.join(words)}, got {value!r}"
+        ) from error
+
+
 def convert_scalar(kind: type, value: Any, key: str) -> Any:
     """`value` as bool, int, float or str; whole floats pass as int (1e3), ints as float."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -112,8 +129,7 @@ def convert_scalar(kind: type, value: Any, key: str) -> Any:
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        names = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}
-        raise ConfigError(key, f"must be {names[kind]}, got {value!r}")
+        raise ConfigError(key, f"must be {_KINDS[kind]}, got {value!r}")
     return value
 
 

@@ -9,6 +9,9 @@ from typing import Any, get_args, get_type_hints
 
 from .schema import Config, GrowthConfig
 
+_BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
+MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
+
 
 class ConfigError(ValueError):
     """A mistake in a setting: which key, and what was expected. One line, fit for a user."""
@@ -135,8 +138,27 @@ def _check_evaluation(config: Config) -> None:
         _at_least(f"evaluation.{name}", getattr(evaluation, name), least)
     for name in ("loops", "max_loops"):
         value = getattr(evaluation, name)
-        if value is not None:
+        if value not in (None, "auto"):
             _at_least(f"evaluation.{name}", value, 1)
+    if "bayes" in (evaluation.baselines or ()):
+        _check_bayes(config)
+    if not (math.isfinite(evaluation.tolerance) and evaluation.tolerance > 0):
+        raise ConfigError("evaluation.tolerance", f"must be above 0, got {evaluation.tolerance}")
+
+
+def _check_bayes(config: Config) -> None:
+    task = config.task
+    if task.name not in _BAYES:
+        raise ConfigError(
+            "evaluation.baselines", f"cannot hold bayes: for task={task.name} it is not known"
+        )
+    supports = math.comb(task.dims, task.settings.get("sparsity", task.dims))
+    if supports > MOST_SUPPORTS:
+        raise ConfigError(
+            "evaluation.baselines",
+            f"cannot hold bayes: it would go through {supports:,} supports, "
+            f"more than {MOST_SUPPORTS:,}",
+        )
 
 
 def _at_least(key: str, value: float, least: int) -> None:

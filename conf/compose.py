@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import yaml
 
+from .actions import SUBJECTS, subject
 from .build import (
     config_from_mapping,
     config_to_mapping,
@@ -18,29 +19,24 @@ from .build import (
     flatten,
     read_config,
 )
-from .checks import ConfigError, nearest
+from .checks import ConfigError, check_choice, nearest
 from .schema import Action, Config
 
 _FOLDER = Path(__file__).parent
 _GROUPS = ("task", "model", "scale")
 _HIDDEN = ("schema_version", "task.name", "model.family")
-# What one run's folder does not already fix when it is evaluated again.
-_EVALUATE_KEYS = ("action", "run", "device", "evaluation")
-# What may be said of a checkpoint of another code.
-_IMPORT_KEYS = ("action", "checkpoint", "folder", "loops.b", "loops.T", "training.steps")
 
 
 @dataclass(frozen=True)
 class Command:
-    """One thing to do. `run` is a run folder, where the action needs one; `words` are the settings
-    as given, for a message that names this member of a grid. An import's other settings are known
-    when `checkpoint` is read: it has the `given` ones, by key."""
+    """One thing to do. `paths` are the run folders or the file that it is about; `words` are the
+    settings as given, for a message that names this member of a grid. An import's settings are
+    known when its file is read: it has the `given` ones, by key."""
 
     action: Action
-    run: str
+    paths: tuple[str, ...]
     config: Config
     words: tuple[str, ...]
-    checkpoint: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -89,16 +85,16 @@ def _command(words: list[str]) -> Command:
     mapping = _compose([word for word in words if word.partition("=")[0] in _GROUPS])
     _check_known(given, mapping)
     mapping = _compose(words)
-    action, run, _ = (mapping.pop(key) for key in ("action", "run", "checkpoint"))
-    if action not in get_args(Action):
-        raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), get_args(Action))}")
-    _check_action(action, run, given)
+    action = mapping.pop("action")
+    check_choice("action", action, get_args(Action))
+    paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, given)
     if action == "train":
         mapping["task"] = _split_task(mapping["task"])
     else:
-        mapping = _of_run(Path(run), given, mapping)
-    _check_loops(mapping["model"]["family"], given)
-    return Command(action, run, config_from_mapping(mapping), tuple(words))
+        mapping = _of_run(Path(paths[0]), given, mapping)
+    if action != "compare":
+        _check_loops(mapping["model"]["family"], given)
+    return Command(action, paths, config_from_mapping(mapping), tuple(words))
 
 
 def _import(words: list[str], given: list[str]) -> Command:
@@ -109,21 +105,14 @@ def _import(words: list[str], given: list[str]) -> Command:
     for name in choices("task"):
         mapping["task"] |= _own_settings(name)
     _check_known(given, mapping)
-    for key in given:
-        if key not in _IMPORT_KEYS and key.partition(".")[0] not in ("task", "model"):
-            raise ConfigError(
-                key, "has no meaning with action=import: the checkpoint is as it was trained"
-            )
     parsed = OverridesParser.create().parse_overrides(words)
     values = {str(override.key_or_group): override.value() for override in parsed}
-    checkpoint = convert_scalar(str, values.pop("checkpoint", ""), "checkpoint")
-    if not checkpoint:
-        raise ConfigError("checkpoint", "must name the file to import: checkpoint=…/state.pt")
-    if not Path(checkpoint).is_file():
-        raise ConfigError("checkpoint", f"is no file: {checkpoint}")
+    (path,) = subject("import", {"checkpoint": values.pop("checkpoint", "")}, given)
+    if not Path(path).is_file():
+        raise ConfigError("checkpoint", f"is no file: {path}")
     folder = convert_scalar(str, values.pop("folder", Config.folder), "folder")
     del values["action"]
-    return Command("import", "", Config(folder=folder), tuple(words), checkpoint, values)
+    return Command("import", (path,), Config(folder=folder), tuple(words), values)
 
 
 def _quoted(word: str) -> str:
@@ -153,7 +142,7 @@ def _compose(words: list[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    settings = config_to_mapping(Config()) | {"action": "train", "run": "", "checkpoint": ""}
+    settings = config_to_mapping(Config()) | {"action": "train", **SUBJECTS}
     del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
     ConfigStore.instance().store("settings", node=settings)
     try:
@@ -182,31 +171,13 @@ def _own_settings(name: str) -> dict[str, Any]:
 
 
 def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
-    """A run's own settings, but for the evaluation's that were given and for the device."""
+    """A run's own settings, but for those that were given and for where to compute and write."""
     own = config_to_mapping(read_config(run))
     for key in given:
         group, _, name = key.partition(".")
         if group == "evaluation":
             own[group][name] = mapping[group][name]
-    return own | {"device": mapping["device"]}
-
-
-def _check_action(action: str, run: str, given: list[str]) -> None:
-    if "checkpoint" in given:
-        raise ConfigError("checkpoint", "is for action=import")
-    if action == "train":
-        if run:
-            raise ConfigError(
-                "run", "is for action=evaluate: a run to train is found by its settings"
-            )
-        return
-    if not run:
-        raise ConfigError("run", f"must name the run folder to {action}: run=runs/<name>")
-    for key in given:
-        if key.partition(".")[0] not in _EVALUATE_KEYS:
-            raise ConfigError(
-                key, f"has no meaning with action={action}: the run's own settings hold"
-            )
+    return own | {"device": mapping["device"], "folder": mapping["folder"]}
 
 
 def _check_loops(family: str, given: list[str]) -> None:

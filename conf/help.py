@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+from typing import get_args
+
 from .compose import choices
+from .schema import Baseline, Shift
 
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.
@@ -11,7 +15,8 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py task=decision_tree model=standard seed=1
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py -m task=linear seed=0,1,2                   a grid, one run after another
-  python run.py action=evaluate run=runs/NAME evaluation.loops=30
+  python run.py action=evaluate run=runs/NAME evaluation.shifts=all
+  python run.py action=compare 'runs=[runs/A,runs/B]'
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
 
 The same command finds the same run: a finished one is shown, an interrupted one goes on.
@@ -29,7 +34,12 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   training.steps              how long
   training.learning_rate      Adam's rate
   training.batch_size         prompts in a step
-  evaluation.loops            loop at which errors by examples are read beside b
+  evaluation.loops            loop at which errors by examples are read beside b, or auto
+  evaluation.max_loops        how far the error by loop goes
+  evaluation.shifts           shifted inputs to be measured on: all, or some of
+                              {shifts}
+  evaluation.baselines        solvers beside the model, in place of the task's own:
+                              {baselines}
   device, precision           auto, cpu, cuda; auto, fp32, tf32, bf16
   backend                     auto, eager, compile, triton: what makes the loops
   folder                      where run folders go (runs)
@@ -43,4 +53,11 @@ def help_text() -> str:
     """The text, with the choices that conf/ holds."""
     settings = "task.sparsity, task.depth, task.hidden, task.noise_std, …"
     groups = {f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale")}
-    return _TEXT.format(settings=settings, **groups)
+    names = {"shifts": get_args(Shift)[1:], "baselines": get_args(Baseline)}
+    wrapped = {key: _wrapped(values) for key, values in names.items()}
+    return _TEXT.format(settings=settings, **groups, **wrapped)
+
+
+def _wrapped(names: tuple[str, ...]) -> str:
+    """Names in lines of the text's width, under each other."""
+    return f"\n{' ' * 30}".join(wrap(" ".join(names), 70))

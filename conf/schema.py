@@ -13,7 +13,40 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
-Action = Literal["train", "evaluate", "import"]
+Action = Literal["train", "evaluate", "compare", "import"]
+Shift = Literal[
+    "all",
+    "skewed_covariance",
+    "half_subspace",
+    "noise",
+    "orthogonal_query",
+    "repeated_query",
+    "random_orthants",
+    "opposite_orthants",
+    "scaled_x_0.333",
+    "scaled_x_0.5",
+    "scaled_x_2",
+    "scaled_x_3",
+    "scaled_w_0.333",
+    "scaled_w_0.5",
+    "scaled_w_2",
+    "scaled_w_3",
+]
+Baseline = Literal[
+    "bayes",
+    "least_squares",
+    "ridge",
+    "averaging",
+    "nearest_neighbours",
+    "lasso",
+    "greedy_tree_2",
+    "greedy_tree_4",
+    "greedy_tree_2_signs",
+    "greedy_tree_4_signs",
+    "boosted_trees",
+    "boosted_trees_signs",
+    "network",
+]
 
 
 @dataclass(frozen=True)
@@ -95,8 +128,13 @@ class EvaluationConfig:
     prompts: int = 1280
     seed: int = 2024
     batch_size: int = 128
-    loops: int | None = None  # loop at which errors by examples are read beside b; none: b
+    # Loop at which errors by examples are read beside b (none: b); auto: each where it has settled.
+    loops: int | Literal["auto"] | None = None
+    halt_on: Literal["prediction", "state"] = "prediction"  # auto: whose change over a loop counts
+    tolerance: float = 0.01  # auto: a change of at most this is settled
     max_loops: int | None = None  # how far the error by loop goes; none: 3 b
+    baselines: tuple[Baseline, ...] | None = None  # solvers beside the model; none: the task's
+    shifts: tuple[Shift, ...] = ()  # shifted inputs that it is measured on too
     resamples: int = 1000  # of the bootstrap
 
 

@@ -17,22 +17,32 @@ class Interval(NamedTuple):
     low: Floats
     high: Floats
 
-    def to_json(self) -> dict[str, list[float]]:
-        return {name: values.tolist() for name, values in self._asdict().items()}
+    def to_json(self) -> dict[str, list[float | None]]:
+        """The three as lists, None where there is no number."""
+        return {
+            name: [None if np.isnan(value) else float(value) for value in values]
+            for name, values in self._asdict().items()
+        }
 
 
 def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interval:
     """Mean over the first axis of errors [prompts, ...], with the 5th and 95th percentile of the
     means of `resamples` resamples of the prompts.
 
-    A resample is its count of each prompt, so that all means are one product of matrices. The same
-    seed resamples the same prompts, which makes two models' intervals comparable.
+    The same seed resamples the same prompts: the interval of a difference of two models' errors is
+    a paired one.
     """
+    mean = errors.mean(0, dtype=np.float64)
+    low, high = np.percentile(resampled_means(errors, resamples, seed), (5, 95), axis=0)
+    return Interval(mean, low, high)
+
+
+def resampled_means(errors: NDArray[np.floating], resamples: int, seed: int) -> Floats:
+    """The means of errors [prompts, ...] over each of `resamples` resamples of the prompts,
+    [resamples, ...]. A resample is its count of each prompt, so that all means are one product of
+    matrices."""
     prompts = len(errors)
-    flat = errors.reshape(prompts, -1).astype(np.float64)
     uniform = np.full(prompts, 1 / prompts)
     counts = np.random.default_rng(seed).multinomial(prompts, uniform, size=resamples)
-    means = counts @ flat / prompts
-    low, high = np.percentile(means, (5, 95), axis=0)
-    shape = errors.shape[1:]
-    return Interval(flat.mean(0).reshape(shape), low.reshape(shape), high.reshape(shape))
+    means = counts @ errors.reshape(prompts, -1).astype(np.float64) / prompts
+    return means.reshape(resamples, *errors.shape[1:])

@@ -1,59 +1,93 @@
-"""A model's errors prompt by prompt: by number of in-context examples, and by loop."""
+"""A model's errors prompt by prompt: by number of in-context examples, and loop by loop."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Generator
+from torch import Generator, Tensor
 
-from models import Model
+from models import Model, Queries
 from tasks import Prompts, Task
 from training.objective import error
 
+from .cache import Arrays
+from .halting import Halting
+
 
 @dataclass(frozen=True)
-class Errors:
-    """Errors over the task's divisor: `by_examples` maps a loop to [prompts, n], `by_loop` is the
-    last query's error [prompts, loops] from loop 1."""
+class Reading:
+    """At which loops errors by examples are read, how many loops are made, and the rule by which a
+    prediction is read at a loop of its own, where there is one."""
 
-    by_examples: dict[int, NDArray[np.float32]]
-    by_loop: NDArray[np.float32]
+    at: tuple[int, ...]
+    loops: int
+    halting: Halting | None = None
 
 
 def error_name(task: Task) -> str:
     """What an error of this task is called, on an axis."""
-    return f"squared error / {task.divisor:g}" if task.loss == "squared_error" else "error rate"
+    if task.loss != "squared_error":
+        return "error rate"
+    return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
 
 
 def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prompts:
     """The prompts that every model of this task is measured on: drawn on the CPU, so that a seed
-    means the same prompts on every device."""
-    return task.sample(Generator().manual_seed(seed), prompts, points)
+    means the same prompts on every device. Also a model of finitely many prompts is measured on
+    those of the endless set."""
+    endless = replace(task, distinct_prompts=0)
+    return endless.sample(Generator().manual_seed(seed), prompts, points)
 
 
 def model_errors(
-    model: Model, task: Task, prompts: Prompts, read_at: set[int], loops: int, batch_size: int
-) -> Errors:
-    """Run `loops` loops once over all prompts, in batches, on the model's device; read the errors
-    by examples at the loops `read_at` (each at most `loops`)."""
+    model: Model, task: Task, prompts: Prompts, reading: Reading, queries: Prompts | None = None
+) -> Arrays:
+    """Run the model once over a batch of prompts, on the model's device.
+
+    `at_<loop>` [B, n]: errors over the task's divisor by number of examples. `by_loop`,
+    `state_change` and `prediction_change` [B, loops], from loop 1: the last query's error, and how
+    far its state and its prediction moved (nan at loop 1, before which there is neither). With a
+    halting rule, `halted` and `loops_used` [B, n]. Query k, where there are queries, is asked after
+    the first k pairs in place of the prompt's own.
+    """
     device = next(model.parameters()).device
-    by_examples: dict[int, list[torch.Tensor]] = {loop: [] for loop in read_at}
-    by_loop = []
-    for first in range(0, len(prompts), batch_size):
-        batch = prompts[first : first + batch_size].to(device)
-        last = []
-        for loop, (_, prediction) in enumerate(model.unroll(batch, loops)):
-            if loop == 0:
-                continue  # the read-in has seen no loop
-            errors = error(task.loss, prediction, batch.ys) / task.divisor
-            last.append(errors[:, -1])
-            if loop in read_at:
-                by_examples[loop].append(errors.cpu())
-        by_loop.append(torch.stack(last, dim=1).cpu())
-    return Errors(
-        {loop: torch.cat(parts).numpy() for loop, parts in by_examples.items()},
-        torch.cat(by_loop).numpy(),
-    )
+    batch, asked = prompts.to(device), (queries or prompts).to(device)
+    beside = None
+    if queries is not None:
+        beside = Queries(asked.xs, torch.arange(asked.xs.shape[1], device=device))
+    read: dict[str, Tensor] = {}
+    rows: dict[str, list[Tensor]] = {"by_loop": [], "state_change": [], "prediction_change": []}
+    halted = reading.halting.start(asked.ys) if reading.halting else None
+    before: tuple[Tensor, Tensor] | None = None
+    for loop, (state, prediction) in enumerate(model.unroll(batch, reading.loops, beside)):
+        if loop == 0:
+            continue  # the read-in has seen no loop
+        tokens = state.stream[:, ::2] if beside is None else state.stream[:, -asked.xs.shape[1] :]
+        errors = error(task.loss, prediction, asked.ys) / task.divisor
+        changes = _changes(before, (tokens, prediction), task.divisor)
+        before = tokens, prediction
+        for name, values in (("by_loop", errors), *changes.items()):
+            rows[name].append(values[:, -1])
+        if loop in reading.at:
+            read[f"at_{loop}"] = errors
+        if halted is not None:
+            halted.see(loop, errors, changes)
+    read |= {name: torch.stack(values, dim=1) for name, values in rows.items()}
+    if halted is not None:
+        read |= {"halted": halted.errors, "loops_used": halted.loops}
+    return {name: tensor.float().cpu().numpy() for name, tensor in read.items()}
+
+
+def _changes(
+    before: tuple[Tensor, Tensor] | None, now: tuple[Tensor, Tensor], divisor: float
+) -> dict[str, Tensor]:
+    """How far state and prediction moved in the last loop, [B, n] each: the state's distance over
+    its norm, the prediction's over the standard deviation of y."""
+    (tokens, prediction), shape = now, now[0].shape[:2]
+    if before is None:
+        unknown = tokens.new_full(shape, torch.nan)
+        return {"state_change": unknown, "prediction_change": unknown}
+    state = (tokens - before[0]).norm(dim=-1) / tokens.norm(dim=-1)
+    moved = (prediction - before[1]).abs().view(*shape, -1).amax(-1)
+    return {"state_change": state, "prediction_change": moved / divisor**0.5}

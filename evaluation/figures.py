@@ -1,21 +1,33 @@
-"""The project's figures, in one style; each a PNG with the CSV behind it."""
+"""The one style of the project's figures, and what they are made of; each is a PNG with the CSV
+behind it.
+
+with styled():
+    figure = Figure(); axes = figure.subplots()
+    band(axes, loops, curve, "looped, 12 loops", style=line(0))
+    save(figure, path, "loop", loops, {"model": curve})
+"""
 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from .baselines import LABELS
+# Values by part (mean, low, high), each as long as the axis; None where there is no number.
+Curve = Mapping[str, Sequence[float | None]]
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("--", "-.", ":")
 _STYLE: dict[Any, Any] = {
     "figure.figsize": (6.4, 4.0),
     "figure.dpi": 150,
@@ -29,118 +41,98 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw_figures(result: Mapping[str, Any], folder: Path) -> None:
-    """Draw an evaluation's two pictures into `folder`: error_by_examples and error_by_loop."""
-    folder.mkdir(exist_ok=True)
-    with rc_context(_STYLE):
-        _by_examples(result, folder / "error_by_examples.png")
-        _by_loop(result, folder / "error_by_loop.png")
+def styled() -> AbstractContextManager[None]:
+    """The context in which every figure is made and saved."""
+    return rc_context(_STYLE)
 
 
-def model_label(result: Mapping[str, Any], loops: int) -> str:
-    """'looped, 12 loops', or 'standard, 12 layers'."""
-    unit = "layers" if result["family"] == "standard" else "loops"
-    return f"{result['family']}, {loops} {unit}"
+def line(index: int, dashed: bool = False) -> dict[str, Any]:
+    """Colour and dash of the index-th curve: models are drawn through, what they are measured
+    against is dashed."""
+    dash = _DASHES[index // len(_COLOURS) % len(_DASHES)] if dashed else "-"
+    return {"color": _COLOURS[index % len(_COLOURS)], "linestyle": dash}
 
 
-def curves(result: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Sequence[float]]]]:
-    """The curves by number of examples in the order they are shown: name to label and values.
-
-    The model stands once where it is read at b loops anyway.
-    """
-    by_examples = result["by_examples"]
-    shown = {"model_at_b": (model_label(result, result["b"]), by_examples["model_at_b"])}
-    if result["loops"] != result["b"]:
-        shown["model"] = (model_label(result, result["loops"]), by_examples["model"])
-    rest = [name for name in by_examples if name not in ("k", "model", "model_at_b")]
-    return shown | {name: (LABELS.get(name, name), by_examples[name]) for name in rest}
+def band(
+    axes: Axes, x: Sequence[float], curve: Curve, label: str, style: Mapping[str, Any]
+) -> None:
+    """A mean with its interval."""
+    mean, low, high = (_numbers(curve[part]) for part in ("mean", "low", "high"))
+    axes.plot(x, mean, label=label, linewidth=1.6, **style)
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def _by_examples(result: Mapping[str, Any], path: Path) -> None:
-    figure = Figure()
-    axes = figure.subplots()
-    k, shown = result["by_examples"]["k"], curves(result)
-    for colour, (name, (label, curve)) in zip(_COLOURS, shown.items(), strict=False):
-        style = "-" if name.startswith("model") else "--"
-        _band(axes, k, curve, label, colour, style)
-    axes.axhline(1, color="grey", linewidth=0.8, linestyle=":")
+def whole_numbers(axes: Axes) -> None:
+    """Ticks at whole numbers alone, for examples, loops and layers."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def note_level(axes: Axes, height: float, text: str) -> None:
+    """A dotted line across, its name at the right end."""
+    axes.axhline(height, color="grey", linewidth=0.8, linestyle=":")
     axes.annotate(
-        "predicting zero",
-        (k[-1], 1),
-        (0, 3),
+        text,
+        (1, height),
+        (-2, 2),
+        xycoords=("axes fraction", "data"),
         textcoords="offset points",
         ha="right",
         color="grey",
         fontsize=8,
     )
-    axes.set_xlabel("in-context examples k")
-    axes.set_ylabel(result["error"])
-    _log_above_rounding(axes, [curve for _, curve in shown.values()])
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    axes.set_title(_title(result))
-    figure.savefig(path)
-    _write_csv(
-        path.with_suffix(".csv"), "k", k, {name: curve for name, (_, curve) in shown.items()}
-    )
 
 
-def _by_loop(result: Mapping[str, Any], path: Path) -> None:
-    figure = Figure()
-    axes = figure.subplots()
-    loops, curve = result["by_loop"]["loop"], result["by_loop"]["model"]
-    _band(axes, loops, curve, model_label(result, loops[-1]), _COLOURS[0], "-")
-    unit = "layer" if result["family"] == "standard" else "loop"
-    axes.axvline(result["b"], color="black", linestyle="--", linewidth=1)
+def mark_loops(axes: Axes, b: int, text: str | None = None, **style: Any) -> None:
+    """A dashed line up at the number of loops a model was trained with."""
+    axes.axvline(b, **{"color": "black", "linestyle": "--", "linewidth": 1, **style})
     axes.annotate(
-        f"b = {result['b']}",
-        (result["b"], 1),
+        text or f"b = {b}",
+        (b, 1),
         (4, -4),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
         va="top",
         fontsize=9,
+        color=style.get("color", "black"),
     )
-    axes.set_xlabel(unit)
-    axes.set_ylabel(f"{result['error']} at k = {result['by_examples']['k'][-1]}")
+
+
+def log_above_rounding(
+    axes: Axes, models: Sequence[Curve], rest: Sequence[Curve], most: float = math.inf
+) -> None:
+    """Log scale down to a decade under the least error of a model: exact solvers fall to rounding,
+    which would squeeze everything else. What rises above `most` leaves the picture too."""
     axes.set_yscale("log")
-    axes.set_title(_title(result))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    means = np.concatenate([_numbers(curve["mean"]) for curve in models])
+    highs = np.concatenate([_numbers(curve["high"]) for curve in (*models, *rest)])
+    least = min(means[means > 0].min(), 0.1) / 10
+    axes.set_ylim(least, min(np.nanmax(highs) * 1.5, most))
+
+
+def legend_beside(axes: Axes) -> None:
+    """The legend to the right of the axes, where it covers nothing."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def save(
+    figure: Figure, path: Path, axis: str, x: Sequence[float | None], shown: Mapping[str, Curve]
+) -> None:
+    """Write the PNG at `path` and, beside it, the values it shows: the axis, then the parts of each
+    curve."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
-    _write_csv(path.with_suffix(".csv"), unit, loops, {"model": curve})
-
-
-def _band(
-    axes: Axes,
-    x: Sequence[int],
-    curve: Mapping[str, Sequence[float]],
-    label: str,
-    colour: str,
-    style: str,
-) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.plot(x, curve["mean"], style, color=colour, label=label, linewidth=1.6)
-    axes.fill_between(x, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
-
-
-def _log_above_rounding(axes: Axes, shown: Sequence[Mapping[str, Sequence[float]]]) -> None:
-    """Log scale down to a decade under the model's least error: exact solvers fall to rounding,
-    which would squeeze everything else."""
-    axes.set_yscale("log")
-    least = min(value for value in shown[0]["mean"] if value > 0)
-    most = max(max(curve["high"]) for curve in shown)
-    axes.set_ylim(min(least, 0.1) / 10, most * 1.5)
-
-
-def _title(result: Mapping[str, Any]) -> str:
-    task = result["task"].replace("_", " ")
-    return f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
-
-
-def _write_csv(
-    path: Path, axis: str, x: Sequence[int], shown: Mapping[str, Mapping[str, Sequence[float]]]
-) -> None:
-    parts = ("mean", "low", "high")
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with open(path.with_suffix(".csv"), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([axis, *(f"{name}_{part}" for name in shown for part in parts)])
-        columns = [curve[part] for curve in shown.values() for part in parts]
+        writer.writerow([axis, *(f"{name}_{part}" for name in shown for part in shown[name])])
+        columns = [values for curve in shown.values() for values in curve.values()]
         writer.writerows(zip(x, *columns, strict=True))
+
+
+def padded(curve: Curve, length: int) -> Curve:
+    """The same curve on a longer axis, without numbers beyond its own end."""
+    return {part: [*values, *[None] * (length - len(values))] for part, values in curve.items()}
+
+
+def _numbers(values: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([np.nan if value is None else value for value in values])

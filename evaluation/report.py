@@ -1,4 +1,4 @@
-"""An evaluation as a table for the terminal, and several runs as one with their spread."""
+"""An evaluation as text for the terminal, and several runs as one table."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
 
-from .figures import curves
+from .comparison_pictures import run_labels
+from .figures import Curve
+from .pictures import curves, models
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """Everything that an evaluation found, in a handful of short tables."""
+    parts = [table(result), _loops(result), *_shifts(result), _published(result)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """Errors by number of examples, the model beside the baselines, at a handful of k."""
+    """Errors by number of examples, the model beside the solvers, at a handful of k; and how far
+    the model is above what nobody can beat."""
     ks = handful(result)
     rows = [["k", *map(str, ks)]]
-    rows += [
-        [label, *(f"{curve['mean'][k]:.3g}" for k in ks)]
-        for label, curve in curves(result).values()
-    ]
+    rows += [_row(label, curve, ks) for label, curve in curves(result).values()]
+    if "loops_used" in result["by_examples"]:
+        rows.append(_row("  mean loops used", result["by_examples"]["loops_used"], ks))
+    if "above_optimal" in result:
+        above = result["above_optimal"]
+        over = result["labels"][above["over"]]
+        for label, curve in models(result, above).values():
+            rows += _with_interval(f"{label}, above {over}", curve, ks)
     return _aligned(rows)
 
 
@@ -28,11 +41,36 @@ def seeds_table(results: Mapping[int, Mapping[str, Any]]) -> str:
         for seed, result in results.items()
     }
     rows = [["k", *map(str, ks)]]
-    rows += [[f"seed {seed}", *(f"{value:.3g}" for value in row)] for seed, row in values.items()]
+    rows += [[f"seed {seed}", *map(_text, row)] for seed, row in values.items()]
     columns = list(zip(*values.values(), strict=True))
-    rows.append(["mean", *(f"{mean(column):.3g}" for column in columns)])
-    rows.append(["spread (std)", *(f"{stdev(column):.3g}" for column in columns)])
+    rows.append(["mean", *(_text(mean(column)) for column in columns)])
+    rows.append(["spread (std)", *(_text(stdev(column)) for column in columns)])
     return _aligned(rows)
+
+
+def comparison_table(result: Mapping[str, Any]) -> str:
+    """Each run's last and mean error, how far it is from the first run's, and the loop at which it
+    comes near its least."""
+    labels = run_labels(result)
+    last = f"at k = {result['k'][-1]}"
+    rows = [["", last, "90 %", "minus first", "90 %, paired", "mean over k", "near least"]]
+    for index, (run, entry) in enumerate(result["runs"].items()):
+        difference = entry["minus_first"]["last"]
+        rows.append(
+            [
+                labels[run],
+                _text(entry["last"]["mean"][0]),
+                _span(entry["last"]),
+                _text(difference["mean"][0]) if index else "",
+                _span(difference) if index else "",
+                _text(entry["mean_over_k"]["mean"][0]),
+                f"loop {entry['near_least']['loop']}",
+            ]
+        )
+    for name, curve in result["baselines"].items():
+        final = {part: values[-1:] for part, values in curve.items()}
+        rows.append([result["labels"][name], _text(final["mean"][0]), _span(final)])
+    return f"{result['error']}, {result['prompts']} prompts\n{_aligned(rows, 20)}"
 
 
 def handful(result: Mapping[str, Any]) -> list[int]:
@@ -43,8 +81,84 @@ def handful(result: Mapping[str, Any]) -> list[int]:
     return sorted(k for k in wanted if 0 <= k <= last)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def _loops(result: Mapping[str, Any]) -> str:
+    """Where the error by loop comes near its least."""
+    by_loop, unit = result["by_loop"], "layer" if result["family"] == "standard" else "loop"
+    near, last = by_loop["near_least"], by_loop["loop"][-1]
+    if last == 1:
+        return ""
+    return (
+        f"the last query's error first comes within {near['within']:.0%} of its least over "
+        f"{last} {unit}s at {unit} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
+        f"over {unit} {result['b']} its state moves by "
+        f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
+    )
+
+
+def _shifts(result: Mapping[str, Any]) -> list[str]:
+    """The shifted inputs at b loops and the solver beside them, at a handful of k."""
+    if not result["shifts"]:
+        return []
+    ks = handful(result)
+    rows = [["shifted inputs, k", *map(str, ks), "zero"]]
+    for shift in result["shifts"].values():
+        shown = models(result, shift) | {
+            name: (label, shift[name]) for name, label in shift["labels"].items()
+        }
+        for label, curve in shown.values():
+            known = [k for k in ks if k < len(shift["k"])]
+            row = _row(f"{shift['label']}: {label}", curve, known)
+            row += [""] * (len(ks) - len(known)) + [_text(shift["zero"])]
+            rows.append(row)
+    return [_aligned(rows)]
+
+
+def _published(result: Mapping[str, Any]) -> str:
+    """What is printed for this very task and model, each line under ours; and which number of
+    loops would bring the model's own."""
+    ks = handful(result)
+    rows = [["beside the published, k", *map(str, ks)]]
+    notes = {}
+    for entry in result["published"]:
+        ours = result["by_examples"].get(entry["name"])
+        if ours is None:
+            continue
+        label = curves(result).get(entry["name"], curves(result)["model_at_b"])[0]
+        rows += _with_interval(label, ours, ks)
+        rows += _with_interval(f"  published: {entry['label']}", entry, ks)
+        notes[entry["source"]] = f"{entry['prompts']} prompts"
+        if entry["training_steps"]:
+            notes[entry["source"]] += f", after {entry['training_steps']:,} steps"
+    parts = []
+    if notes:
+        parts = [_aligned(rows), *(f"{source}: {note}" for source, note in notes.items())]
+    other = [loops for loops in result["published_loops"] if loops != result["loops"]]
+    if other:
+        parts.append(f"this model is published at {other[0]} loops: evaluation.loops={other[0]}")
+    return "\n".join(parts)
+
+
+def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
+    """A mean and, under it, the ends of its 90 % interval where it has one."""
+    parts = [part for part in ("low", "high") if curve[part]]
+    return [_row(label, curve, ks), *(_row(f"    {part}", curve, ks, part) for part in parts)]
+
+
+def _row(label: str, curve: Curve, ks: Sequence[int], part: str = "mean") -> list[str]:
+    return [label, *(_text(curve[part][k]) for k in ks)]
+
+
+def _span(curve: Curve) -> str:
+    return f"{_text(curve['low'][0])} to {_text(curve['high'][0])}"
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _aligned(rows: Sequence[Sequence[str]], width: int = 10) -> str:
     first = max(len(row[0]) for row in rows)
     return "\n".join(
-        row[0].ljust(first) + "".join(cell.rjust(10) for cell in row[1:]) for row in rows
+        (row[0].ljust(first) + "".join(cell.rjust(width) for cell in row[1:])).rstrip()
+        for row in rows
     )

@@ -21,7 +21,10 @@ class DecisionTree(Task):
     """
 
     depth: int = 4
-    baselines = ("nearest_neighbours", "averaging")
+    baselines = (
+        *("nearest_neighbours", "averaging"),
+        *("greedy_tree_2", "greedy_tree_4", "greedy_tree_4_signs"),
+    )
 
     @property
     def divisor(self) -> float:

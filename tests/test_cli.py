@@ -56,6 +56,46 @@ def test_one_command_trains_evaluates_draws_and_shows(
     assert json.loads((folder / "evaluation.json").read_text())["prompts"] == 40
 
 
+def test_runs_are_compared_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["-m", *TINY, "seed=0,1"]) == 0
+    folders = ",".join(str(path) for path in (tmp_path / "runs").iterdir())
+    capsys.readouterr()
+    assert run.main(["action=compare", f"runs=[{folders}]", "evaluation.prompts=30"]) == 0
+    out = capsys.readouterr().out
+    assert "30 prompts" in out
+    (place,) = (tmp_path / "runs").glob("compare-*")
+    assert {path.name for path in place.iterdir()} == {
+        *("comparison.json", "comparison.npz", "figures")
+    }
+    # A folder of another task is refused in a line, and a comparison is no run.
+    words = [word for word in TINY if not word.startswith(("task=", "task.sparsity"))]
+    assert run.main([*words, "task=linear"]) == 0
+    (other,) = (tmp_path / "runs").glob("linear-*")
+    for wrong, message in ((other, "cannot be compared: task is"), (place, "is no run folder")):
+        capsys.readouterr()
+        assert run.main(["action=compare", f"runs=[{folders},{wrong}]"]) == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert err.count("\n") == 1
+    assert len(list((tmp_path / "runs").glob("compare-*"))) == 1
+
+
+def test_halting_and_shifted_inputs_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluation.loops=auto", "evaluation.tolerance=0.1", "evaluation.halt_on=state"]
+    shifts = ["evaluation.shifts=[orthogonal_query,scaled_x_2]", "evaluation.baselines=[ridge]"]
+    assert run.main([*TINY, *words, *shifts]) == 0
+    out = capsys.readouterr().out
+    for text in ("looped, halting", "mean loops used", "orthogonal query", "x · 2", "ridge, λ = "):
+        assert text in out
+    assert "averaging" not in out
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "figures" / "shifts.png").exists()
+
+
 @pytest.mark.parametrize("model", ["tied", "standard"])
 def test_the_other_families_run_by_the_same_command(model: str) -> None:
     words = [word for word in TINY if not word.startswith("loops.")]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from evaluation import evaluate, load_run
-from evaluation.errors import evaluation_prompts, model_errors
+from evaluation.errors import Reading, evaluation_prompts, model_errors
+from evaluation.report import report
 from training import train
 from training.run import run_folder
 
@@ -22,16 +23,17 @@ def test_its_model_makes_the_errors_that_were_kept_with_it() -> None:
     kept = np.load(FIXTURE / "evaluation.npz")
     settings = run.config.evaluation
     prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, settings.seed)
-    errors = model_errors(run.model, run.task, prompts, {6, 9}, 18, settings.batch_size)
-    np.testing.assert_allclose(errors.by_examples[6], kept["model_at_b"], rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(errors.by_examples[9], kept["model"], rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(errors.by_loop, kept["by_loop"], rtol=1e-3, atol=1e-5)
+    errors = model_errors(run.model, run.task, prompts, Reading((6, 9), 18))
+    np.testing.assert_allclose(errors["at_6"], kept["model_at_b"], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(errors["at_9"], kept["model"], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(errors["by_loop"], kept["by_loop"], rtol=1e-3, atol=1e-5)
 
 
-def test_its_result_is_shown_without_training_or_measuring(
+def test_it_is_measured_anew_without_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a copy: its configuration still has its name, and what it holds still counts."""
+    """In a copy: its configuration still has its name, its weights still count as trained; what was
+    measured in an older format is measured again, to the same errors."""
     copy = tmp_path / "tests" / "fixtures" / FIXTURE.name
     shutil.copytree(FIXTURE, copy)
     monkeypatch.chdir(tmp_path)
@@ -39,5 +41,11 @@ def test_its_result_is_shown_without_training_or_measuring(
     assert run_folder(config).path.name == FIXTURE.name
     before = (copy / "checkpoints" / "00001500.safetensors").read_bytes()
     result = evaluate(train(config), config.evaluation)
-    assert result == json.loads((FIXTURE / "evaluation.json").read_text(encoding="utf-8"))
+    kept = json.loads((FIXTURE / "evaluation.json").read_text(encoding="utf-8"))
+    assert "format" not in kept
+    for name in ("model", "model_at_b", "least_squares", "averaging", "nearest_neighbours"):
+        for part, values in kept["by_examples"][name].items():
+            now = result["by_examples"][name][part]
+            np.testing.assert_allclose(now, values, rtol=1e-3, atol=1e-5)
+    assert report(result)
     assert (copy / "checkpoints" / "00001500.safetensors").read_bytes() == before

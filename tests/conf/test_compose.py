@@ -85,7 +85,7 @@ def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path
     words = ["task=noisy_linear", "task.noise_std=0.5", "task.renormalize=false", "model=tied"]
     words += ["action=import", f"checkpoint={path}", "loops.b=5", "folder=elsewhere"]
     (command,) = commands(words)
-    assert (command.action, command.checkpoint) == ("import", str(path))
+    assert (command.action, command.paths) == ("import", (str(path),))
     assert command.config == Config(folder="elsewhere")
     assert command.given == {
         **{"task": "noisy_linear", "task.noise_std": 0.5, "task.renormalize": False},
@@ -99,7 +99,7 @@ def test_a_grid_imports_several_checkpoints(tmp_path: Path) -> None:
         path.touch()
     words = ["action=import", "checkpoint=" + ",".join(map(str, paths)), "model.n_head=2"]
     grid = commands(words, multirun=True)
-    assert [command.checkpoint for command in grid] == [str(path) for path in paths]
+    assert [command.paths for command in grid] == [(str(path),) for path in paths]
     assert all(command.given == {"model.n_head": 2} for command in grid)
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import shutil
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from conf.schema import EvaluationConfig
+from conf.schema import EvaluationConfig, Shift
 from evaluation import evaluate, load_run
-from evaluation.errors import evaluation_prompts
+from evaluation.bootstrap import bootstrap
+from evaluation.errors import evaluation_prompts, model_errors
+from evaluation.halting import halted_at
 from evaluation.report import seeds_table, table
+from evaluation.summary import near_least
+from tasks import SHIFTS, Prompts
 from training import Run, RunError
 
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
+BASELINES = {"bayes", "least_squares", "averaging", "nearest_neighbours", "lasso"}
 
 
 def test_errors_are_those_of_the_model_on_the_evaluation_prompts(tiny_run: Run) -> None:
@@ -34,23 +40,7 @@ def test_errors_are_those_of_the_model_on_the_evaluation_prompts(tiny_run: Run) 
     assert result["by_loop"]["loop"] == list(range(1, 13))  # 3 b
     np.testing.assert_allclose(saved["by_loop"][:, 3], saved["model_at_b"][:, -1], rtol=1e-5)
     assert (result["b"], result["loops"], result["divisor"]) == (4, 6, 2)
-    assert set(result["by_examples"]) == {"k", "model", "model_at_b", *tiny_run.task.baselines}
-
-
-def test_the_pictures_come_with_the_values_they_show(tiny_run: Run) -> None:
-    result = evaluate(tiny_run, SETTINGS)
-    figures = tiny_run.path / "figures"
-    for name in ("error_by_examples", "error_by_loop"):
-        assert (figures / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    with open(figures / "error_by_examples.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [int(row["k"]) for row in rows] == result["by_examples"]["k"]
-    for part in ("mean", "low", "high"):
-        values = [float(row[f"lasso_{part}"]) for row in rows]
-        assert values == result["by_examples"]["lasso"][part]
-    with open(figures / "error_by_loop.csv", encoding="utf-8") as file:
-        loops = list(csv.DictReader(file))
-    assert [float(row["model_mean"]) for row in loops] == result["by_loop"]["model"]["mean"]
+    assert set(result["by_examples"]) == {"k", "model", "model_at_b", *BASELINES}
 
 
 def test_a_result_is_kept_until_other_settings_are_asked_for(
@@ -64,11 +54,145 @@ def test_a_result_is_kept_until_other_settings_are_asked_for(
     def fail(*_: object) -> None:
         raise AssertionError("measured again")
 
-    # By the module's entry: the package's attribute of that name is the function.
-    monkeypatch.setattr(sys.modules["evaluation.evaluate"], "model_errors", fail)
+    monkeypatch.setattr(sys.modules["evaluation.measure"], "model_errors", fail)
     assert evaluate(tiny_run, replace(SETTINGS, loops=3)) == changed
     with pytest.raises(AssertionError, match="measured again"):
+        evaluate(tiny_run, replace(SETTINGS, seed=1))
+    assert evaluate(tiny_run, SETTINGS) == first  # from the cache
+
+
+def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
+    result = evaluate(tiny_run, SETTINGS)
+    prompts = evaluation_prompts(tiny_run.task, 64, 7, SETTINGS.seed)
+    states, predictions = zip(*tiny_run.model.unroll(prompts, 12), strict=True)
+    last = [state.stream[:, -2] for state in states]  # the last x; its y comes after it
+    for loop in range(2, 13):
+        moved = (last[loop] - last[loop - 1]).norm(dim=1) / last[loop].norm(dim=1)
+        spoken = (predictions[loop] - predictions[loop - 1])[:, -1].abs() / 2**0.5
+        by_loop = result["by_loop"]
+        for name, values in (("state_change", moved), ("prediction_change", spoken)):
+            found = by_loop[name]["mean"][loop - 1]
+            np.testing.assert_allclose(found, values.double().mean(), rtol=1e-4)
+    assert result["by_loop"]["state_change"]["mean"][0] is None
+    means = result["by_loop"]["model"]["mean"]
+    near = result["by_loop"]["near_least"]
+    assert near["loop"] == 1 + next(t for t, e in enumerate(means) if e <= 1.05 * min(means))
+    assert 1 <= near["low"] <= near["high"] <= 12
+
+
+def test_the_least_is_found_on_a_known_curve() -> None:
+    """Falls to 1 at loop 5 and rises again; within 5 % from loop 4 on in every resample."""
+    curve = np.array([9.0, 4.0, 1.06, 1.04, 1.0, 3.0])
+    near = near_least(np.tile(curve, (30, 1)), SETTINGS)
+    assert near == {"within": pytest.approx(0.05), "loop": 4, "low": 4.0, "high": 4.0}
+
+
+def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
+    evaluate(tiny_run, SETTINGS)
+    moved = np.load(tiny_run.path / "evaluation.npz")["prediction_change"]
+    middle = float(np.median(moved[:, 2]))  # half of the prompts have settled by loop 3
+    settings = replace(SETTINGS, loops="auto", tolerance=middle, max_loops=9)
+    result = evaluate(tiny_run, settings)
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle)
+    np.testing.assert_array_equal(saved["model"][:, -1], error)
+    np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
+    assert 2 < loops.mean() < 9
+    used = result["by_examples"]["loops_used"]["mean"]
+    np.testing.assert_allclose(used, saved["loops_used"].mean(0), rtol=1e-6)
+    # The same rule over a range of tolerances, for the figure.
+    halting = result["halting"]
+    assert halting["tolerance"][0] == 1e-4
+    assert halting["tolerance"][-1] == 1.0
+    for on in ("state", "prediction"):
+        pairs = [
+            halted_at(saved["by_loop"], saved[f"{on}_change"], t) for t in halting["tolerance"]
+        ]
+        np.testing.assert_allclose(
+            halting[on]["error"]["mean"], [e.mean(dtype=np.float64) for e, _ in pairs]
+        )
+        np.testing.assert_allclose(halting[on]["loops"]["mean"], [u.mean() for _, u in pairs])
+
+
+def test_the_distance_to_the_optimum_is_paired(tiny_run: Run) -> None:
+    result = evaluate(tiny_run, SETTINGS)
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    above = result["above_optimal"]
+    assert above["over"] == "bayes"
+    difference = bootstrap(saved["model"] - saved["bayes"], 50, SETTINGS.seed)
+    np.testing.assert_allclose(above["model"]["low"], difference.low)
+    np.testing.assert_allclose(above["model"]["high"], difference.high)
+
+
+def test_a_model_of_few_prompts_is_measured_on_new_ones(tiny_run: Run) -> None:
+    few = replace(tiny_run.task, distinct_prompts=3)
+    prompts = evaluation_prompts(few, 64, 7, 1)
+    assert len(prompts.xs.flatten(1).unique(dim=0)) == 64
+    assert torch.equal(prompts.xs, evaluation_prompts(tiny_run.task, 64, 7, 1).xs)
+
+
+@pytest.mark.parametrize("name", ["orthogonal_query", "repeated_query", "random_orthants"])
+def test_shifted_queries_in_one_pass_are_those_of_a_run_per_prefix(
+    tiny_run: Run, name: Shift
+) -> None:
+    result = evaluate(tiny_run, replace(SETTINGS, shifts=(name,)))
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    shifted = SHIFTS[name].sample(tiny_run.task, torch.Generator().manual_seed(2024), 64, 7)
+    examples, queries = shifted.prompts, shifted.queries
+    for k in range(queries.xs.shape[1]):
+        xs = examples.xs[:, : k + 1].clone()
+        xs[:, k] = queries.xs[:, k]
+        alone = Prompts(xs, examples.ys[:, : k + 1])
+        with torch.no_grad():
+            prediction = tiny_run.model(alone, loops=6)[0][:, k]
+        errors = (prediction - queries.ys[:, k]).square().numpy() / 2
+        np.testing.assert_allclose(saved[f"{name}/model"][:, k], errors, rtol=1e-3, atol=1e-5)
+    entry = result["shifts"][name]
+    assert entry["k"] == list(range(queries.xs.shape[1]))
+    np.testing.assert_allclose(entry["model"]["mean"], saved[f"{name}/model"].mean(0), rtol=1e-5)
+    zero = queries.ys.double().square().mean().item() / 2
+    assert entry["zero"] == pytest.approx(zero)
+
+
+def test_the_solver_beside_a_shift_answers_its_queries(tiny_run: Run) -> None:
+    """Least squares knows nothing of a direction that the examples leave out."""
+    result = evaluate(tiny_run, replace(SETTINGS, shifts=("orthogonal_query", "repeated_query")))
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    shifted = SHIFTS["orthogonal_query"].sample(
+        tiny_run.task, torch.Generator().manual_seed(2024), 64, 7
+    )
+    squares = shifted.queries.ys.double().square().numpy() / 2
+    np.testing.assert_allclose(saved["orthogonal_query/least_squares"], squares, rtol=1e-4)
+    assert max(result["shifts"]["repeated_query"]["least_squares"]["mean"][1:]) < 1e-9
+
+
+def test_an_interrupted_evaluation_goes_on(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["evaluation.measure"]
+    original, seen = model_errors, list[int]()
+
+    def interrupted(*arguments: Any) -> Any:
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(len(arguments[2]))
+        return original(*arguments)
+
+    monkeypatch.setattr(sys.modules["evaluation.cache"], "_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(module, "model_errors", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         evaluate(tiny_run, SETTINGS)
+    assert not (tiny_run.path / "evaluation.json").exists()
+    rest = list[int]()
+
+    def counted(*arguments: Any) -> Any:
+        rest.append(len(arguments[2]))
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "model_errors", counted)
+    result = evaluate(tiny_run, SETTINGS)
+    assert (seen, rest) == ([24, 24], [16])
+    shutil.rmtree(tiny_run.path / "cache")
+    (tiny_run.path / "evaluation.json").unlink()
+    assert evaluate(tiny_run, SETTINGS) == result
 
 
 def test_a_loaded_run_predicts_as_the_trained_one(tiny_run: Run) -> None:

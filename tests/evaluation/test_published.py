@@ -12,7 +12,7 @@ import pytest
 
 import evaluation.published
 from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from evaluation.baselines import BASELINES
+from evaluation.baselines import NAMES
 from evaluation.published import Published, published, published_loops
 from tasks import make_task
 
@@ -45,7 +45,7 @@ def test_a_curve_is_whole(result: dict[str, Any], curve: dict[str, Any]) -> None
         for low, mean, high in zip(curve["low"], curve["mean"], curve["high"], strict=True):
             assert low <= mean <= high
     assert curve["label"]
-    assert curve["name"] == "model" or curve["name"] in BASELINES
+    assert curve["name"] == "model" or curve["name"] in NAMES
     assert (
         ("model" in curve) == ("loops" in curve) == ("run" in curve) == (curve["name"] == "model")
     )

@@ -36,7 +36,11 @@ def _training(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"evaluation": EvaluationConfig(7, 8, 9, 10, 11, 12)},
+        {
+            "evaluation": EvaluationConfig(
+                7, 8, 9, "auto", "state", 0.5, 11, ("lasso",), ("all",), 12
+            )
+        },
         {"device": "auto"},
         {"backend": "compile"},
         {"folder": "elsewhere"},

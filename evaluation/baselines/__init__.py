@@ -1,0 +1,77 @@
+"""What a user would predict without a transformer, and what nobody can beat.
+
+Every solver is `solve(xs, ys, queries)`: float64 arrays [B, n, d], [B, n] and [B, n, d] to
+predictions [B, n], the k-th for query k from the first k pairs alone, zero without examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import comb
+
+from conf.checks import MOST_SUPPORTS
+from tasks import Task
+from tasks.linear import Linear, NoisyLinear, SparseLinear
+
+from ..bootstrap import Floats
+from .bayes import linear_posterior, sparse_posterior
+from .lasso import lasso
+from .linear import averaging, least_squares, ridge
+from .neighbours import nearest_neighbours
+from .network import network
+from .trees import boosted_trees, greedy_tree
+
+Solver = Callable[[Floats, Floats, Floats], Floats]
+
+_SOLVERS: dict[str, dict[str, Solver]] = {
+    "least_squares": {"least squares": least_squares},
+    "ridge": {f"ridge, λ = {λ:g}": partial(ridge, penalty=λ) for λ in (0.01, 0.1, 1, 10)},
+    "averaging": {"averaging": averaging},
+    "nearest_neighbours": {"3-nearest neighbours": nearest_neighbours},
+    "lasso": {f"Lasso, α = {α:g}": partial(lasso, alpha=α) for α in (1e-4, 1e-3, 0.01, 0.1, 1)},
+    "greedy_tree_2": {"greedy tree, depth 2": partial(greedy_tree, depth=2)},
+    "greedy_tree_4": {"greedy tree, depth 4": partial(greedy_tree, depth=4)},
+    "greedy_tree_2_signs": {
+        "greedy tree, depth 2, of signs": partial(greedy_tree, depth=2, signs=True)
+    },
+    "greedy_tree_4_signs": {
+        "greedy tree, depth 4, of signs": partial(greedy_tree, depth=4, signs=True)
+    },
+    "boosted_trees": {"boosted trees": boosted_trees},
+    "boosted_trees_signs": {"boosted trees, of signs": partial(boosted_trees, signs=True)},
+    "network": {"2-layer network, Adam": network},
+}
+NAMES = ("bayes", *_SOLVERS)
+SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts
+
+
+def solvers(name: str, task: Task) -> dict[str, Solver]:
+    """The solvers that go by `name` on a task, by their labels. Where there are several, the one
+    that does best on this task is meant."""
+    if name == "bayes":
+        return {"Bayes-optimal": _posterior(task)}
+    if name == optimal(task):
+        return {f"{label} (Bayes-optimal)": solve for label, solve in _SOLVERS[name].items()}
+    return _SOLVERS[name]
+
+
+def optimal(task: Task) -> str | None:
+    """The name of the predictor that has the least expected error of all on a task; None where it
+    is not known, or out of reach."""
+    if type(task) is Linear:
+        return "least_squares"
+    if type(task) is SparseLinear:
+        return "bayes" if comb(task.dims, int(task.divisor)) <= MOST_SUPPORTS else None
+    return "bayes" if type(task) is NoisyLinear else None
+
+
+def _posterior(task: Task) -> Solver:
+    if type(task) is SparseLinear:
+        return partial(sparse_posterior, sparsity=int(task.divisor))
+    if type(task) is NoisyLinear:
+        # Renormalised outputs scale w and the noise alike, which leaves the estimate's form.
+        return partial(linear_posterior, noise_std=task.noise_std)
+    if type(task) is Linear:
+        return partial(linear_posterior, noise_std=0.0)
+    raise ValueError(f"the Bayes-optimal predictor of {type(task).__name__} is not known")

@@ -1,0 +1,129 @@
+"""Linear predictors on every prefix of every prompt: least squares, ridge, averaging.
+
+Each takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d], and predicts for
+queries[b, k] from the first k pairs of prompt b; zero without pairs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bootstrap import Floats
+
+_EPS = torch.finfo(torch.float32).eps  # inputs are float32 numbers, whatever they are kept in
+
+
+def least_squares(xs: Floats, ys: Floats, queries: Floats) -> Floats:
+    """The solution of least squares, of several that of least norm.
+
+    Singular values up to max(k, d)·2⁻²³ of the largest count as zero, as in LAPACK's float32
+    solvers (Yang et al.'s baseline). Up to d pairs the prefixes of a prompt share one QR
+    factorisation; beyond, a row joins the factor. Only where these cannot rule out a singular value
+    under the cut-off is a prefix decomposed by itself.
+    """
+    dims = xs.shape[2]
+    inputs, outputs = torch.tensor(xs[:, :-1]), torch.tensor(ys[:, :-1])
+    asked = torch.tensor(queries[:, 1:])
+    found, safe = _few_pairs(inputs[:, :dims], outputs[:, :dims], asked[:, :dims])
+    if asked.shape[1] > dims:
+        more = _many_pairs(inputs, outputs, asked[:, dims:])
+        found, safe = torch.cat([found, more[0]], dim=1), torch.cat([safe, more[1]], dim=1)
+    predictions = np.zeros(ys.shape)
+    predictions[:, 1:] = found.numpy()
+    for k in 1 + np.flatnonzero(~safe.all(0).numpy()):
+        b = np.flatnonzero(~safe[:, k - 1].numpy())
+        predictions[b, k] = _decomposed(xs[b, :k], ys[b, :k], queries[b, k])
+    return predictions
+
+
+def ridge(xs: Floats, ys: Floats, queries: Floats, penalty: float) -> Floats:
+    """The weights that minimise ‖y − Xw‖² + penalty·‖w‖²; those of least squares at penalty 0.
+
+    With penalty = σ² and w ~ N(0, I), y = w·x + N(0, σ²), they are the posterior's mean. Raises
+    ValueError for a negative or infinite penalty.
+    """
+    if not 0 <= penalty < math.inf:
+        raise ValueError(f"penalty must be finite and >= 0, got {penalty}")
+    if penalty == 0:
+        return least_squares(xs, ys, queries)
+    dims = xs.shape[2]
+    predictions = np.zeros(ys.shape)
+    pairs = torch.tensor(np.concatenate([xs, ys[:, :, None]], axis=2))
+    # The penalty is d more pairs: each unit vector, sqrt(penalty) long, with the output 0.
+    factor = torch.zeros(len(xs), dims, dims + 1, dtype=torch.float64)
+    factor.diagonal(dim1=1, dim2=2).fill_(math.sqrt(penalty))
+    for k in range(1, ys.shape[1]):
+        factor = _with_row(factor, pairs[:, k - 1])
+        weights = torch.linalg.solve_triangular(factor[:, :, :-1], factor[:, :, -1:], upper=True)
+        predictions[:, k] = np.einsum("bd,bd->b", queries[:, k], weights[:, :, 0].numpy())
+    return predictions
+
+
+def averaging(xs: Floats, ys: Floats, queries: Floats) -> Floats:
+    """The weights mean(y·x)."""
+    examples = np.arange(1, ys.shape[1])
+    sums = np.cumsum(xs[:, :-1] * ys[:, :-1, None], axis=1)
+    predictions = np.zeros(ys.shape)
+    predictions[:, 1:] = np.einsum("bnd,bnd->bn", queries[:, 1:], sums) / examples
+    return predictions
+
+
+def _few_pairs(xs: Tensor, ys: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """Predictions [B, m] for queries [B, m, d], the k-th from the first k of m <= d pairs, and
+    whether each is sure to have no singular value under the cut-off.
+
+    With Xᵀ = QR the least norm has w = Qz, Rᵀz = y; both factors of a prefix lead those of all.
+    """
+    basis, factor = torch.linalg.qr(xs.mT)
+    unit = torch.eye(xs.shape[1], dtype=xs.dtype)
+    inverse = torch.linalg.solve_triangular(factor, unit, upper=True)
+    safe = _surely_regular(
+        xs.square().sum(2).cumsum(1), inverse.square().sum(1).cumsum(1), xs.shape[2]
+    )
+    along = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)[:, :, 0]
+    # What an unsafe pair adds is used by unsafe prefixes only, and may be infinite.
+    along = along.where(safe, 0.0)
+    return ((queries @ basis).tril() @ along[:, :, None])[:, :, 0], safe
+
+
+def _many_pairs(xs: Tensor, ys: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for queries [B, m − d, d], of which the first is predicted from d + 1 pairs."""
+    dims = xs.shape[2]
+    pairs = torch.cat([xs, ys[:, :, None]], dim=2)
+    norms = xs.square().sum(2).cumsum(1)
+    factor = torch.linalg.qr(pairs[:, :dims], mode="r").R
+    unit = torch.eye(dims, dtype=xs.dtype).expand(len(xs), -1, -1)
+    predictions, safe = [], []
+    for k in range(dims + 1, xs.shape[1] + 1):
+        factor = _with_row(factor, pairs[:, k - 1])
+        right = torch.cat([unit, factor[:, :, -1:]], dim=2)
+        solved = torch.linalg.solve_triangular(factor[:, :, :-1], right, upper=True)
+        inverse, weights = solved[:, :, :-1], solved[:, :, -1]
+        safe.append(_surely_regular(norms[:, k - 1], inverse.square().sum((1, 2)), k))
+        predictions.append((queries[:, k - dims - 1] * weights).sum(1))
+    return torch.stack(predictions, dim=1), torch.stack(safe, dim=1)
+
+
+def _with_row(factor: Tensor, row: Tensor) -> Tensor:
+    """The triangular factor [B, d, d + 1] of rows (x, y) with one row [B, d + 1] more. What is left
+    of y beside it, the residual, is dropped."""
+    stacked = torch.cat([factor, row[:, None]], dim=1)
+    return torch.linalg.qr(stacked, mode="r").R[:, :-1]
+
+
+def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
+    """Whether squared Frobenius norms of a matrix and its inverse bound the ratio of its extreme
+    singular values to above the cut-off; not where they are infinite."""
+    return norm * inverse_norm < (size * _EPS) ** -2
+
+
+def _decomposed(xs: Floats, ys: Floats, queries: Floats) -> Floats:
+    """Predictions [B] for queries [B, d] by the singular values above the cut-off."""
+    left, values, right = np.linalg.svd(xs, full_matrices=False)
+    kept = values > max(xs.shape[1:]) * _EPS * values[:, :1]
+    along = np.einsum("bkr,bk->br", left, ys) / np.where(kept, values, np.inf)
+    return np.einsum("bd,brd,br->b", queries, right, along)

@@ -1,0 +1,134 @@
+"""Several runs of one task side by side, on the same prompts, with paired intervals.
+
+result = compare([load_run(a), load_run(b)], EvaluationConfig(), Path("runs"))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conf.checks import ConfigError
+from conf.schema import EvaluationConfig
+from training.assemble import trained_loops
+from training.files import write_bytes, write_json
+from training.run import Run, RunFolder
+
+from .cache import Arrays
+from .comparison_pictures import draw_comparison
+from .errors import error_name
+from .evaluate import resolved
+from .measure import Measure, baseline_names
+from .summary import Intervals, near_least
+
+
+def compare(
+    runs: Sequence[Run], settings: EvaluationConfig, folder: Path, device: str = "auto"
+) -> dict[str, Any]:
+    """Measure every run on the same prompts and set the others against the first.
+
+    Each is read at `evaluation.loops`, its own b by default. Written into `folder`/compare-<hash>:
+    comparison.json, comparison.npz (errors prompt by prompt) and figures/. Raises ConfigError for
+    fewer than two runs, a run named twice, or runs of different tasks.
+    """
+    _check(runs)
+    arrays: dict[str, Arrays] = {}
+    content = []
+    for run in runs:
+        with RunFolder(run.path).lock():
+            measure = Measure(run, resolved(run, settings), device)
+            arrays[run.path.name] = measure.model()
+            content.append([run.path.name, measure.weights, asdict(measure.settings)])
+            if run is runs[0]:
+                solved = {
+                    name: measure.baseline(name) for name in baseline_names(run.task, settings)
+                }
+    text = json.dumps([content, list(solved)], sort_keys=True)
+    place = folder / f"compare-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    result = _result(runs, settings, arrays)
+    intervals = Intervals(settings)
+    result["labels"] = {name: label for name, (label, _) in solved.items()}
+    result["baselines"] = {name: intervals(errors) for name, (_, errors) in solved.items()}
+    place.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    flat = {f"{run}/{part}": v for run, parts in arrays.items() for part, v in parts.items()}
+    np.savez_compressed(buffer, allow_pickle=False, **flat)
+    write_bytes(place / "comparison.npz", buffer.getvalue())
+    draw_comparison(result, place / "figures")
+    write_json(place / "comparison.json", result)
+    return result | {"path": str(place)}
+
+
+def _check(runs: Sequence[Run]) -> None:
+    names = [run.path.name for run in runs]
+    if len(runs) < 2:
+        raise ConfigError("runs", f"must name at least two run folders, got {len(runs)}")
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError("runs", f"names {name} more than once")
+    first, *others = runs
+    for other in others:
+        for key, ours, theirs in (
+            ("task", first.config.task.name, other.config.task.name),
+            ("task.points", first.config.task.points, other.config.task.points),
+            *_settings(first, other),
+        ):
+            if ours != theirs:
+                raise ConfigError(
+                    "runs",
+                    f"cannot be compared: {key} is {ours} in {names[0]} and {theirs} in "
+                    f"{other.path.name}",
+                )
+
+
+def _settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
+    """The function classes' settings but for how many prompts of it there were to train on."""
+    ours, theirs = asdict(first.task), asdict(other.task)
+    keys = [key for key in ours | theirs if key != "distinct_prompts"]
+    return [(f"task.{key}", ours.get(key), theirs.get(key)) for key in keys]
+
+
+def _result(
+    runs: Sequence[Run], settings: EvaluationConfig, arrays: dict[str, Arrays]
+) -> dict[str, Any]:
+    intervals, first = Intervals(settings), runs[0]
+    entries = {}
+    for run in runs:
+        ours, base = arrays[run.path.name], arrays[first.path.name]
+        chosen = resolved(run, settings)
+        difference = ours["model"] - base["model"]
+        entries[run.path.name] = {
+            "family": run.config.model.family,
+            "seed": run.config.seed,
+            "b": trained_loops(run.config),
+            "step": run.step,
+            "loops": chosen.loops,
+            "by_examples": intervals(ours["model"]),
+            "by_loop": intervals(ours["by_loop"]),
+            "near_least": near_least(ours["by_loop"], chosen),
+            "last": intervals(ours["model"][:, -1:]),
+            "mean_over_k": intervals(ours["model"].mean(1, keepdims=True)),
+            "minus_first": {
+                "by_examples": intervals(difference),
+                "last": intervals(difference[:, -1:]),
+                "mean_over_k": intervals(difference.mean(1, keepdims=True)),
+            },
+        }
+    task = first.config.task
+    return {
+        "task": task.name,
+        "dims": task.dims,
+        "error": error_name(first.task),
+        "divisor": first.task.divisor,
+        "prompts": settings.prompts,
+        "seed": settings.seed,
+        "k": list(range(task.points)),
+        "runs": entries,
+    }

@@ -1,0 +1,158 @@
+"""What a run's model and the solvers beside it do, prompt by prompt; each piece cached."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+from torch import Generator
+
+from conf.checks import ConfigError
+from conf.schema import EvaluationConfig
+from models import Model
+from tasks import SHIFTS, Prompts, Shifted, Task
+from training.assemble import trained_loops
+from training.device import place
+from training.run import Run
+
+from .baselines import SLOW, Solver, optimal, solvers
+from .bootstrap import Floats
+from .cache import Arrays, Cache, digest
+from .errors import Reading, evaluation_prompts, model_errors
+from .halting import Halting
+
+_CHOOSING = 256  # prompts on which a solver's setting is chosen, other than those it is judged on
+_SOLVED_AT_ONCE = 1024  # prompts; bounds a solver's memory
+_SLOWLY = 128  # prompts of those that fit a model to each prefix: what an interruption may cost
+_VERSION = 1  # of what a cached array means
+
+
+class Measure:
+    """Everything that is measured of one run under one set of resolved settings."""
+
+    def __init__(self, run: Run, settings: EvaluationConfig, device: str = "auto") -> None:
+        self.run, self.settings, self.task = run, settings, run.task
+        self.b = trained_loops(run.config)
+        assert settings.max_loops is not None
+        halting = None
+        fixed = self.b
+        if settings.loops == "auto":
+            halting = Halting(settings.halt_on, settings.tolerance)
+        else:
+            assert settings.loops is not None
+            fixed = int(settings.loops)
+        at = tuple(sorted({self.b, fixed}))
+        self.reading = Reading(at, max(*at, settings.max_loops), halting)
+        self._asked_at = "halted" if halting else f"at_{fixed}"
+        self._cache = Cache(run.path / "cache")
+        self.weights = digest(*(v for _, v in sorted(run.model.state_dict().items())))
+        self._device = device
+        self._placed: Model | None = None
+        self.prompts = evaluation_prompts(
+            self.task, settings.prompts, run.config.task.points, settings.seed
+        )
+
+    def model(self, shifted: Shifted | None = None, name: str = "model") -> Arrays:
+        """`model` (read at `evaluation.loops`) and `model_at_b` [P, n], `by_loop`, `state_change`
+        and `prediction_change` [P, loops]; `loops_used` [P, n] where they differ by prompt."""
+        prompts = shifted.prompts if shifted else self.prompts
+        queries = shifted.queries if shifted and shifted.queries is not prompts else None
+        reading = self.reading
+        content = {
+            "version": _VERSION,
+            "weights": self.weights,
+            "prompts": _digest_of(prompts, queries),
+            "reading": asdict(reading),
+        }
+
+        def compute(rows: slice) -> Arrays:
+            asked = queries[rows] if queries else None
+            return model_errors(self._model(), self.task, prompts[rows], reading, asked)
+
+        read = self._cache.rows(name, content, len(prompts), self.settings.batch_size, compute)
+        kept = {
+            "model": read[self._asked_at],
+            "model_at_b": read[f"at_{self.b}"],
+            **{name: read[name] for name in ("by_loop", "state_change", "prediction_change")},
+        }
+        return kept | ({"loops_used": read["loops_used"]} if reading.halting else {})
+
+    def baseline(self, name: str, shifted: Shifted | None = None) -> tuple[str, Floats]:
+        """A solver's label and its errors [P, n]. Where it has a setting to choose, that with the
+        least mean error on other prompts of the task is taken."""
+        try:
+            choices = solvers(name, self.task)
+        except ValueError as error:
+            raise ConfigError("evaluation.baselines", f"cannot hold {name}: {error}") from None
+        label, solve = next(iter(choices.items()))
+        if len(choices) > 1:
+            points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
+            others = evaluation_prompts(self.task, _CHOOSING, points, seed)
+            found = {
+                label: self._solve(f"{name}-choice", label, solve, others).mean()
+                for label, solve in choices.items()
+            }
+            label = min(found, key=lambda label: found[label])
+            solve = choices[label]
+        prompts = shifted.prompts if shifted else self.prompts
+        queries = shifted.queries if shifted else prompts
+        return label, self._solve(name, label, solve, prompts, queries)
+
+    def shifted(self, name: str) -> Shifted:
+        """The prompts of one shifted input distribution, of the evaluation's seed."""
+        settings = self.settings
+        return SHIFTS[name].sample(
+            self.task,
+            Generator().manual_seed(settings.seed),
+            settings.prompts,
+            self.prompts.xs.shape[1],
+        )
+
+    def _solve(
+        self, name: str, label: str, solve: Solver, prompts: Prompts, queries: Prompts | None = None
+    ) -> Floats:
+        queries = queries or prompts
+        asked = None if queries is prompts else queries
+        content = {"version": _VERSION, "label": label, "prompts": _digest_of(prompts, asked)}
+        content["task"] = repr(self.task)
+
+        def compute(rows: slice) -> Arrays:
+            examples, asked = _float64(prompts[rows]), _float64(queries[rows])
+            errors = np.square(solve(*examples, asked[0]) - asked[1]) / self.task.divisor
+            return {"errors": errors}
+
+        chunk = _SLOWLY if name in SLOW else _SOLVED_AT_ONCE
+        return self._cache.rows(name, content, len(prompts), chunk, compute)["errors"]
+
+    def _model(self) -> Model:
+        if self._placed is None:
+            self._placed = place(self._device, "fp32", "eager").prepare(self.run.model)
+        return self._placed
+
+
+def baseline_names(task: Task, settings: EvaluationConfig) -> tuple[str, ...]:
+    """The solvers that are asked for: the task's own, unless the settings name others."""
+    if settings.baselines is not None:
+        return settings.baselines
+    best = optimal(task)
+    first = (best,) if best and best not in task.baselines else ()
+    return (*first, *task.baselines)
+
+
+def reference_line(task: Task) -> str:
+    """The solver shown beside a model on shifted inputs, where its own optimum may not hold."""
+    return "least_squares" if "least_squares" in task.baselines else task.baselines[0]
+
+
+def shift_names(settings: EvaluationConfig) -> tuple[str, ...]:
+    """The shifted inputs that are asked for."""
+    return tuple(SHIFTS) if "all" in settings.shifts else tuple(settings.shifts)
+
+
+def _digest_of(prompts: Prompts, queries: Prompts | None) -> str:
+    more = (queries.xs, queries.ys) if queries else ()
+    return digest(prompts.xs, prompts.ys, *more)
+
+
+def _float64(prompts: Prompts) -> tuple[Floats, Floats]:
+    return prompts.xs.double().numpy(), prompts.ys.double().numpy()

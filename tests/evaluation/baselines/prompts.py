@@ -1,0 +1,52 @@
+"""Prompts for the solvers, and a slow way through every prefix of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from evaluation.bootstrap import Floats
+
+# Weights [d] from the pairs X [k, d], y [k] of one prefix.
+Fit = Callable[[Floats, Floats], Floats]
+
+
+class Asked(NamedTuple):
+    """xs [B, n, d], ys [B, n] and queries [B, n, d] that are other inputs than xs."""
+
+    xs: Floats
+    ys: Floats
+    queries: Floats
+
+
+def asked(batch: int, points: int, dims: int, *, rank: int | None = None, seed: int = 0) -> Asked:
+    """Noisy linear prompts in float32 numbers; with `rank`, inputs in a subspace of that size."""
+    generator = torch.Generator().manual_seed(seed)
+    xs, queries = torch.randn(2, batch, points, dims, generator=generator)
+    if rank is not None:
+        basis = torch.linalg.qr(torch.randn(dims, rank, generator=generator)).Q
+        xs = xs @ basis @ basis.T  # queries stay in the whole space
+    weights = torch.randn(batch, dims, 1, generator=generator)
+    noise = 0.1 * torch.randn(batch, points, generator=generator)
+    ys = (xs @ weights).squeeze(2) + noise
+    return Asked(*(part.double().numpy() for part in (xs, ys, queries)))
+
+
+def one_by_one(prompts: Asked, fit: Fit) -> Floats:
+    """Linear predictions [B, n] of `fit`, prefix by prefix; zero without pairs."""
+    xs, ys, queries = prompts
+    predictions = np.zeros(ys.shape)
+    for b, k in np.ndindex(ys.shape):
+        if k:
+            predictions[b, k] = queries[b, k] @ fit(xs[b, :k], ys[b, :k])
+    return predictions
+
+
+def with_other_pairs_from(prompts: Asked, first: int) -> Asked:
+    """The same prompts with other pairs from the `first` on, under the same queries."""
+    xs, ys, queries = (part.copy() for part in prompts)
+    xs[:, first:], ys[:, first:] = 3 - 2 * xs[:, first:], 7.0
+    return Asked(xs, ys, queries)

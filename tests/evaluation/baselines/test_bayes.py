@@ -1,0 +1,176 @@
+"""The Bayes-optimal predictors against enumeration by Gaussian densities, and against others."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.linear_model import Lasso
+from torch import Generator
+
+from evaluation.baselines.bayes import linear_posterior, sparse_posterior
+from evaluation.baselines.linear import least_squares
+from evaluation.bootstrap import Floats
+from tasks import make_task
+
+
+def draw(dims: int, sparsity: int, batch: int, points: int, seed: int = 0) -> tuple[Floats, Floats]:
+    task = make_task("sparse_linear", dims, settings={"sparsity": sparsity})
+    drawn = task.sample(Generator().manual_seed(seed), batch, points)
+    return drawn.xs.double().numpy(), drawn.ys.double().numpy()
+
+
+def noisy(ys: Floats, noise_std: float) -> Floats:
+    return ys + noise_std * np.random.default_rng(1).standard_normal(ys.shape)
+
+
+def enumerated(xs: Floats, ys: Floats, query: Floats, sparsity: int, noise_std: float) -> float:
+    """The posterior mean at query [d] from xs [k, d], ys [k]: joint densities of the outputs,
+    conditional means of a Gaussian. Without noise only where all supports agree, k <= sparsity."""
+    evidence, means = [], []
+    for support in combinations(range(xs.shape[1]), sparsity):
+        seen, asked = xs[:, support], query[list(support)]
+        covariance = seen @ seen.T + noise_std**2 * np.eye(len(ys))
+        evidence.append(multivariate_normal.logpdf(ys, cov=covariance))
+        means.append(asked @ seen.T @ np.linalg.solve(covariance, ys))
+    weights = np.exp(np.array(evidence) - np.max(evidence))
+    return float(weights @ means / weights.sum())
+
+
+@pytest.mark.parametrize("noise_std", [1.0, 0.05, 0.001])
+@pytest.mark.parametrize("sparsity", [1, 2, 4])
+def test_all_supports_by_their_evidence(sparsity: int, noise_std: float) -> None:
+    xs, clean = draw(4, sparsity, 6, 8)
+    ys, queries = noisy(clean, noise_std), draw(4, sparsity, 6, 8, seed=2)[0]
+    predictions = sparse_posterior(xs, ys, queries, sparsity, noise_std)
+    assert not predictions[:, 0].any()
+    for b in range(6):
+        for k in range(1, 8):
+            slow = enumerated(xs[b, :k], ys[b, :k], queries[b, k], sparsity, noise_std)
+            # The densities' covariances are inverted at condition numbers of some 1 / noise².
+            assert predictions[b, k] == pytest.approx(slow, rel=1e-6, abs=1e-8 / noise_std)
+
+
+@pytest.mark.parametrize("sparsity", [2, 3])
+def test_without_noise_up_to_as_many_examples_as_weights(sparsity: int) -> None:
+    """There every support agrees with the examples, and the limit of no noise has a formula."""
+    xs, ys = draw(6, sparsity, 40, sparsity + 1)
+    queries = draw(6, sparsity, 40, sparsity + 1, seed=2)[0]
+    predictions = sparse_posterior(xs, ys, queries, sparsity)
+    slow = [
+        [
+            enumerated(xs[b, :k], ys[b, :k], queries[b, k], sparsity, 0)
+            for k in range(1, sparsity + 1)
+        ]
+        for b in range(40)
+    ]
+    # An output is known to float32's rounding, 1e-7, which near-singular supports magnify.
+    np.testing.assert_allclose(predictions[:, 1:], slow, rtol=1e-4, atol=1e-4)
+
+
+def test_one_example_more_than_weights_names_the_support() -> None:
+    xs, ys = draw(20, 3, 500, 7)
+    misses = np.abs(sparse_posterior(xs, ys, xs, 3) - ys)
+    # Now and then a wrong support agrees with four examples to float32's rounding: 3 in 12,800.
+    assert (misses[:, 4] > 1e-3).sum() <= 1
+    assert misses[:, 5:].max() < 1e-5
+    assert np.median(misses[:, 3]) > 0.1  # with three, all supports agree
+
+
+def test_exact_examples_of_any_size() -> None:
+    """Rounding follows the inputs' size, so that large and small ones are told apart as well; an
+    input of zeros says nothing."""
+    xs, ys = draw(10, 2, 100, 8)
+    sizes = np.array([1.0, 300.0, 0.01, 1.0, 0.0, 30.0, 0.1, 1.0])
+    predictions = sparse_posterior(xs * sizes[:, None], ys * sizes, xs, 2)
+    assert np.quantile(np.abs(predictions - ys)[:, 3:], 0.99) < 1e-4
+    np.testing.assert_array_equal(predictions[:, 1], sparse_posterior(xs, ys, xs, 2)[:, 1])
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_differences_below_float32_do_not_choose_a_support(size: float) -> None:
+    """Two coordinates alike to 1e-10 explain float32's outputs equally well, at any size."""
+    rng = np.random.default_rng(0)
+    xs = size * np.repeat(rng.standard_normal((50, 9, 1)), 2, axis=2)
+    xs[:, :, 1] *= 1 + 1e-10 * rng.standard_normal((50, 9))
+    weights = rng.standard_normal((50, 1))
+    ys = (weights * xs[:, :, 0]).astype(np.float32).astype(np.float64)
+    queries = rng.standard_normal((50, 9, 2))
+    predictions = sparse_posterior(xs, ys, queries, 1)[:, 1:]
+    np.testing.assert_allclose(predictions, (weights * queries.mean(2))[:, 1:], atol=0.1)
+
+
+@pytest.mark.parametrize("noise_std", [0.0, 0.5])
+def test_no_other_predictor_is_better_in_expectation(noise_std: float) -> None:
+    """The posterior mean has the least expected squared error of all functions of the examples."""
+    xs, clean = draw(5, 2, 2000, 4)
+    ys = noisy(clean, noise_std)
+    lasso = Lasso(alpha=0.05, fit_intercept=False, max_iter=100_000)
+    at_three = [lasso.fit(x[:3], y[:3]).predict(x[3:])[0] for x, y in zip(xs, ys, strict=True)]
+    sums = np.cumsum(xs * ys[:, :, None], axis=1)[:, :-1]
+    others = {
+        "averaging": np.einsum("bnd,bnd->bn", sums, xs[:, 1:]) / np.arange(1, 4),
+        "least squares": least_squares(xs, ys, xs)[:, 1:],
+        "dense posterior": linear_posterior(xs, ys, xs, noise_std)[:, 1:],
+        "Lasso": np.array(at_three)[:, None],
+        "one coordinate": sparse_posterior(xs, ys, xs, 1, max(noise_std, 0.1))[:, 1:],
+        "half the noise": sparse_posterior(xs, ys, xs, 2, noise_std / 2)[:, 1:],
+    }
+    optimal = np.square(sparse_posterior(xs, ys, xs, 2, noise_std) - clean)
+    for name, predictions in others.items():
+        points = predictions.shape[1]  # the last ones
+        excess = np.square(predictions - clean[:, -points:]) - optimal[:, -points:]
+        standard_error = excess.std(0) / np.sqrt(len(excess))
+        assert (excess.mean(0) >= -2 * standard_error).all(), name
+        if name in ("averaging", "least squares", "Lasso"):  # and these are far from optimal
+            assert excess[:, -1].mean() > 4 * standard_error[-1], name
+
+
+@pytest.mark.parametrize("noise_std", [0.0, 0.3])
+def test_later_pairs_and_other_prompts_have_no_part(noise_std: float) -> None:
+    xs, clean = draw(6, 2, 9, 8)
+    ys, queries = noisy(clean, noise_std), draw(6, 2, 9, 8, seed=2)[0]
+    predictions = sparse_posterior(xs, ys, queries, 2, noise_std)
+    np.testing.assert_allclose(
+        sparse_posterior(xs[3:4], ys[3:4], queries[3:4], 2, noise_std), predictions[3:4], rtol=1e-12
+    )
+    for k in range(8):
+        later_xs, later_ys, later_queries = xs.copy(), ys.copy(), queries.copy()
+        later_xs[:, k:], later_ys[:, k:], later_queries[:, k + 1 :] = 7.0, -3.0, 5.0
+        shorter = sparse_posterior(later_xs, later_ys, later_queries, 2, noise_std)
+        np.testing.assert_array_equal(shorter[:, : k + 1], predictions[:, : k + 1])
+
+
+def test_blocks_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, ys = draw(6, 2, 9, 6)
+    whole = sparse_posterior(xs, ys, xs, 2)
+    monkeypatch.setattr("evaluation.baselines.bayes._CANDIDATES", 4 * 15)
+    np.testing.assert_allclose(sparse_posterior(xs, ys, xs, 2), whole, rtol=1e-12)
+
+
+def test_dense_support_is_the_linear_posterior() -> None:
+    xs, ys = draw(4, 4, 10, 9)
+    ys = noisy(ys, 0.3)
+    dense = linear_posterior(xs, ys, xs, 0.3)
+    for sparsity in (4, 7):  # min(sparsity, d), as the task draws it
+        predictions = sparse_posterior(xs, ys, xs, sparsity, 0.3)
+        np.testing.assert_allclose(predictions, dense, rtol=1e-8, atol=1e-12)
+
+
+def test_linear_posterior_conditions_a_gaussian() -> None:
+    xs, ys = draw(4, 4, 10, 9)
+    queries = draw(4, 4, 10, 9, seed=2)[0]
+    predictions = linear_posterior(xs, noisy(ys, 0.7), queries, 0.7)
+    for b in range(10):
+        for k in range(9):
+            slow = enumerated(xs[b, :k], noisy(ys, 0.7)[b, :k], queries[b, k], 4, 0.7) if k else 0
+            assert predictions[b, k] == pytest.approx(slow, rel=1e-9, abs=1e-12)
+    exact = linear_posterior(xs, ys, queries, 0.0)
+    np.testing.assert_allclose(exact, linear_posterior(xs, ys, queries, 1e-5), atol=1e-3)
+
+
+def test_too_many_supports() -> None:
+    with pytest.raises(ValueError, match="sparsity 12 of 20 dimensions has 125,970 supports"):
+        sparse_posterior(np.zeros((1, 2, 20)), np.zeros((1, 2)), np.zeros((1, 2, 20)), 12)

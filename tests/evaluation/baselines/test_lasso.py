@@ -1,0 +1,141 @@
+"""The Lasso against its optimality conditions and scikit-learn, prompt by prompt."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+from torch import Generator
+
+from evaluation.baselines.lasso import lasso, lasso_weights
+from evaluation.bootstrap import Floats
+from tasks import make_task
+
+from .prompts import Asked, asked, one_by_one, with_other_pairs_from
+
+ALPHAS = [1e-4, 1e-3, 0.01, 0.1, 1.0]
+# By the module's entry: the package's attribute of that name is the function.
+MODULE = sys.modules["evaluation.baselines.lasso"]
+
+
+pytestmark = pytest.mark.filterwarnings("error")  # nothing is given up
+
+
+def assert_optimal(xs: Floats, ys: Floats, weights: Floats, alpha: float) -> None:
+    """Xᵀ(y − Xw) = k·alpha·sign(w) where w is not zero, at most k·alpha in size elsewhere: what a
+    minimum is, and nothing else (the objective is convex)."""
+    for b, k in np.ndindex(ys.shape):
+        if k == 0:
+            assert not weights[b, k].any()
+            continue
+        w, x, y = weights[b, k], xs[b, :k], ys[b, :k]
+        slopes = x.T @ (y - x @ w) / (k * alpha)
+        # A gap of 1e-12·‖y‖²/k leaves slopes that much over the penalty's share of the objective.
+        slack = 1e-6
+        assert np.abs(slopes).max(initial=0) <= 1 + slack
+        np.testing.assert_allclose(slopes[w != 0], np.sign(w[w != 0]), atol=slack)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("size", [(1, 9, 4), (4, 4, 6), (6, 15, 6), (2, 1, 3), (3, 2, 3)], ids=str)
+def test_every_prefix_is_at_its_minimum(size: tuple[int, int, int], alpha: float) -> None:
+    xs, ys, _ = asked(*size)
+    assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_sparse_prompts_of_the_paper_size(alpha: float) -> None:
+    drawn = make_task("sparse_linear", 20).sample(Generator().manual_seed(0), 6, 41)
+    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+    assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1])
+@pytest.mark.parametrize("kind", ["subspace", "twin inputs", "twin pairs", "signs", "zero"])
+def test_prefixes_that_leave_the_minimum_open(kind: str, alpha: float) -> None:
+    """Where inputs depend on one another several weights may be the best; any will do."""
+    xs, ys, _ = asked(8, 15, 6, rank=3 if kind == "subspace" else None)
+    if kind == "twin inputs":
+        xs[:, :, 3:] = xs[:, :, :3]
+    elif kind == "twin pairs":
+        xs[:, 1::2], ys[:, 1::2] = xs[:, :-1:2], ys[:, :-1:2]
+    elif kind == "signs":
+        xs, ys = np.sign(xs), np.sign(xs).sum(2)
+    elif kind == "zero":
+        xs[:, :, 2:], ys[::2], ys[1] = 0, 0, 1
+    assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
+
+
+def test_pure_noise_where_inputs_are_nearly_dependent() -> None:
+    """Weights of some hundred times y, from which y − Xw loses the digits that the gap needs."""
+    rng = np.random.default_rng(11)
+    xs, ys = rng.normal(size=(40, 12, 8)), rng.normal(size=(40, 12))
+    xs[:, :, 7] = xs[:, :, 6] + 1e-3 * xs[:, :, 7]
+    weights = lasso_weights(xs, ys, 1e-5)
+    assert np.abs(weights).max() > 100
+    assert_optimal(xs, ys, weights, 1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1])
+def test_predictions_are_scikit_learns(alpha: float) -> None:
+    prompts = asked(4, 12, 5)
+
+    def fit(xs: Floats, ys: Floats) -> Floats:
+        model = Lasso(alpha, fit_intercept=False, max_iter=1_000_000, tol=1e-14)
+        return model.fit(xs, ys).coef_
+
+    slow = one_by_one(prompts, fit)
+    np.testing.assert_allclose(lasso(*prompts, alpha), slow, rtol=1e-6, atol=1e-7)
+    if alpha == 0.01:
+        np.testing.assert_array_equal(lasso(*prompts), lasso(*prompts, alpha))
+
+
+def test_the_bound_on_steps_is_of_each_prefix() -> None:
+    """Weights of noise come and go up to the end; all steps together are beyond the bound."""
+    rng = np.random.default_rng(5)
+    xs, ys = rng.normal(size=(8, 150, 4)), rng.normal(size=(8, 150))
+    assert_optimal(xs, ys, lasso_weights(xs, ys, 0.1), 0.1)
+
+
+def test_prompts_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = asked(7, 9, 4)
+    together = lasso(*prompts)
+    monkeypatch.setattr(MODULE, "_CHUNK", 3)
+    np.testing.assert_allclose(lasso(*prompts), together, rtol=1e-10, atol=1e-12)
+    alone = lasso(*Asked(*(part[4:5] for part in prompts)))
+    np.testing.assert_allclose(alone[0], together[4], rtol=1e-10, atol=1e-12)
+
+
+def test_no_prediction_knows_later_pairs() -> None:
+    prompts = asked(5, 12, 4)
+    expected = lasso(*prompts)
+    for first in (0, 1, 4, 9):
+        changed = lasso(*with_other_pairs_from(prompts, first))
+        np.testing.assert_allclose(
+            changed[:, : first + 1], expected[:, : first + 1], rtol=1e-8, atol=1e-10
+        )
+        assert not np.allclose(changed[:, first + 1 :], expected[:, first + 1 :])
+
+
+def test_it_leaves_its_inputs_alone() -> None:
+    prompts = Asked(*(part.copy() for part in asked(3, 6, 4)))
+    for part in prompts:
+        part.flags.writeable = False
+    np.testing.assert_array_equal(lasso(*prompts), lasso(*asked(3, 6, 4)))
+
+
+def test_a_prefix_that_does_not_converge_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No gap is ever below this tolerance: every prefix ends at the bound on its steps."""
+    monkeypatch.setattr(MODULE, "_TOLERANCE", -1.0)
+    xs, ys, _ = asked(2, 4, 2)
+    with pytest.warns(UserWarning, match=r"alpha = 0\.1: 6 of 6 prefixes.* gap .* up to \d"):
+        weights = lasso_weights(xs, ys, 0.1)
+    assert_optimal(xs, ys, weights, 0.1)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_alpha_that_is_none_is_refused(alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha must be positive and finite"):
+        lasso(*asked(1, 2, 1), alpha)

@@ -1,0 +1,22 @@
+"""Two finished runs of one task, for comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conf.schema import ModelConfig
+from tests.conftest import tiny_config
+from training import Run, train
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> tuple[Run, Run]:
+    """A looped run of four loops, and a standard one of two layers."""
+    config = replace(tiny_config(tmp_path), seed=1)
+    standard = ModelConfig(
+        family="standard", n_layer=2, n_embd=16, n_head=2, n_positions=7, injection="none"
+    )
+    return train(config), train(replace(config, model=standard))

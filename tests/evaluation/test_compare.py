@@ -1,0 +1,104 @@
+"""Runs side by side: the same prompts, paired intervals, and only what can be compared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conf.checks import ConfigError
+from conf.schema import EvaluationConfig
+from evaluation import compare, evaluate
+from evaluation.report import comparison_table
+from tests.conftest import tiny_config
+from training import Run, train
+
+SETTINGS = EvaluationConfig(prompts=200, resamples=200, batch_size=64)
+
+
+def test_each_run_is_what_its_own_evaluation_says(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    result = compare(two_runs, SETTINGS, tmp_path)
+    for run in two_runs:
+        alone = evaluate(run, SETTINGS)
+        entry = result["runs"][run.path.name]
+        assert entry["by_examples"] == alone["by_examples"]["model"]
+        assert entry["by_loop"] == alone["by_loop"]["model"]
+        assert entry["b"] == alone["b"]
+    assert set(result["baselines"]) == set(alone["labels"])
+    assert json.loads((Path(result["path"]) / "comparison.json").read_text())["k"] == result["k"]
+
+
+def test_intervals_of_the_difference_are_paired(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
+    result = compare(two_runs, SETTINGS, tmp_path)
+    first, second = result["runs"].values()
+    assert np.abs(first["minus_first"]["by_examples"]["high"]).max() == 0
+    difference = second["minus_first"]
+    np.testing.assert_allclose(
+        difference["last"]["mean"][0], second["last"]["mean"][0] - first["last"]["mean"][0]
+    )
+    # Two barely trained models err on the same prompts: far narrower than the two intervals.
+    paired = difference["last"]["high"][0] - difference["last"]["low"][0]
+    apart = sum(entry["last"]["high"][0] - entry["last"]["low"][0] for entry in (first, second))
+    assert 0 < paired < apart / 3
+
+
+def test_a_comparison_leaves_the_runs_own_results_alone(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    evaluate(two_runs[0], replace(SETTINGS, prompts=50))
+    path = two_runs[0].path / "evaluation.json"
+    before = path.read_bytes()
+    result = compare(two_runs, SETTINGS, tmp_path)
+    assert path.read_bytes() == before
+    assert not (two_runs[1].path / "evaluation.json").exists()
+    assert compare(two_runs, SETTINGS, tmp_path)["path"] == result["path"]
+    assert compare(two_runs[::-1], SETTINGS, tmp_path)["path"] != result["path"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dims": 2, "settings": {"sparsity": 2}}, "task.dims is 3 in .* and 2 in"),
+        ({"settings": {"sparsity": 1}}, "task.sparsity is 2 in .* and 1 in"),
+        ({"points": 6}, "task.points is 7 in .* and 6 in"),
+        ({"name": "linear", "settings": {}}, "task is sparse_linear in .* and linear in"),
+    ],
+)
+def test_runs_of_different_tasks_are_refused(
+    tiny_run: Run, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    config = tiny_config(tmp_path)
+    other = train(replace(config, task=replace(config.task, **change)))  # type: ignore[arg-type]
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ConfigError, match=message):
+        compare((tiny_run, other), SETTINGS, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_other_numbers_of_training_prompts_are_no_other_task(tiny_run: Run, tmp_path: Path) -> None:
+    config = tiny_config(tmp_path)
+    few = train(replace(config, task=replace(config.task, distinct_prompts=5)))
+    result = compare((tiny_run, few), SETTINGS, tmp_path)
+    assert len(result["runs"]) == 2
+
+
+def test_fewer_than_two_and_the_same_twice(tiny_run: Run, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="at least two run folders, got 1"):
+        compare([tiny_run], SETTINGS, tmp_path)
+    with pytest.raises(ConfigError, match="more than once"):
+        compare([tiny_run, tiny_run], SETTINGS, tmp_path)
+
+
+def test_the_table_shows_every_run_beside_the_first(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    lines = comparison_table(compare(two_runs, SETTINGS, tmp_path)).splitlines()
+    assert "200 prompts" in lines[0]
+    assert lines[2].startswith("looped, 4 loops, seed 1")
+    assert lines[3].startswith("standard, 2 layers, seed 1")
+    assert any(line.startswith("Lasso") for line in lines)
