@@ -1,0 +1,170 @@
+"""The baselines' errors on fresh prompts beside stored curves of Yang et al.'s solvers.
+
+The stored curves are means over one set of prompts. How far that set lies from the truth is the
+same in the comparison with every seed: seeds do not add up to more than one look at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from evaluation.baselines.lasso import lasso
+from evaluation.baselines.linear import averaging, least_squares
+from evaluation.baselines.neighbours import nearest_neighbours
+from evaluation.bootstrap import Floats
+from tasks import Task, make_task
+from training.files import read_json
+
+Solver = Callable[[Floats, Floats, Floats], Floats]
+_DIMS = 20
+_SHARED: dict[str, tuple[str, Solver]] = {
+    "least_squares": ("Least Squares", least_squares),
+    "averaging": ("Averaging", averaging),
+    "nearest_neighbours": ("3-Nearest Neighbors", nearest_neighbours),
+}
+# Our task: the file's name of it, and by our names of the solvers the file's and the function.
+TASKS = {
+    "linear": ("linear_regression", _SHARED),
+    "sparse_linear": (
+        "sparse_linear_regression",
+        _SHARED | {"lasso": ("Lasso (alpha=0.01)", lasso)},
+    ),
+}
+NOTE = "the stored curves are one set of prompts, whose own deviation all seeds share"
+
+
+class Curve(NamedTuple):
+    """A solver's squared errors over prompts: mean, median and standard error by k."""
+
+    mean: Floats
+    median: Floats
+    error: Floats
+
+
+Curves = dict[str, dict[str, Curve]]  # by task and solver
+
+
+def read_curves(path: Path) -> Curves:
+    """The stored curves of our solvers; ValueError for a file that lacks one of them."""
+    stored = read_json(path)
+    try:
+        return {
+            task: {
+                name: _stored(stored["tasks"][theirs]["solvers"][label])
+                for name, (label, _) in solvers.items()
+            }
+            for task, (theirs, solvers) in TASKS.items()
+        }
+    except (KeyError, TypeError):
+        raise ValueError(f"{path} is no file of stored curves of all our solvers") from None
+
+
+def compare(stored: Curves, prompts: int, seeds: int) -> Iterator[dict[str, Any]]:
+    """Compare prompts of seed 0, 1, … with the stored curves; after each seed all there is."""
+    print(f"Curves on {prompts} prompts a seed; {NOTE}.")
+    by_seed: dict[str, dict[str, list[Any]]] = {
+        task: {name: [] for name in curves} for task, curves in stored.items()
+    }
+    for seed in range(seeds):
+        for task, curves in stored.items():
+            for name, own in _own(task, next(iter(curves.values())), prompts, seed):
+                by_seed[task][name].append(agreement(curves[name], own, name))
+        summary = {
+            task: {name: _summary(found) for name, found in solvers.items()}
+            for task, solvers in by_seed.items()
+        }
+        print(f"seed {seed}", *_rows(by_seed, seed), sep="\n", flush=True)
+        yield {"note": NOTE, "prompts": prompts, "summary": summary, "by_seed": by_seed}
+    print(f"over {seeds} seeds", *_totals(summary), sep="\n", flush=True)
+
+
+def agreement(stored: Curve, own: Curve, name: str) -> dict[str, Any]:
+    """z = (own − stored) / standard error of the difference for k = 0 … d − 2, how many |z| are
+    not below 2, and the largest.
+
+    Beyond, the largest |z| again; but not of least squares, whose mean near k = d hangs on a few
+    prompts. It has its medians at d − 1, d and d + 1 there, and from d + 2 on the largest ratio of
+    its mean to the stored one, which is float32's rounding.
+    """
+    with np.errstate(invalid="ignore"):  # the same curve without spread is at no distance
+        z = np.nan_to_num((own.mean - stored.mean) / np.hypot(own.error, stored.error))
+    early, late = np.split(z, [_DIMS - 1])
+    found: dict[str, Any] = {
+        "z": [round(value, 3) for value in early.tolist()],
+        "outside_2": int((np.abs(early) >= 2).sum()),
+        "largest": float(np.abs(early).max()),
+    }
+    if name != "least_squares":
+        return found | {"largest_beyond": float(np.abs(late).max())}
+    near, exact = slice(_DIMS - 1, _DIMS + 2), slice(_DIMS + 2, None)
+    medians = {"own": own.median[near].tolist(), "stored": stored.median[near].tolist()}
+    return found | {
+        "medians_near_d": {"k": list(range(_DIMS - 1, _DIMS + 2))} | medians,
+        "rounding_over_stored": float((own.mean[exact] / stored.mean[exact]).max()),
+    }
+
+
+def _own(task: str, like: Curve, prompts: int, seed: int) -> Iterator[tuple[str, Curve]]:
+    drawn = _task(task).sample(torch.Generator().manual_seed(seed), prompts, len(like.mean))
+    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+    for name, (_, solve) in TASKS[task][1].items():
+        errors = np.square(solve(xs, ys, xs) - ys)
+        spread = errors.std(0, ddof=1) / np.sqrt(prompts)
+        yield name, Curve(errors.mean(0), np.median(errors, axis=0), spread)
+
+
+def _task(name: str) -> Task:
+    return make_task(name, _DIMS, settings={"sparsity": 3} if name == "sparse_linear" else None)
+
+
+def _stored(entry: Mapping[str, Any]) -> Curve:
+    error = np.array(entry["std"]) / np.sqrt(entry["n_prompts"])
+    return Curve(np.array(entry["mse"]), np.array(entry["median"]), error)
+
+
+def _summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    outside = np.array([one["outside_2"] for one in found])
+    largest = np.array([one["largest"] for one in found])
+    summary: dict[str, Any] = {
+        "seeds": len(found),
+        "share_within_2": 1 - float(outside.mean()) / len(found[0]["z"]),
+        "seeds_with_all_within_2": int((outside == 0).sum()),
+        "seeds_with_at_most_one_outside_2": int((outside <= 1).sum()),
+        "seeds_with_all_within_3": int((largest < 3).sum()),
+        "largest": float(largest.max()),
+    }
+    if "rounding_over_stored" in found[0]:
+        ratios = [one["rounding_over_stored"] for one in found]
+        summary["seeds_at_or_below_stored_rounding"] = sum(ratio <= 1 for ratio in ratios)
+    return summary
+
+
+def _rows(by_seed: Mapping[str, Mapping[str, list[Any]]], seed: int) -> Iterator[str]:
+    for task, solvers in by_seed.items():
+        for name, found in solvers.items():
+            one = found[seed]
+            row = f"  {task:14}{name:20}k <= {_DIMS - 2}: {one['outside_2']} of {len(one['z'])} "
+            row += f"outside 2, largest |z| {one['largest']:4.2f}; beyond: "
+            if "medians_near_d" not in one:
+                yield row + f"largest {one['largest_beyond']:.2f}"
+                continue
+            near = one["medians_near_d"]
+            triples = zip(near["k"], near["own"], near["stored"], strict=True)
+            row += "medians own/stored "
+            row += ", ".join(f"{own:.2g}/{other:.2g} at {k}" for k, own, other in triples)
+            yield row + f", then mean at most {one['rounding_over_stored']:.2g} of stored"
+
+
+def _totals(summary: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for task, solvers in summary.items():
+        for name, total in solvers.items():
+            row = f"  {task:14}{name:20}{total['share_within_2']:5.1%} within 2, largest |z| "
+            row += f"{total['largest']:.2f}; seeds with none outside 2: "
+            row += f"{total['seeds_with_all_within_2']}, at most one: "
+            row += f"{total['seeds_with_at_most_one_outside_2']}, none outside 3: "
+            yield row + f"{total['seeds_with_all_within_3']}"

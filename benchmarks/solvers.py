@@ -1,0 +1,209 @@
+"""How fast the baselines and the bootstrap are, and whether they give the curves they should.
+
+    python -m benchmarks.solvers --curves baseline_curves.json --json solvers.json
+
+The Lasso runs beside a loop of scikit-learn's fits, in turn; scikit-learn solves the first few
+prompts of ours to a duality gap that ours does not exceed. With --curves, a file of curves made by
+Yang et al.'s solvers, see benchmarks/solver_curves.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+import warnings
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso
+
+from evaluation.baselines.lasso import lasso_weights
+from evaluation.baselines.linear import averaging, least_squares
+from evaluation.baselines.neighbours import nearest_neighbours
+from evaluation.bootstrap import Floats, bootstrap
+from tasks import make_task
+
+from .arguments import Parser, at_least
+from .common import paired_ratio, write_report
+from .solver_curves import compare, read_curves
+from .timing import Times, measure
+
+ALPHAS = (0.01, 1e-4, 1e-3, 0.1, 1.0)
+_TOLERANCE = 1e-10  # scikit-learn's, of the gap over ‖y‖²/k
+_CPU = torch.device("cpu")
+
+
+def main(words: list[str]) -> int:
+    """Measure, print and write; the exit code."""
+    options = _parse(words)
+    size = (options.prompts, options.points, options.dims)
+    print(f"B = {size[0]}, n = {size[1]}, d = {size[2]}, {torch.get_num_threads()} threads")
+    task = make_task("sparse_linear", options.dims, settings={"sparsity": min(3, options.dims)})
+    drawn = task.sample(torch.Generator().manual_seed(0), options.prompts, options.points)
+    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+    content: dict[str, Any] = {
+        "size": dict(zip(("prompts", "points", "dims"), size, strict=True)),
+        "exact_solvers": _exact_solvers(xs, ys, options.pairs),
+        "bootstrap": _bootstrap(options.pairs),
+        "lasso": {},
+    }
+    for alpha in ALPHAS:
+        content["lasso"][f"{alpha:g}"] = _lasso(xs, ys, alpha, options)
+    if options.json:
+        write_report(options.json, _CPU, content)
+    if options.curves:
+        for curves in compare(options.curves, options.curve_prompts, options.seeds):
+            content["curves"] = curves
+            if options.json:  # after every seed: what was measured stays if it is cut off
+                write_report(options.json, _CPU, content)
+    return 0
+
+
+def _parse(words: list[str]) -> Namespace:
+    parser = Parser(prog="benchmarks.solvers", description=__doc__)
+    parser.add_argument("--prompts", type=at_least(1), default=1280)
+    parser.add_argument("--dims", type=at_least(1), default=20)
+    parser.add_argument("--points", type=at_least(2), default=41)
+    parser.add_argument("--pairs", type=at_least(2), default=5, help="measurements of each side")
+    parser.add_argument(
+        "--fitted", type=at_least(1), default=8, help="prompts that scikit-learn solves"
+    )
+    parser.add_argument("--curves", type=Path, metavar="PATH", help="curves to compare with")
+    parser.add_argument("--curve-prompts", type=at_least(2), default=10_000)
+    parser.add_argument("--seeds", type=at_least(1), default=20, help="seeds to compare with them")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything measured")
+    options = parser.parse_args(words)
+    options.fitted = min(options.fitted, options.prompts)
+    if options.curves:
+        try:
+            options.curves = read_curves(options.curves)
+        except (OSError, ValueError) as error:
+            parser.error(f"--curves: {error}")
+    return options
+
+
+def _exact_solvers(xs: Floats, ys: Floats, pairs: int) -> dict[str, Any]:
+    """Times of least squares, averaging and 3-nearest neighbours, and of all three."""
+    solvers = (least_squares, averaging, nearest_neighbours)
+    times = {solve.__name__: _times(partial(solve, xs, ys, xs), pairs) for solve in solvers}
+    total = [sum(turn.wall for turn in turns) for turns in zip(*times.values(), strict=True)]
+    for name, turns in times.items():
+        print(f"{name:24}{_median([turn.wall for turn in turns]):10.3f} s")
+    print(f"{'all three':24}{_median(total):10.3f} s")
+    return {name: _listed(turns) for name, turns in times.items()} | {"all_three_wall_s": total}
+
+
+def _bootstrap(pairs: int) -> dict[str, Any]:
+    """Times and peak memory of the bootstrap at the largest evaluation."""
+    errors = np.random.default_rng(0).exponential(size=(1280, 101))
+    times = _times(lambda: bootstrap(errors, resamples=1000, seed=0), pairs)
+    tracemalloc.start()
+    bootstrap(errors, resamples=1000, seed=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    seconds = _median([turn.wall for turn in times])
+    print(f"{'bootstrap of 1280 x 101':24}{seconds:10.3f} s{peak / 2**20:10.0f} MiB")
+    return {"prompts": 1280, "points": 101, "resamples": 1000, "peak_bytes": peak} | _listed(times)
+
+
+def _lasso(xs: Floats, ys: Floats, alpha: float, options: Namespace) -> dict[str, Any]:
+    """Times a problem of ours and of scikit-learn's, turn by turn, and the gaps of both."""
+    few = (xs[: options.fitted], ys[: options.fitted])
+    problems, fitted = ys[:, 1:].size, few[1][:, 1:].size
+    found: dict[str, Floats] = {}
+
+    def ours() -> None:
+        found["ours"] = lasso_weights(xs, ys, alpha)
+
+    def theirs() -> None:
+        found["scikit_learn"] = _fits(*few, alpha)
+
+    turns = [(measure(theirs, 1, _CPU), measure(ours, 1, _CPU)) for _ in range(options.pairs + 1)]
+    times = {
+        "scikit_learn": [_divided(turn, fitted) for turn, _ in turns[1:]],  # the first warms up
+        "ours": [_divided(turn, problems) for _, turn in turns[1:]],
+    }
+    wall, cpu = (
+        paired_ratio(*([getattr(turn, part) for turn in side] for side in times.values()))
+        for part in ("wall", "cpu")
+    )
+    gaps = {name: relative_gaps(*few, weights, alpha) for name, weights in found.items()}
+    largest = {name: float(values.max()) for name, values in gaps.items()}
+    microseconds = {
+        name: 1e6 * _median([turn.wall for turn in side]) for name, side in times.items()
+    }
+    print(
+        f"Lasso {alpha:<6g}"
+        + "".join(
+            f" {name} {microseconds[name]:7.1f} us a problem, gap <= {largest[name]:.1e};"
+            for name in times
+        )
+        + f" ratio {wall}",
+        flush=True,
+    )
+    return {
+        "per_problem": {name: _listed(side) for name, side in times.items()},
+        "ratio_wall": wall._asdict(),
+        "ratio_cpu": cpu._asdict(),
+        "largest_gap": largest,
+        "scikit_learn_tolerance": _TOLERANCE,
+        "scikit_learn_above_tolerance": int((gaps["scikit_learn"] > 1.01 * _TOLERANCE).sum()),
+        "problems": {"scikit_learn": fitted, "ours": problems},
+    }
+
+
+def _fits(xs: Floats, ys: Floats, alpha: float) -> Floats:
+    """Weights [B, n, d] by one fit of scikit-learn for each prefix."""
+    solver = Lasso(alpha, fit_intercept=False, max_iter=100_000, tol=_TOLERANCE)
+    weights = np.zeros(xs.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # its gap is reported
+        for b in range(len(xs)):
+            for k in range(1, xs.shape[1]):
+                weights[b, k] = solver.fit(xs[b, :k], ys[b, :k]).coef_
+    return weights
+
+
+def relative_gaps(xs: Floats, ys: Floats, weights: Floats, alpha: float) -> Floats:
+    """Duality gaps over ‖y‖²/k of weights [B, n, d] on the prefixes of the first prompts of xs
+    [A, n, d] and ys [A, n], A <= B: flat, and computed from their definition."""
+    gaps = []
+    for b, k in np.ndindex(len(xs), xs.shape[1] - 1):
+        x, y, w = xs[b, : k + 1], ys[b, : k + 1], weights[b, k + 1]
+        residual, penalty = y - x @ w, alpha * (k + 1)
+        steepest = np.abs(x.T @ residual).max()
+        dual = residual * min(1.0, penalty / steepest) if steepest else residual
+        primal = residual @ residual / 2 + penalty * np.abs(w).sum()
+        gap = primal - (y @ y - (y - dual) @ (y - dual)) / 2
+        gaps.append(gap / (y @ y) if y.any() else 0.0)
+    return np.array(gaps)
+
+
+def _times(step: Callable[[], object], pairs: int) -> list[Times]:
+    step()  # a warm-up
+    return [measure(step, 1, _CPU) for _ in range(pairs)]
+
+
+def _divided(times: Times, problems: int) -> Times:
+    return Times(*(seconds / problems for seconds in times))
+
+
+def _listed(times: list[Times]) -> dict[str, list[float]]:
+    return {
+        "wall_s": [turn.wall for turn in times],
+        "cpu_s": [turn.cpu for turn in times],
+    }
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
