@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
+from conf.schema import Baseline
 from tasks import make_task, task_class
 from tasks.task import _REGISTRY
 
 from .conftest import FOLDER
 
-KNOWN_BASELINES = {"least_squares", "averaging", "nearest_neighbours", "lasso"}
+KNOWN_BASELINES = set(get_args(Baseline))
 
 
 def test_a_task_is_registered_under_the_name_of_its_file() -> None:

@@ -240,7 +240,7 @@ def test_an_evaluation_is_eager_and_exact_wherever(
         asked.append(choice)
         return place("cpu", *choice[1:])
 
-    monkeypatch.setattr(sys.modules["evaluation.evaluate"], "place", noting)
+    monkeypatch.setattr(sys.modules["evaluation.measure"], "place", noting)
     config = tiny(tmp_path, steps=1)
     evaluate(train(config), replace(config.evaluation, prompts=4, resamples=2), "cuda")
     assert asked == [("cuda", "fp32", "eager")]
