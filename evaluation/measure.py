@@ -94,9 +94,10 @@ class Measure:
             }
             label = min(found, key=lambda label: found[label])
             solve = choices[label]
-        prompts = shifted.prompts if shifted else self.prompts
-        queries = shifted.queries if shifted else prompts
-        return label, self._solve(name, label, solve, prompts, queries)
+        if shifted:
+            return label, self._solve(name, label, solve, shifted.prompts, shifted.queries)
+        errors = self._solve(name, label, solve, self.prompts)
+        return _told(label, name == optimal(self.task)), errors
 
     def shifted(self, name: str) -> Shifted:
         """The prompts of one shifted input distribution, of the evaluation's seed."""
@@ -128,6 +129,11 @@ class Measure:
         if self._placed is None:
             self._placed = place(self._device, "fp32", "eager").prepare(self.run.model)
         return self._placed
+
+
+def _told(label: str, is_optimal: bool) -> str:
+    """A solver's label, with what nobody can beat named as such."""
+    return f"{label} (Bayes-optimal)" if is_optimal and "Bayes" not in label else label
 
 
 def baseline_names(task: Task, settings: EvaluationConfig) -> tuple[str, ...]:

@@ -51,8 +51,6 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
     that does best on this task is meant."""
     if name == "bayes":
         return {"Bayes-optimal": _posterior(task)}
-    if name == optimal(task):
-        return {f"{label} (Bayes-optimal)": solve for label, solve in _SOLVERS[name].items()}
     return _SOLVERS[name]
 
 
