@@ -92,7 +92,10 @@ def _command(words: list[str]) -> Command:
         mapping["task"] = _split_task(mapping["task"])
     else:
         mapping = _of_run(Path(paths[0]), given, mapping)
-    if action != "compare":
+    if action == "compare":  # of several runs each has loops of its own
+        for key in {"loops", "max_loops"} - {key.rpartition(".")[2] for key in given}:
+            mapping["evaluation"][key] = None
+    else:
         _check_loops(mapping["model"]["family"], given)
     return Command(action, paths, config_from_mapping(mapping), tuple(words))
 

@@ -70,7 +70,7 @@ def comparison_table(result: Mapping[str, Any]) -> str:
     for name, curve in result["baselines"].items():
         final = {part: values[-1:] for part, values in curve.items()}
         rows.append([result["labels"][name], _text(final["mean"][0]), _span(final)])
-    return f"{result['error']}, {result['prompts']} prompts\n{_aligned(rows, 20)}"
+    return f"{result['error']}, {result['prompts']} prompts\n{_aligned(rows, 24)}"
 
 
 def handful(result: Mapping[str, Any]) -> list[int]:

@@ -65,6 +65,7 @@ def test_runs_are_compared_by_one_command(
     assert run.main(["action=compare", f"runs=[{folders}]", "evaluation.prompts=30"]) == 0
     out = capsys.readouterr().out
     assert "30 prompts" in out
+    assert "looped, 3 loops, seed 0" in out  # its own b, not the scale's evaluation.loops
     (place,) = (tmp_path / "runs").glob("compare-*")
     assert {path.name for path in place.iterdir()} == {
         *("comparison.json", "comparison.npz", "figures")
