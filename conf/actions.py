@@ -18,19 +18,23 @@ class _About(NamedTuple):
     why: str
 
 
-_OWN = "the run's own settings hold"
 _ABOUT = {
     "evaluate": _About(
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
         ("device", "evaluation"),
-        _OWN,
+        "it measures a run as it was trained, in fp32 and eager",
     ),
     "compare": _About(
         "runs",
         "must name the run folders to compare: 'runs=[runs/<name>,runs/<name>]'",
-        ("device", "evaluation", "folder"),
-        _OWN,
+        (
+            *("device", "folder"),
+            *(f"evaluation.{name}" for name in ("prompts", "seed", "batch_size", "resamples")),
+            *(f"evaluation.{name}" for name in ("loops", "halt_on", "tolerance", "max_loops")),
+            "evaluation.baselines",
+        ),
+        "it measures runs as they were trained, on the prompts of their task",
     ),
     "import": _About(
         "checkpoint",

@@ -40,12 +40,12 @@ def read_config(folder: Path) -> Config:
     try:
         mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError("run", f"is no run folder: {folder} holds no config.yaml") from None
+        raise ConfigError(f"{folder}", "is no run folder: it holds no config.yaml") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         problem = " ".join(str(error).split())
-        raise ConfigError("run", f"has a {path} that cannot be read: {problem}") from None
+        raise ConfigError(f"{path}", f"cannot be read: {problem}") from None
     if not isinstance(mapping, dict):
-        raise ConfigError("run", f"has a {path} that cannot be read: it holds no settings")
+        raise ConfigError(f"{path}", "cannot be read: it holds no settings")
     return config_from_mapping(mapping)
 
 

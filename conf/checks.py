@@ -52,7 +52,7 @@ def check_config(config: Config) -> None:
     _check_curriculum(config)
     _check_training(config)
     _check_evaluation(config)
-    _at_least("seed", config.seed, 0)
+    _check_seed("seed", config.seed)
     kinds = get_type_hints(Config)
     for name in ("precision", "backend", "wandb"):
         check_choice(name, getattr(config, name), get_args(kinds[name]))
@@ -134,8 +134,9 @@ def _check_training(config: Config) -> None:
 
 def _check_evaluation(config: Config) -> None:
     evaluation = config.evaluation
-    for name, least in (("prompts", 2), ("batch_size", 1), ("resamples", 1), ("seed", 0)):
+    for name, least in (("prompts", 2), ("batch_size", 1), ("resamples", 1)):
         _at_least(f"evaluation.{name}", getattr(evaluation, name), least)
+    _check_seed("evaluation.seed", evaluation.seed)
     for name in ("loops", "max_loops"):
         value = getattr(evaluation, name)
         if value not in (None, "auto"):
@@ -143,7 +144,9 @@ def _check_evaluation(config: Config) -> None:
     if "bayes" in (evaluation.baselines or ()):
         _check_bayes(config)
     if not (math.isfinite(evaluation.tolerance) and evaluation.tolerance > 0):
-        raise ConfigError("evaluation.tolerance", f"must be above 0, got {evaluation.tolerance}")
+        raise ConfigError(
+            "evaluation.tolerance", f"must be finite and above 0, got {evaluation.tolerance}"
+        )
 
 
 def _check_bayes(config: Config) -> None:
@@ -159,6 +162,13 @@ def _check_bayes(config: Config) -> None:
             f"cannot hold bayes: it would go through {supports:,} supports, "
             f"more than {MOST_SUPPORTS:,}",
         )
+
+
+def _check_seed(key: str, seed: int) -> None:
+    """Generators take up to 63 bits, and some count on from it."""
+    _at_least(key, seed, 0)
+    if seed >= 2**62:
+        raise ConfigError(key, f"must be below 2^62, got {seed}")
 
 
 def _at_least(key: str, value: float, least: int) -> None:

@@ -44,8 +44,8 @@ def compare(
     for run in runs:
         with RunFolder(run.path).lock():
             measure = Measure(run, resolved(run, settings), device)
-            arrays[run.path.name] = measure.model()
-            content.append([run.path.name, measure.weights, asdict(measure.settings)])
+            arrays[_name(run)] = measure.model()
+            content.append([_name(run), measure.weights, asdict(measure.settings)])
             if run is runs[0]:
                 solved = {
                     name: measure.baseline(name) for name in baseline_names(run.task, settings)
@@ -67,12 +67,15 @@ def compare(
 
 
 def _check(runs: Sequence[Run]) -> None:
-    names = [run.path.name for run in runs]
     if len(runs) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(runs)}")
-    for name in names:
+    places = [run.path.resolve() for run in runs]
+    names = [_name(run) for run in runs]
+    for place, name in zip(places, names, strict=True):
+        if places.count(place) > 1:
+            raise ConfigError("runs", f"names {place} more than once")
         if names.count(name) > 1:
-            raise ConfigError("runs", f"names {name} more than once")
+            raise ConfigError("runs", f"holds two folders called {name}: rename one of them")
     first, *others = runs
     for other in others:
         for key, ours, theirs in (
@@ -84,8 +87,12 @@ def _check(runs: Sequence[Run]) -> None:
                 raise ConfigError(
                     "runs",
                     f"cannot be compared: {key} is {ours} in {names[0]} and {theirs} in "
-                    f"{other.path.name}",
+                    f"{_name(other)}",
                 )
+
+
+def _name(run: Run) -> str:
+    return run.path.resolve().name
 
 
 def _settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
@@ -101,10 +108,10 @@ def _result(
     intervals, first = Intervals(settings), runs[0]
     entries = {}
     for run in runs:
-        ours, base = arrays[run.path.name], arrays[first.path.name]
+        ours, base = arrays[_name(run)], arrays[_name(first)]
         chosen = resolved(run, settings)
         difference = ours["model"] - base["model"]
-        entries[run.path.name] = {
+        entries[_name(run)] = {
             "family": run.config.model.family,
             "seed": run.config.seed,
             "b": trained_loops(run.config),

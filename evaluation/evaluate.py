@@ -14,7 +14,7 @@ from training.files import read_json, write_bytes, write_json
 from training.run import Run, RunFolder
 
 from .cache import Arrays
-from .measure import Measure, baseline_names, reference_line, shift_names
+from .measure import Measure, baseline_names, reference_line, shift_names, weights_digest
 from .pictures import draw_evaluation
 from .summary import shift_summary, summary
 
@@ -31,10 +31,15 @@ def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict
     """
     folder = RunFolder(run.path)
     settings = resolved(run, settings)
-    asked = {"format": _FORMAT, "step": run.step, "settings": _plain(settings)}
+    asked = {
+        "format": _FORMAT,
+        "step": run.step,
+        "weights": weights_digest(run.model),
+        "settings": _plain(settings),
+    }
     kept = read_json(run.path / "evaluation.json")
-    if kept and {key: kept.get(key) for key in asked} == asked and _drawn(run):
-        return dict(kept)
+    if isinstance(kept, dict) and {key: kept.get(key) for key in asked} == asked and _whole(run):
+        return kept
     with folder.lock():
         measure = Measure(run, settings, device)
         arrays = measure.model()
@@ -45,6 +50,8 @@ def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict
         for name in shift_names(settings):
             result["shifts"][name], measured = _shifted(measure, name)
             arrays |= {f"{name}/{part}": values for part, values in measured.items()}
+        # While the rest is written there is no result: what is found beside one belongs to it.
+        (run.path / "evaluation.json").unlink(missing_ok=True)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_bytes(run.path / "evaluation.npz", buffer.getvalue())
@@ -54,14 +61,14 @@ def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
-    """The settings with their defaults that depend on the run: b loops, and 3 b to look beyond.
-    A standard model has its layers and no more."""
+    """The settings with their defaults that depend on the run: b loops, and 3 b to look beyond, at
+    least as far as errors by examples are read. A standard model has its layers and no more."""
     b = trained_loops(run.config)
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b)
     loops = settings.loops or b
-    beyond = 3 * b if loops == "auto" else max(3 * b, int(loops))
-    return replace(settings, loops=loops, max_loops=settings.max_loops or beyond)
+    least = b if loops == "auto" else max(b, int(loops))
+    return replace(settings, loops=loops, max_loops=max(settings.max_loops or 3 * b, least))
 
 
 def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
@@ -80,5 +87,7 @@ def _plain(settings: EvaluationConfig) -> dict[str, Any]:
     }
 
 
-def _drawn(run: Run) -> bool:
-    return (run.path / "evaluation.npz").exists() and any((run.path / "figures").glob("*.png"))
+def _whole(run: Run) -> bool:
+    """Whether the errors and a picture stand beside the result, which is written last."""
+    figure = run.path / "figures" / "error_by_examples.png"
+    return (run.path / "evaluation.npz").exists() and figure.exists()

@@ -58,13 +58,13 @@ def band(
 ) -> None:
     """A mean with its interval."""
     mean, low, high = (_numbers(curve[part]) for part in ("mean", "low", "high"))
-    axes.plot(x, mean, label=label, linewidth=1.6, **style)
+    axes.plot(x, mean, label=label, linewidth=1.6, marker="o" if len(x) == 1 else None, **style)
     axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def whole_numbers(axes: Axes) -> None:
     """Ticks at whole numbers alone, for examples, loops and layers."""
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def note_level(axes: Axes, height: float, text: str) -> None:

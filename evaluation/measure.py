@@ -42,10 +42,10 @@ class Measure:
             assert settings.loops is not None
             fixed = int(settings.loops)
         at = tuple(sorted({self.b, fixed}))
-        self.reading = Reading(at, max(*at, settings.max_loops), halting)
+        self.reading = Reading(at, settings.max_loops, halting)
         self._asked_at = "halted" if halting else f"at_{fixed}"
         self._cache = Cache(run.path / "cache")
-        self.weights = digest(*(v for _, v in sorted(run.model.state_dict().items())))
+        self.weights = weights_digest(run.model)
         self._device = device
         self._placed: Model | None = None
         self.prompts = evaluation_prompts(
@@ -129,6 +129,11 @@ class Measure:
         if self._placed is None:
             self._placed = place(self._device, "fp32", "eager").prepare(self.run.model)
         return self._placed
+
+
+def weights_digest(model: Model) -> str:
+    """A name for a model's weights."""
+    return digest(*(weights for _, weights in sorted(model.state_dict().items())))
 
 
 def _told(label: str, is_optimal: bool) -> str:

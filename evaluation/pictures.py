@@ -24,9 +24,17 @@ from .figures import (
     whole_numbers,
 )
 
+_PICTURES = (
+    *("error_by_examples", "error_by_loop", "change_by_loop", "halting"),
+    *("above_optimal", "shifts"),
+)
+
 
 def draw_evaluation(result: Mapping[str, Any], folder: Path) -> None:
-    """Draw an evaluation's pictures into `folder`."""
+    """Draw an evaluation's pictures into `folder`, and remove those of an earlier one."""
+    for name in _PICTURES:
+        for kind in (".png", ".csv"):
+            (folder / name).with_suffix(kind).unlink(missing_ok=True)
     with styled():
         _by_examples(result, folder / "error_by_examples.png")
         _by_loop(result, folder / "error_by_loop.png")
@@ -43,8 +51,8 @@ def model_label(result: Mapping[str, Any], loops: int | str) -> str:
     """'looped, 12 loops', 'standard, 12 layers', or 'looped, halting'."""
     if loops == "auto":
         return f"{result['family']}, halting"
-    unit = "layers" if result["family"] == "standard" else "loops"
-    return f"{result['family']}, {loops} {unit}"
+    unit = "layer" if result["family"] == "standard" else "loop"
+    return f"{result['family']}, {loops} {unit}{'s' if loops != 1 else ''}"
 
 
 def models(result: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, tuple[str, Curve]]:
@@ -173,7 +181,7 @@ def _shifts(result: Mapping[str, Any], path: Path) -> None:
     shifts = result["shifts"]
     columns = min(4, len(shifts))
     rows = math.ceil(len(shifts) / columns)
-    figure = Figure(figsize=(3.2 * columns, 2.6 * rows + 0.8))
+    figure = Figure(figsize=(max(6.4, 3.2 * columns), 2.6 * rows + 0.8))
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     columns_of: dict[str, Curve] = {}
     for panel, (name, shift) in zip(panels, shifts.items(), strict=False):

@@ -112,7 +112,7 @@ def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, A
         return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
 
     found = first(resampled_means(by_loop, settings.resamples, settings.seed))
-    low, high = np.percentile(found, (5, 95))
+    low, high = np.percentile(found, (5, 95), method="nearest")
     loop = int(first(by_loop.mean(0, dtype=np.float64)))
     return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
 

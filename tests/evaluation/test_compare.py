@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from conf.checks import ConfigError
 from conf.schema import EvaluationConfig
-from evaluation import compare, evaluate
+from evaluation import compare, evaluate, load_run
 from evaluation.report import comparison_table
 from tests.conftest import tiny_config
 from training import Run, train
@@ -85,6 +86,21 @@ def test_other_numbers_of_training_prompts_are_no_other_task(tiny_run: Run, tmp_
     few = train(replace(config, task=replace(config.task, distinct_prompts=5)))
     result = compare((tiny_run, few), SETTINGS, tmp_path)
     assert len(result["runs"]) == 2
+
+
+def test_folders_of_one_name_are_told_apart_before_they_are_mixed_up(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "elsewhere" / tiny_run.path.name
+    shutil.copytree(tiny_run.path, copy)
+    with pytest.raises(ConfigError, match="holds two folders called"):
+        compare([tiny_run, load_run(copy)], SETTINGS, tmp_path)
+    monkeypatch.chdir(tiny_run.path)
+    with pytest.raises(ConfigError, match="more than once"):
+        compare([load_run("."), load_run(tiny_run.path)], SETTINGS, tmp_path)
+    other = train(replace(tiny_config(tmp_path), seed=5))
+    result = compare([load_run("."), other], SETTINGS, tmp_path)
+    assert list(result["runs"]) == [tiny_run.path.name, other.path.name]
 
 
 def test_fewer_than_two_and_the_same_twice(tiny_run: Run, tmp_path: Path) -> None:

@@ -195,6 +195,50 @@ def test_an_interrupted_evaluation_goes_on(tiny_run: Run, monkeypatch: pytest.Mo
     assert evaluate(tiny_run, SETTINGS) == result
 
 
+@pytest.mark.parametrize("dies_in", ["savez_compressed", "draw_evaluation"])
+def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch, dies_in: str
+) -> None:
+    first = evaluate(tiny_run, SETTINGS)
+    module = sys.modules["evaluation.evaluate"]
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np if dies_in == "savez_compressed" else module, dies_in, die)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(tiny_run, replace(SETTINGS, seed=1))
+    assert evaluate(tiny_run, SETTINGS) == first
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    means = saved["model"].mean(0, dtype=np.float64)
+    np.testing.assert_allclose(first["by_examples"]["model"]["mean"], means)
+
+
+def test_pictures_of_an_earlier_evaluation_go(tiny_run: Run) -> None:
+    evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
+    figures = tiny_run.path / "figures"
+    assert (figures / "shifts.csv").exists()
+    evaluate(tiny_run, replace(SETTINGS, baselines=("averaging",)))
+    left = {path.stem for path in figures.iterdir()}
+    assert left == {"error_by_examples", "error_by_loop", "change_by_loop", "halting"}
+
+
+def test_a_result_of_other_weights_or_none_at_all_is_measured_anew(tiny_run: Run) -> None:
+    first = evaluate(tiny_run, SETTINGS)
+    with torch.no_grad():
+        tiny_run.model.read_out.weight.add_(1.0)
+    assert evaluate(tiny_run, SETTINGS)["by_examples"]["model"] != first["by_examples"]["model"]
+    (tiny_run.path / "evaluation.json").write_text("[1]")
+    assert evaluate(tiny_run, SETTINGS)["format"] == first["format"]
+
+
+def test_the_error_by_loop_goes_as_far_as_errors_are_read(tiny_run: Run) -> None:
+    result = evaluate(tiny_run, replace(SETTINGS, max_loops=2))
+    assert result["by_loop"]["loop"] == list(range(1, 7))
+    assert result["settings"]["max_loops"] == 6
+
+
 def test_a_loaded_run_predicts_as_the_trained_one(tiny_run: Run) -> None:
     loaded = load_run(tiny_run.path)
     prompts = evaluation_prompts(tiny_run.task, 8, 7, 0)
