@@ -67,6 +67,8 @@ def subject(action: str, named: Mapping[str, Any], given: Sequence[str]) -> tupl
     value = named[about.key]
     if not value:
         raise ConfigError(about.key, about.missing)
+    if action != "compare" and not isinstance(value, str | int):
+        raise ConfigError(about.key, f"must name one path, got {value}")
     paths = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if action == "compare" and len(paths) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(paths)}")

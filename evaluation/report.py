@@ -64,7 +64,8 @@ def comparison_table(result: Mapping[str, Any]) -> str:
                 _text(difference["mean"][0]) if index else "",
                 _span(difference) if index else "",
                 _text(entry["mean_over_k"]["mean"][0]),
-                f"loop {entry['near_least']['loop']}",
+                f"{'layer' if entry['family'] == 'standard' else 'loop'} "
+                f"{entry['near_least']['loop']}",
             ]
         )
     for name, curve in result["baselines"].items():
@@ -96,7 +97,7 @@ def _loops(result: Mapping[str, Any]) -> str:
 
 
 def _shifts(result: Mapping[str, Any]) -> list[str]:
-    """The shifted inputs at b loops and the solver beside them, at a handful of k."""
+    """The model on shifted inputs, and the solver beside it, at a handful of k."""
     if not result["shifts"]:
         return []
     ks = handful(result)

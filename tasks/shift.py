@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -43,7 +42,6 @@ class Shift:
     """
 
     label: str
-    own_queries: ClassVar[bool] = False
 
     def sample(self, task: Task, generator: Generator, batch: int, points: int) -> Shifted:
         """Draw `batch` prompts of at most `points` pairs over all of the task's dimensions.
@@ -113,8 +111,6 @@ class OrthogonalQuery(Shift):
     After d examples nothing is left of it: there are min(points, d) pairs.
     """
 
-    own_queries = True
-
     def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
         return normal[:, : normal.shape[2]]
 
@@ -135,8 +131,6 @@ class RepeatedQuery(Shift):
     The pair is copied whole, noise included: what is asked for stands in the prompt.
     """
 
-    own_queries = True
-
     def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
         points = prompts.ys.shape[1]
         uniform = draws.uniform(points)
@@ -148,8 +142,6 @@ class RepeatedQuery(Shift):
 @dataclass(frozen=True)
 class RandomOrthants(Shift):
     """The examples lie in one random orthant a prompt; the query is anywhere."""
-
-    own_queries = True
 
     def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
         signs = torch.where(draws.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0)

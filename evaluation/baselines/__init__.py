@@ -65,11 +65,11 @@ def optimal(task: Task) -> str | None:
 
 
 def _posterior(task: Task) -> Solver:
-    if type(task) is SparseLinear:
+    if type(task) is SparseLinear and optimal(task):
         return partial(sparse_posterior, sparsity=int(task.divisor))
     if type(task) is NoisyLinear:
         # Renormalised outputs scale w and the noise alike, which leaves the estimate's form.
         return partial(linear_posterior, noise_std=task.noise_std)
     if type(task) is Linear:
         return partial(linear_posterior, noise_std=0.0)
-    raise ValueError(f"the Bayes-optimal predictor of {type(task).__name__} is not known")
+    raise ValueError(f"the Bayes-optimal predictor of {task} is not known, or out of reach")

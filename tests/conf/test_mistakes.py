@@ -102,6 +102,8 @@ MISTAKES = [
         "action=compare",
         "runs must name the run folders to compare: 'runs=[runs/<name>,runs/<name>]'",
     ),
+    ("action=evaluate run=[a,b]", "run must name one path, got ['a', 'b']"),
+    ("action=import checkpoint=[a.pt,b.pt]", "checkpoint is no file: [a.pt,b.pt]"),
     ("action=compare run=RUN", "run is for action=evaluate"),
     ("action=compare runs=[nowhere,RUN]", "nowhere is no run folder: it holds no config.yaml"),
     ("action=compare runs=[RUN]", "runs must name at least two run folders, got 1"),

@@ -1,4 +1,4 @@
-"""Two finished runs of one task, for comparisons."""
+"""Two finished runs of one task, for comparisons, and runs that have not settled."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from conf.schema import ModelConfig
 from tests.conftest import tiny_config
@@ -20,3 +21,12 @@ def two_runs(tmp_path: Path) -> tuple[Run, Run]:
         family="standard", n_layer=2, n_embd=16, n_head=2, n_positions=7, injection="none"
     )
     return train(config), train(replace(config, model=standard))
+
+
+@torch.no_grad()
+def restless(run: Run) -> Run:
+    """With weights far from settled: predictions move both ways from loop to loop."""
+    source = torch.Generator().manual_seed(0)
+    for weights in run.model.parameters():
+        weights.add_(0.5 * torch.randn(weights.shape, generator=source))
+    return run

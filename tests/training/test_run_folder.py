@@ -104,12 +104,12 @@ def test_what_is_no_configuration_is_refused(text: str, tmp_path: Path) -> None:
     """Damaged, empty, or made to run something."""
     folder = RunFolder(tmp_path)
     _rewrite(folder, text)
-    with pytest.raises(ConfigError, match=f"{tmp_path / 'config.yaml'} that cannot be read"):
+    with pytest.raises(ConfigError, match=f"{tmp_path / 'config.yaml'} cannot be read"):
         read_config(folder.path)
 
 
 def test_another_folder_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"{tmp_path} holds no config.yaml"):
+    with pytest.raises(ConfigError, match=f"{tmp_path} is no run folder: it holds no config.yaml"):
         load_run(tmp_path)
 
 

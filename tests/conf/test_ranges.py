@@ -1,0 +1,59 @@
+"""Evaluation settings out of range, and what a comparison takes from its words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from conf.checks import ConfigError, check_config
+from conf.compose import commands
+from conf.help import help_text
+from conf.schema import Baseline, Config, EvaluationConfig, ModelConfig, Shift, TaskConfig
+from tests.conftest import tiny_config
+from training.run import RunFolder
+
+BAYES = EvaluationConfig(baselines=("bayes",))
+
+
+@pytest.mark.parametrize("name", ["decision_tree", "relu_network"])
+def test_bayes_is_for_linear_functions_alone(name: str) -> None:
+    with pytest.raises(ConfigError, match="not known"):
+        check_config(Config(task=TaskConfig(name), evaluation=BAYES))
+    for known in ("linear", "noisy_linear", "sparse_linear"):
+        check_config(Config(task=TaskConfig(known), evaluation=BAYES))
+
+
+@pytest.mark.parametrize("change", [{"max_loops": 0}, {"tolerance": float("inf")}])
+def test_ranges(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"evaluation.{next(iter(change))} must be"):
+        check_config(Config(evaluation=EvaluationConfig(**change)))
+
+
+def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path: Path) -> None:
+    config = tiny_config(tmp_path)
+    standard = replace(
+        config,
+        model=ModelConfig(
+            "standard", n_layer=2, n_embd=16, n_head=2, n_positions=7, injection="none"
+        ),
+    )
+    for name, each in (("a", standard), ("b", config)):
+        RunFolder(tmp_path / name).create(each)
+    words = [
+        f"runs=[{tmp_path}/a,{tmp_path}/b]",
+        "evaluation.loops=9",
+        "folder=elsewhere",
+        "device=cpu",
+    ]
+    (command,) = commands(["action=compare", *words])
+    assert (command.config.folder, command.config.device) == ("elsewhere", "cpu")
+    assert command.config.evaluation.loops == 9
+
+
+def test_help_names_every_shift_and_solver() -> None:
+    words = set(help_text().split())
+    assert set(get_args(Shift)) <= words | {"all"}
+    assert set(get_args(Baseline)) <= words

@@ -1,0 +1,173 @@
+"""What is measured, and what is taken from the cache: by what each part of it depends on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conf.schema import EvaluationConfig
+from evaluation import compare, evaluate
+from evaluation.baselines import solvers
+from evaluation.bootstrap import bootstrap
+from evaluation.errors import Reading, evaluation_prompts, model_errors
+from evaluation.evaluate import resolved
+from evaluation.halting import Halting, halted_at
+from evaluation.measure import Measure
+from tasks import SHIFTS, Prompts, make_task
+from tests.evaluation.conftest import restless
+from training import Run, RunError
+from training.assemble import trained_loops
+from training.run import RunFolder
+
+SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
+
+
+def test_changes_have_no_sign_and_are_over_the_newer_state(two_runs: tuple[Run, Run]) -> None:
+    for run in map(restless, two_runs):
+        prompts, loops = evaluation_prompts(run.task, 64, 7, 1), trained_loops(run.config)
+        read = model_errors(run.model, run.task, prompts, Reading((loops,), loops))
+        states, predictions = zip(*run.model.unroll(prompts, loops), strict=True)
+        signs = set[float]()
+        for t in range(2, loops + 1):
+            old, new = (states[i].stream[:, -2] for i in (t - 1, t))
+            moved = (predictions[t] - predictions[t - 1])[:, -1]
+            signs |= set(moved.sign().tolist())
+            state = (new - old).norm(dim=1) / new.norm(dim=1)
+            np.testing.assert_allclose(read["state_change"][:, t - 1], state, rtol=1e-4)
+            np.testing.assert_allclose(
+                read["prediction_change"][:, t - 1], moved.abs() / 2**0.5, rtol=1e-4, atol=1e-6
+            )
+        assert signs == {-1.0, 1.0}
+
+
+def test_a_shifted_query_halts_on_its_own_state(tiny_run: Run) -> None:
+    run = restless(tiny_run)
+    shifted = SHIFTS["random_orthants"].sample(run.task, torch.Generator().manual_seed(1), 32, 7)
+    rule = Halting("state", 0.3)
+    read = model_errors(
+        run.model, run.task, shifted.prompts, Reading((4,), 8, rule), shifted.queries
+    )
+    for k in range(7):
+        xs = shifted.prompts.xs[:, : k + 1].clone()
+        xs[:, k] = shifted.queries.xs[:, k]
+        alone = Prompts(xs, shifted.prompts.ys[:, : k + 1])
+        states = [state.stream[:, -2] for state, _ in run.model.unroll(alone, 8)][1:]
+        moved = torch.stack(
+            [torch.full((32,), torch.nan)]
+            + [(b - a).norm(dim=1) / b.norm(dim=1) for a, b in pairwise(states)],
+            1,
+        ).numpy()
+        used = halted_at(moved, moved, 0.3)[1]
+        assert (read["loops_used"][:, k] == used).mean() > 0.9  # rounding at the tolerance
+
+
+def test_halting_is_on_what_the_settings_say(tiny_run: Run) -> None:
+    settings = replace(SETTINGS, loops="auto", max_loops=9, halt_on="state")
+    evaluate(tiny_run, settings)
+    moved = np.load(tiny_run.path / "evaluation.npz")["state_change"]
+    for tolerance in np.nanquantile(moved, (0.3, 0.6)):
+        result = evaluate(tiny_run, replace(settings, tolerance=float(tolerance)))
+        saved = np.load(tiny_run.path / "evaluation.npz")
+        error, loops = halted_at(saved["by_loop"], saved["state_change"], float(tolerance))
+        np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
+        np.testing.assert_array_equal(saved["model"][:, -1], error)
+        assert 2 < loops.mean() < 9
+        assert result["loops"] == "auto"
+
+
+def test_at_the_tolerance_counts_as_settled() -> None:
+    error, loops = halted_at(np.array([[3.0, 2.0, 1.0]]), np.array([[np.nan, 0.1, 0.0]]), 0.1)
+    assert (error[0], loops[0]) == (2.0, 2.0)
+
+
+def test_other_weights_are_measured_anew(tiny_run: Run) -> None:
+    before = evaluate(tiny_run, SETTINGS)["by_examples"]["model"]["mean"]
+    with torch.no_grad():
+        tiny_run.model.read_out.bias.add_(1)  # the very last tensor
+    after = evaluate(replace(tiny_run, step=41), SETTINGS)["by_examples"]["model"]["mean"]
+    assert min(abs(a - b) for a, b in zip(after, before, strict=True)) > 0
+
+
+def test_outputs_scaled_are_other_prompts_to_the_solvers(tiny_run: Run) -> None:
+    evaluate(tiny_run, replace(SETTINGS, shifts=("scaled_w_2",)))
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    np.testing.assert_allclose(
+        saved["scaled_w_2/least_squares"], 4 * saved["least_squares"], rtol=1e-3, atol=1e-9
+    )
+
+
+def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = Measure(tiny_run, resolved(tiny_run, SETTINGS))
+    seen: dict[str, list[float]] = {}
+    solve = Measure._solve
+
+    def watched(self, name, label, solver, prompts, queries=None):  # type: ignore[no-untyped-def]
+        errors = solve(self, name, label, solver, prompts, queries)
+        seen[f"{name}: {label}"] = errors.mean(0).tolist()
+        if name == "lasso-choice":
+            assert not torch.isin(prompts.xs, self.prompts.xs).any()
+        return errors
+
+    monkeypatch.setattr(Measure, "_solve", watched)
+    label, errors = measure.baseline("lasso")
+    choices = {name: v for name, v in seen.items() if name.startswith("lasso-choice")}
+    assert len({tuple(v) for v in choices.values()}) == 5
+    xs, ys = measure.prompts.xs.double().numpy(), measure.prompts.ys.double().numpy()
+    wanted = np.square(solvers("lasso", tiny_run.task)[label](xs, ys, xs) - ys) / 2
+    np.testing.assert_allclose(errors, wanted)
+
+
+def test_loops_go_as_far_as_is_asked(tiny_run: Run) -> None:
+    for settings, last in (
+        (replace(SETTINGS, max_loops=20), 20),
+        (replace(SETTINGS, loops=15), 15),
+        (replace(SETTINGS, loops=None), 12),
+    ):
+        result = evaluate(tiny_run, settings)
+        assert result["by_loop"]["loop"] == list(range(1, last + 1))
+
+
+def test_a_run_at_work_is_left_alone(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
+    for held in two_runs:
+        with RunFolder(held.path).lock():
+            with pytest.raises(RunError):
+                evaluate(held, replace(SETTINGS, loops=None))
+            with pytest.raises(RunError):
+                compare(two_runs, replace(SETTINGS, loops=None), tmp_path / "place")
+    assert not (tmp_path / "place").exists()
+
+
+def test_intervals_are_of_the_evaluations_seed(tiny_run: Run) -> None:
+    result = evaluate(tiny_run, replace(SETTINGS, seed=5, shifts=("scaled_w_2",)))
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    expected = bootstrap(saved["model"], 50, 5).to_json()
+    assert result["by_examples"]["model"] == expected
+    shift = result["shifts"]["scaled_w_2"]
+    assert shift["by_loop"] == bootstrap(saved["scaled_w_2/by_loop"], 50, 5).to_json()
+
+
+def test_a_label_says_the_settings_of_its_solver() -> None:
+    """Keyword arguments, as functools.partial holds them."""
+    tree = make_task("decision_tree", 3, settings={"depth": 2})
+    expected: dict[str, dict[str, Any]] = {
+        "greedy_tree_2": {"depth": 2},
+        "greedy_tree_4": {"depth": 4},
+        "greedy_tree_2_signs": {"depth": 2, "signs": True},
+        "greedy_tree_4_signs": {"depth": 4, "signs": True},
+        "boosted_trees_signs": {"signs": True},
+    }
+    for name, keywords in expected.items():
+        ((label, solve),) = solvers(name, tree).items()
+        assert solve.keywords == keywords  # type: ignore[attr-defined]
+        assert label.endswith(", of signs") == ("signs" in keywords)
+        assert "depth" not in keywords or f"depth {keywords['depth']}" in label
+    (bayes,) = solvers("bayes", make_task("linear", 3)).values()
+    assert bayes.keywords == {"noise_std": 0.0}  # type: ignore[attr-defined]

@@ -1,0 +1,183 @@
+"""What is said of a measurement: in tables, in comparisons and on pictures."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from conf.schema import EvaluationConfig
+from evaluation import compare, comparison_pictures, evaluate, pictures
+from evaluation.bootstrap import bootstrap
+from evaluation.report import comparison_table, report
+from evaluation.summary import near_least
+from tests.evaluation.conftest import restless
+from training import Run
+
+SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
+
+
+def test_a_standard_model_in_a_comparison_has_its_layers_and_no_more(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    result = compare(two_runs, replace(SETTINGS, max_loops=20), tmp_path)
+    looped, standard = result["runs"].values()
+    assert (looped["loops"], len(looped["by_loop"]["mean"])) == (6, 20)
+    assert (standard["loops"], len(standard["by_loop"]["mean"])) == (2, 2)
+
+
+def test_a_comparisons_numbers_are_those_of_its_arrays(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, resamples=40, seed=3)
+    result = compare(two_runs, settings, tmp_path)
+    place = Path(result["path"])
+    saved = np.load(place / "comparison.npz")
+    first = two_runs[0].path.name
+    for run in two_runs:
+        name, entry = run.path.name, result["runs"][run.path.name]
+        errors, base = saved[f"{name}/model"], saved[f"{first}/model"]
+        for part, values in (
+            ("by_examples", errors),
+            ("last", errors[:, -1:]),
+            ("mean_over_k", errors.mean(1, keepdims=True)),
+            ("by_loop", saved[f"{name}/by_loop"]),
+        ):
+            assert entry[part] == bootstrap(values, 40, 3).to_json(), part
+        for part, values in (
+            ("by_examples", errors - base),
+            ("last", (errors - base)[:, -1:]),
+            ("mean_over_k", (errors - base).mean(1, keepdims=True)),
+        ):
+            assert entry["minus_first"][part] == bootstrap(values, 40, 3).to_json(), part
+        assert entry["near_least"] == near_least(saved[f"{name}/by_loop"], settings)
+        assert (entry["seed"], entry["step"]) == (1, 40)
+
+
+def test_other_settings_weights_and_solvers_are_another_comparison(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    places = [
+        compare(two_runs, settings, tmp_path)["path"]
+        for settings in (
+            SETTINGS,
+            replace(SETTINGS, seed=3),
+            replace(SETTINGS, baselines=("ridge",)),
+        )
+    ]
+    restless(two_runs[1])
+    places.append(compare(two_runs, SETTINGS, tmp_path)["path"])
+    assert len(set(places)) == 4
+
+
+def test_the_comparison_table_keeps_its_columns_apart(
+    two_runs: tuple[Run, Run], tmp_path: Path
+) -> None:
+    result = compare(two_runs, SETTINGS, tmp_path)
+    _, _, *rows = comparison_table(result).splitlines()
+    second = result["runs"][two_runs[1].path.name]
+    for number in (second["minus_first"]["last"]["low"][0], second["mean_over_k"]["mean"][0]):
+        assert f" {number:.3g} " in rows[1] + " "
+    for name, row in zip(result["baselines"], rows[2:], strict=True):
+        curve = result["baselines"][name]
+        cells = row.removeprefix(result["labels"][name]).split()
+        wanted = [f"{curve[part][-1]:.3g}" for part in ("mean", "low", "high")]
+        assert cells == [wanted[0], wanted[1], "to", wanted[2]]
+
+
+def test_what_is_published_stands_under_ours(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [0.5 + 0.01 * k for k in range(7)]
+    edges = {"low": [v - 0.1 for v in values], "high": [v + 0.2 for v in values]}
+    shared = {"mean": values, **edges, "rounding": "none"}
+    curves = [
+        {"name": "model", "label": "theirs", "model": {"family": "looped"}, "loops": 6, **shared},
+        {"name": "least_squares", "label": "least squares", **shared},
+        {"name": "lasso", "label": "Lasso, α = 99", **shared},
+        {"name": "ridge", "label": "ridge, λ = 99", **shared},
+    ]
+    task = {"name": "sparse_linear", "dims": 3, "points": 7, "settings": {"sparsity": 2}}
+    protocol = {"training_steps": 5000, "prompts": 1280}
+    file = {"results": [{"task": task, "protocol": protocol, "source": "paper", "curves": curves}]}
+    path = tmp_path / "published.json"
+    path.write_text(json.dumps(file))
+    monkeypatch.setattr("evaluation.published._PATH", path)
+    lines = report(evaluate(tiny_run, SETTINGS)).splitlines()
+    at = lines.index(next(line for line in lines if "published: theirs" in line))
+    assert lines[at - 3].startswith("looped, 6 loops")
+    assert lines[at].split()[1:] == ["theirs", "0.5", "0.51", "0.52", "0.53", "0.54", "0.56"]
+    assert lines[at + 1].split()[:2] == ["low", "0.4"]
+    assert lines[at + 2].split()[:2] == ["high", "0.7"]
+    assert any("published: least squares" in line for line in lines)
+    assert not any("= 99" in line for line in lines)
+    assert not any("is published at" in line for line in lines)
+    lines = report(evaluate(tiny_run, replace(SETTINGS, loops=3))).splitlines()
+    assert lines[-1] == "this model is published at 6 loops: evaluation.loops=6"
+    assert not any("published: theirs" in line for line in lines)
+
+
+def test_the_report_of_loops_and_shifts(tiny_run: Run) -> None:
+    result = evaluate(
+        restless(tiny_run), replace(SETTINGS, shifts=("orthogonal_query", "scaled_w_2"))
+    )
+    text = report(result)
+    moves = result["by_loop"]["state_change"]["mean"][3]
+    assert f"over loop 4 its state moves by {moves:.3g} of its norm" in text
+    rows = [line for line in text.splitlines() if line.startswith(("orthogonal query:", "w · 2:"))]
+    for row in rows:
+        name = "orthogonal_query" if row.startswith("orth") else "scaled_w_2"
+        assert row.endswith(f" {result['shifts'][name]['zero']:.3g}")
+        assert len(row) == max(map(len, rows))
+
+
+def test_a_csvs_parts_stand_under_their_names(tiny_run: Run) -> None:
+    result = evaluate(tiny_run, SETTINGS)
+    with open(tiny_run.path / "figures" / "error_by_examples.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for part in ("mean", "low", "high"):
+        values = [float(row[f"model_{part}"]) for row in rows]
+        assert values == result["by_examples"]["model"][part]
+
+
+def test_levels_titles_and_marks(
+    two_runs: tuple[Run, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, Figure] = {}
+
+    def keep(figure: Figure, path: Path, *rest: object) -> None:
+        kept[path.parent.parent.name[:7] + path.stem] = figure
+
+    monkeypatch.setattr(pictures, "save", keep)
+    monkeypatch.setattr(comparison_pictures, "save", keep)
+    run = two_runs[0]
+    result = evaluate(run, replace(SETTINGS, shifts=("noise", "scaled_w_3")))
+    levels = [
+        line
+        for line in kept["sparse_error_by_examples"].axes[0].lines
+        if line.get_linestyle() == ":" and len(np.asarray(line.get_xdata())) == 2
+    ]
+    assert [list(np.asarray(line.get_ydata())) for line in levels] == [[1, 1]]
+    for axes, shift in zip(kept["sparse_shifts"].axes, result["shifts"].values(), strict=True):
+        assert axes.get_title() == shift["label"]
+        assert [shift["zero"]] * 2 in [list(np.asarray(line.get_ydata())) for line in axes.lines]
+        low, high = axes.get_ylim()
+        means = shift["model"]["mean"] + shift["model_at_b"]["mean"]
+        assert low < min(means)
+        assert max(means) < high
+        assert high <= 3 * max(shift["zero"], *shift["model"]["high"], *shift["model_at_b"]["high"])
+    compared = compare(two_runs, replace(SETTINGS, loops=None), tmp_path)
+    marks = [
+        list(np.asarray(line.get_xdata()))
+        for line in kept["compareerror_by_loop"].axes[0].lines
+        if line.get_linestyle() == "--"
+    ]
+    assert marks == [[2, 2], [4, 4]]
+    texts = [text.get_text() for text in kept["comparedifference_by_examples"].axes[0].texts]
+    assert texts == ["looped, 4 loops, seed 1"]
+    assert compared["path"]
