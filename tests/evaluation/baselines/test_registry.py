@@ -53,7 +53,7 @@ def test_where_the_best_is_known() -> None:
     assert optimal(make_task("sparse_linear", 20)) == "bayes"
     assert optimal(make_task("sparse_linear", 40, settings={"sparsity": 8})) is None
     assert optimal(TASKS["decision_tree"]) is None
-    with pytest.raises(ValueError, match="DecisionTree.* is not known"):
+    with pytest.raises(ValueError, match=r"DecisionTree.* is not known"):
         solvers("bayes", TASKS["decision_tree"])
 
 
