@@ -71,6 +71,13 @@ class Task(ABC):
         Only the first `dims` dimensions are visible: the others are zero in x and have no part in
         y. Raises ValueError for dims outside min_dims..self.dims.
         """
+        return self.draw(generator, batch, points, dims)[0]
+
+    def draw(
+        self, generator: Generator, batch: int, points: int, dims: int | None = None
+    ) -> tuple[Prompts, Any]:
+        """The prompts of `sample` and the parameters of their functions, whose form is the task's
+        own (`parameters`)."""
         dims = self.dims if dims is None else dims
         if not self.min_dims <= dims <= self.dims:
             raise ValueError(f"dims must lie in {self.min_dims}..{self.dims}, got {dims}")
@@ -81,6 +88,10 @@ class Task(ABC):
             )
             draws = NumberedDraws(index, _FAMILY)
         parameters = self.parameters(draws, dims)
+        return self.prompts(parameters, draws, points, dims), parameters
+
+    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+        """Prompts of `points` pairs of given functions, in the first `dims` dimensions."""
         xs = draws.normal(points, self.dims)
         xs[:, :, dims:].zero_()
         return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))

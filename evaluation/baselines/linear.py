@@ -1,7 +1,8 @@
 """Linear predictors on every prefix of every prompt: least squares, ridge, averaging.
 
 Each takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d], and predicts for
-queries[b, k] from the first k pairs of prompt b; zero without pairs.
+queries[b, k] from the first k pairs of prompt b; zero without pairs. `…_weights` are what
+predictions are made with: [B, n, d], those at k - 1 from the first k pairs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ _EPS = torch.finfo(torch.float32).eps  # inputs are float32 numbers, whatever th
 
 
 def least_squares(xs: Floats, ys: Floats, queries: Floats) -> Floats:
+    """Predictions with the weights of `least_squares_weights`."""
+    return _predictions(queries, least_squares_weights(xs[:, :-1], ys[:, :-1]))
+
+
+def least_squares_weights(xs: Floats, ys: Floats) -> Floats:
     """The solution of least squares, of several that of least norm.
 
     Singular values up to max(k, d)·2⁻²³ of the largest count as zero, as in LAPACK's float32
@@ -26,21 +32,24 @@ def least_squares(xs: Floats, ys: Floats, queries: Floats) -> Floats:
     under the cut-off is a prefix decomposed by itself.
     """
     dims = xs.shape[2]
-    inputs, outputs = torch.tensor(xs[:, :-1]), torch.tensor(ys[:, :-1])
-    asked = torch.tensor(queries[:, 1:])
-    found, safe = _few_pairs(inputs[:, :dims], outputs[:, :dims], asked[:, :dims])
-    if asked.shape[1] > dims:
-        more = _many_pairs(inputs, outputs, asked[:, dims:])
+    inputs, outputs = torch.tensor(xs), torch.tensor(ys)
+    found, safe = _few_pairs(inputs[:, :dims], outputs[:, :dims])
+    if inputs.shape[1] > dims:
+        more = _many_pairs(inputs, outputs)
         found, safe = torch.cat([found, more[0]], dim=1), torch.cat([safe, more[1]], dim=1)
-    predictions = np.zeros(ys.shape)
-    predictions[:, 1:] = found.numpy()
+    weights = found.numpy()
     for k in 1 + np.flatnonzero(~safe.all(0).numpy()):
         b = np.flatnonzero(~safe[:, k - 1].numpy())
-        predictions[b, k] = _decomposed(xs[b, :k], ys[b, :k], queries[b, k])
-    return predictions
+        weights[b, k - 1] = _decomposed(xs[b, :k], ys[b, :k])
+    return weights
 
 
 def ridge(xs: Floats, ys: Floats, queries: Floats, penalty: float) -> Floats:
+    """Predictions with the weights of `ridge_weights`."""
+    return _predictions(queries, ridge_weights(xs[:, :-1], ys[:, :-1], penalty))
+
+
+def ridge_weights(xs: Floats, ys: Floats, penalty: float) -> Floats:
     """The weights that minimise ‖y − Xw‖² + penalty·‖w‖²; those of least squares at penalty 0.
 
     With penalty = σ² and w ~ N(0, I), y = w·x + N(0, σ²), they are the posterior's mean. Raises
@@ -49,18 +58,18 @@ def ridge(xs: Floats, ys: Floats, queries: Floats, penalty: float) -> Floats:
     if not 0 <= penalty < math.inf:
         raise ValueError(f"penalty must be finite and >= 0, got {penalty}")
     if penalty == 0:
-        return least_squares(xs, ys, queries)
+        return least_squares_weights(xs, ys)
     dims = xs.shape[2]
-    predictions = np.zeros(ys.shape)
+    weights = np.zeros(xs.shape)
     pairs = torch.tensor(np.concatenate([xs, ys[:, :, None]], axis=2))
     # The penalty is d more pairs: each unit vector, sqrt(penalty) long, with the output 0.
     factor = torch.zeros(len(xs), dims, dims + 1, dtype=torch.float64)
     factor.diagonal(dim1=1, dim2=2).fill_(math.sqrt(penalty))
-    for k in range(1, ys.shape[1]):
-        factor = _with_row(factor, pairs[:, k - 1])
-        weights = torch.linalg.solve_triangular(factor[:, :, :-1], factor[:, :, -1:], upper=True)
-        predictions[:, k] = np.einsum("bd,bd->b", queries[:, k], weights[:, :, 0].numpy())
-    return predictions
+    for k in range(xs.shape[1]):
+        factor = _with_row(factor, pairs[:, k])
+        solved = torch.linalg.solve_triangular(factor[:, :, :-1], factor[:, :, -1:], upper=True)
+        weights[:, k] = solved[:, :, 0].numpy()
+    return weights
 
 
 def averaging(xs: Floats, ys: Floats, queries: Floats) -> Floats:
@@ -72,9 +81,16 @@ def averaging(xs: Floats, ys: Floats, queries: Floats) -> Floats:
     return predictions
 
 
-def _few_pairs(xs: Tensor, ys: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
-    """Predictions [B, m] for queries [B, m, d], the k-th from the first k of m <= d pairs, and
-    whether each is sure to have no singular value under the cut-off.
+def _predictions(queries: Floats, weights: Floats) -> Floats:
+    """Predictions [B, n] for queries [B, n, d], of which the first has no weights [B, n - 1, d]."""
+    predictions = np.zeros(queries.shape[:2])
+    predictions[:, 1:] = np.einsum("bnd,bnd->bn", queries[:, 1:], weights)
+    return predictions
+
+
+def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights [B, m, d] from the first 1 … m <= d pairs, and whether each prefix is sure to have no
+    singular value under the cut-off.
 
     With Xᵀ = QR the least norm has w = Qz, Rᵀz = y; both factors of a prefix lead those of all.
     """
@@ -84,28 +100,27 @@ def _few_pairs(xs: Tensor, ys: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]
     safe = _surely_regular(
         xs.square().sum(2).cumsum(1), inverse.square().sum(1).cumsum(1), xs.shape[2]
     )
-    along = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)[:, :, 0]
-    # What an unsafe pair adds is used by unsafe prefixes only, and may be infinite.
-    along = along.where(safe, 0.0)
-    return ((queries @ basis).tril() @ along[:, :, None])[:, :, 0], safe
+    along = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)
+    # What an unsafe pair adds may be infinite, and reaches unsafe prefixes only.
+    return (basis.mT * along).cumsum(1), safe
 
 
-def _many_pairs(xs: Tensor, ys: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for queries [B, m − d, d], of which the first is predicted from d + 1 pairs."""
+def _many_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
+    """The same from d + 1 … m pairs, [B, m − d, d]."""
     dims = xs.shape[2]
     pairs = torch.cat([xs, ys[:, :, None]], dim=2)
     norms = xs.square().sum(2).cumsum(1)
     factor = torch.linalg.qr(pairs[:, :dims], mode="r").R
     unit = torch.eye(dims, dtype=xs.dtype).expand(len(xs), -1, -1)
-    predictions, safe = [], []
+    weights, safe = [], []
     for k in range(dims + 1, xs.shape[1] + 1):
         factor = _with_row(factor, pairs[:, k - 1])
         right = torch.cat([unit, factor[:, :, -1:]], dim=2)
         solved = torch.linalg.solve_triangular(factor[:, :, :-1], right, upper=True)
-        inverse, weights = solved[:, :, :-1], solved[:, :, -1]
+        inverse = solved[:, :, :-1]
         safe.append(_surely_regular(norms[:, k - 1], inverse.square().sum((1, 2)), k))
-        predictions.append((queries[:, k - dims - 1] * weights).sum(1))
-    return torch.stack(predictions, dim=1), torch.stack(safe, dim=1)
+        weights.append(solved[:, :, -1])
+    return torch.stack(weights, dim=1), torch.stack(safe, dim=1)
 
 
 def _with_row(factor: Tensor, row: Tensor) -> Tensor:
@@ -121,9 +136,9 @@ def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
     return norm * inverse_norm < (size * _EPS) ** -2
 
 
-def _decomposed(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """Predictions [B] for queries [B, d] by the singular values above the cut-off."""
+def _decomposed(xs: Floats, ys: Floats) -> Floats:
+    """Weights [B, d] by the singular values above the cut-off."""
     left, values, right = np.linalg.svd(xs, full_matrices=False)
     kept = values > max(xs.shape[1:]) * _EPS * values[:, :1]
     along = np.einsum("bkr,bk->br", left, ys) / np.where(kept, values, np.inf)
-    return np.einsum("bd,brd,br->b", queries, right, along)
+    return np.asarray(np.einsum("brd,br->bd", right, along), np.float64)

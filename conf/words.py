@@ -1,0 +1,44 @@
+"""The words of a small command, `key=value` each, as its own checked settings. No torch here.
+
+settings = settings_from_words(DynamicsSettings, ["run=runs/NAME", "loops=200"])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from .build import build
+from .checks import ConfigError
+
+_T = TypeVar("_T")
+
+
+def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
+    """An instance of the dataclass `cls`, its fields named by the words; those left out take their
+    default.
+
+    Raises ConfigError, naming the key, for a word that is not of the form key=value or given twice,
+    an unknown or missing key, and a value of the wrong type.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    given: set[str] = set()
+    for word in words:
+        if not re.match(r"[a-zA-Z_][\w.]*=", word):
+            raise ConfigError(repr(word), "is not of the form key=value")
+        key = word.partition("=")[0]
+        if key in given:
+            raise ConfigError(key, "is given twice")
+        given.add(key)
+        try:
+            # One by one, so that the message can name the word.
+            OmegaConf.to_container(OmegaConf.from_dotlist([word]), resolve=True)
+        except (OmegaConfBaseException, YAMLError):
+            raise ConfigError(repr(word), "cannot be read; quote lists: 'key=[1,2]'") from None
+    mapping = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True)
+    assert isinstance(mapping, dict)
+    return build(cls, {str(key): value for key, value in mapping.items()})
