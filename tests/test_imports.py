@@ -18,6 +18,7 @@ MAY_USE = {
     "curricula": {"conf"},
     "training": {"conf", "tasks", "models", "curricula"},
     "evaluation": {"conf", "tasks", "models", "curricula", "training"},
+    "probing": {"conf", "tasks", "models", "curricula", "training", "evaluation"},
 }
 # The half of conf that is the command line's: only run.py may reach for it.
 COMMAND_LINE = {"conf.compose", "conf.help"}
@@ -56,7 +57,11 @@ def test_every_room_is_on_a_floor() -> None:
     ("module", "unwanted"),
     [
         ("conf.build, conf.checks, conf.schema, conf.compose, conf.help, run", ["torch"]),
-        ("training, evaluation", ["hydra", "omegaconf", "wandb", "openml", "triton"]),
+        (
+            "training, evaluation, probing.protocols, probing.prompts",
+            ["hydra", "omegaconf", "wandb", "openml", "triton"],
+        ),
+        ("conf.words, probing.dynamics, probing.settings", ["torch", "hydra"]),
         ("training", ["sklearn", "matplotlib"]),
     ],
 )

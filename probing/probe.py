@@ -1,0 +1,105 @@
+"""Probe a run and keep what was found in its folder: probing.json, probing.npz, probing/.
+
+result = probe(load_run("runs/NAME"), ProbingSettings(run="runs/NAME"))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from torch import Generator
+
+from conf.checks import ConfigError
+from evaluation.cache import digest
+from training.assemble import build_curriculum, trained_loops
+from training.files import read_json, write_bytes, write_json
+from training.run import Run, RunError, RunFolder
+
+from .fit import Fit
+from .pictures import draw_probing
+from .prompts import control_prompts
+from .score import measure, summary
+from .settings import ProbingSettings
+from .targets import find_target
+
+_APART = ("run", "device", "memory")  # settings that what is found does not depend on
+
+
+def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
+    """Train probes on every layer (or loop) and context length of a run, and test them.
+
+    The result is read from the run folder where it stands there for the same weights and settings;
+    an interrupted training goes on from where it was last saved. Raises ConfigError for targets
+    that the run's task does not have, RunError for a run that is not fit to be probed.
+    """
+    settings = _fit_for(run, settings)
+    layers = 1 + (settings.loops or trained_loops(run.config))
+    weights = digest(*(v for _, v in sorted(run.model.state_dict().items())))
+    asked: dict[str, Any] = {
+        "step": run.step,
+        "weights": weights[:12],
+        "settings": {k: v for k, v in _plain(settings).items() if k not in _APART},
+    }
+    kept = read_json(run.path / "probing.json")
+    if kept and {key: kept.get(key) for key in asked} == asked:
+        return dict(kept)
+    key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+    with RunFolder(run.path).lock():
+        fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key}")
+        fit.train()
+        arrays = measure(fit)
+        result = asked | {
+            "task": run.config.task.name,
+            "family": run.config.model.family,
+            "dims": run.task.dims,
+            "b": trained_loops(run.config),
+            "targets": summary(fit, arrays),
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        write_bytes(run.path / "probing.npz", buffer.getvalue())
+        draw_probing(result, run.path / "probing" / "figures")
+        write_json(run.path / "probing.json", result)
+    return result
+
+
+def _fit_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
+    """The settings as this run takes them: without a control where its task has none."""
+    _check_run(run)
+    most = run.model.loop.most_loops
+    if settings.loops is not None and most is not None and settings.loops > most:
+        raise ConfigError("loops", f"is {settings.loops}, but the run's model has {most} layers")
+    for name in settings.targets:
+        try:
+            find_target(name).needs(run.task)
+        except ValueError as error:
+            raise ConfigError("targets", f"cannot hold {name}: {error}") from None
+    if settings.control:
+        try:
+            control_prompts(run.task, Generator().manual_seed(0), batch=1, points=2)
+        except ValueError as error:
+            print(f"no control: {error}", flush=True)
+            return replace(settings, control=False)
+    return settings
+
+
+def _check_run(run: Run) -> None:
+    status, steps = RunFolder(run.path).status(), run.config.training.steps
+    if status["state"] != "finished":
+        raise RunError(f"{run.path} is not finished: {run.step} of {steps} steps")
+    stage = build_curriculum(run.config, run.task)(max(run.step - 1, 0))
+    task = run.config.task
+    if (stage.dims, stage.points) != (task.dims, task.points):
+        raise RunError(
+            f"{run.path} has been trained on {stage.dims} of {task.dims} dimensions and "
+            f"{stage.points} of {task.points} points only: nothing can be read beyond"
+        )
+
+
+def _plain(settings: ProbingSettings) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}

@@ -1,0 +1,208 @@
+"""All probes of a run as one batched computation: learned weights over positions, then an MLP.
+
+probes = Probes(layers, seeds, tokens_seen, width, outputs, generator=generator)
+losses = ProbeTrainer(probes).step(states_by_layer, targets)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+_CACHED = 64  # prompts at a time on a CPU: what lies between the products then stays in its cache
+
+
+class _Layer(NamedTuple):
+    """The parameters of one layer's probes, or their gradients; probes are (length, seed)."""
+
+    scores: Tensor  # [probes, S]
+    weight_in: Tensor  # [probes, D, hidden]
+    bias_in: Tensor  # [probes, 1, hidden]
+    weight_out: Tensor  # [probes, hidden, outputs]
+    bias_out: Tensor  # [probes, 1, outputs]
+
+
+class Probes(nn.Module):
+    """One probe for each (layer, length, seed): v̂ = MLP(Σ_s α_s Y_s) with α = softmax(scores) over
+    the tokens that its length sees and MLP = Linear(D, hidden)-ReLU-Linear(hidden, outputs).
+
+    (Yang et al., appendix F.) `tokens_seen` is a bool [lengths, S]. Scores begin as N(0, 1), the
+    MLP as torch.nn.Linear's. `generator`, of the CPU, draws seed after seed: more seeds leave the
+    first ones as they are. Raises ValueError where a length sees no token.
+    """
+
+    tokens_seen: Tensor
+
+    def __init__(
+        self,
+        layers: int,
+        seeds: int,
+        tokens_seen: Tensor,
+        width: int,
+        outputs: int,
+        hidden: int = 64,
+        *,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        if not tokens_seen.any(1).all():
+            raise ValueError("each length must see at least one token")
+        lengths, tokens = tokens_seen.shape
+        self.register_buffer("tokens_seen", tokens_seen, persistent=False)
+        shape = (layers, lengths, seeds)
+        self.scores = nn.Parameter(torch.empty(*shape, tokens))
+        self.weight_in = nn.Parameter(torch.empty(*shape, width, hidden))
+        self.bias_in = nn.Parameter(torch.empty(*shape, 1, hidden))
+        self.weight_out = nn.Parameter(torch.empty(*shape, hidden, outputs))
+        self.bias_out = nn.Parameter(torch.empty(*shape, 1, outputs))
+        bounds = {self.weight_in: width, self.bias_in: width}
+        bounds |= {self.weight_out: hidden, self.bias_out: hidden}
+        with torch.no_grad():
+            for seed in range(seeds):
+                # Drawn apart, then copied: what is drawn in place depends on the strides.
+                like = self.scores[:, :, seed]
+                like.copy_(torch.randn(like.shape, generator=generator))
+                for parameter, inputs in bounds.items():
+                    like = parameter[:, :, seed]
+                    unit = torch.rand(like.shape, generator=generator).mul_(2).sub_(1)
+                    like.copy_(unit / math.sqrt(inputs))
+
+    @torch.no_grad()
+    def predict(self, layer: int, states: Tensor) -> Tensor:
+        """What the probes of a layer read in its states [B, S, D]: [seeds, lengths, B, outputs]."""
+        own = self._layer(layer)
+        tokens = states.to(own.scores.dtype).transpose(0, 1).flatten(1)
+        mixed = (self._alphas(own.scores) @ tokens).unflatten(1, (len(states), -1))
+        hidden = torch.baddbmm(own.bias_in, mixed, own.weight_in).relu_()
+        read = torch.baddbmm(own.bias_out, hidden, own.weight_out)
+        return self._by_length(read).transpose(0, 1)
+
+    @torch.no_grad()
+    def accumulate(
+        self, layer: int, states: Tensor, targets: Tensor, prompts: int | None = None
+    ) -> Tensor:
+        """Add to the gradients of a layer's probes, and give their losses [seeds, lengths].
+
+        A probe's loss is the mean squared error over prompts and outputs, its gradient that of its
+        own loss. `states` are [B, S, D], `targets` [B, lengths, outputs]; where they are a part of
+        a batch of `prompts`, losses and gradients are the part's share, so that parts add up.
+        """
+        own, gradients = self._layer(layer), self._layer(layer, gradients=True)
+        scale = 1 / ((prompts or len(states)) * targets.shape[2])
+        alphas = self._alphas(own.scores)
+        dalphas, losses = torch.zeros_like(alphas), alphas.new_zeros(self.scores.shape[1:3])
+        # Rows of tokens: their sum, and its weights' gradient, are one product for all prompts. The
+        # memory for it is taken once: fresh pages can cost more than the products.
+        tokens_in_all, width = states.shape[1:]
+        at_once = min(len(states), _CACHED if states.device.type == "cpu" else len(states))
+        tokens_memory = alphas.new_empty(tokens_in_all * at_once * width)
+        mixed_memory = alphas.new_empty(len(alphas) * at_once * width)
+        for some, wanted in zip(states.split(at_once), targets.split(at_once), strict=True):
+            tokens = _shaped(tokens_memory, tokens_in_all, len(some), width)
+            mixed = _shaped(mixed_memory, len(alphas), len(some), width)
+            tokens.copy_(some.transpose(0, 1))
+            torch.mm(alphas, tokens.flatten(1), out=mixed.flatten(1))
+            losses += self._through_mlp(own, gradients, mixed, wanted, scale)
+            dalphas.addmm_(mixed.flatten(1), tokens.flatten(1).T)
+        # Through the softmax: a token that is not seen has α = 0, and its score stays.
+        dalphas -= (dalphas * alphas).sum(1, keepdim=True)
+        gradients.scores.add_(dalphas * alphas)
+        return losses.T
+
+    def _through_mlp(
+        self, own: _Layer, gradients: _Layer, mixed: Tensor, targets: Tensor, scale: float
+    ) -> Tensor:
+        """Forwards and backwards through a layer's MLPs, by hand: the losses [lengths, seeds] for
+        their inputs `mixed` [probes, B, D], which the gradient by them replaces."""
+        hidden = torch.baddbmm(own.bias_in, mixed, own.weight_in).relu_()
+        error = torch.baddbmm(own.bias_out, hidden, own.weight_out)
+        by_length = self._by_length(error)
+        by_length -= targets.transpose(0, 1)[:, None]
+        losses = by_length.square().sum((2, 3)).mul_(scale)
+        dread = error.mul_(2 * scale)
+        gradients.weight_out.baddbmm_(hidden.mT, dread)
+        gradients.bias_out.add_(dread.sum(1, keepdim=True))
+        dhidden = torch.bmm(dread, own.weight_out.mT).mul_(hidden > 0)
+        gradients.weight_in.baddbmm_(mixed.mT, dhidden)
+        gradients.bias_in.add_(dhidden.sum(1, keepdim=True))
+        torch.bmm(dhidden, own.weight_in.mT, out=mixed)
+        return losses
+
+    def _layer(self, layer: int, *, gradients: bool = False) -> _Layer:
+        """Views of a layer's part of the parameters, or of their gradients."""
+        tensors: list[Tensor] = []
+        for parameter in self.parameters():
+            if gradients and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            whole = parameter.grad if gradients else parameter
+            assert whole is not None
+            tensors.append(whole[layer].flatten(0, 1))
+        return _Layer(*tensors)
+
+    def _alphas(self, scores: Tensor) -> Tensor:
+        """The weights over the tokens of probes with the scores [probes, S]."""
+        unseen = ~self.tokens_seen[:, None]
+        return self._by_length(scores).masked_fill(unseen, -math.inf).softmax(-1).flatten(0, 1)
+
+    def _by_length(self, tensor: Tensor) -> Tensor:
+        """[probes, …] as [lengths, seeds, …]."""
+        return tensor.unflatten(0, self.scores.shape[1:3])
+
+
+class ProbeTrainer:
+    """Adam on probes, all at once, with the paper's rate."""
+
+    def __init__(self, probes: Probes, rate: float = 1e-3) -> None:
+        self.probes = probes
+        self.optimizer = Adam(probes.parameters(), lr=rate, fused=True)
+
+    def step(self, states: Iterable[Tensor], targets: Tensor) -> Tensor:
+        """One step on the states [B, S, D] of layer after layer, of which one is held at a time:
+        the losses before it, [layers, seeds, lengths]. `targets` are [B, lengths, outputs].
+
+        Raises ValueError where there are more or fewer layers than probes.
+        """
+        layers = range(len(self.probes.scores))
+        losses = [
+            self.probes.accumulate(layer, of_layer, targets)
+            for layer, of_layer in zip(layers, states, strict=True)
+        ]
+        self.update()
+        return torch.stack(losses)
+
+    def update(self) -> None:
+        """Adam's step along what was accumulated, which is then forgotten."""
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next steps depend on, by name."""
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.probes.named_parameters():
+            tensors[f"probes.{name}"] = parameter.detach()
+            for key, tensor in self.optimizer.state[parameter].items():
+                tensors[f"adam.{key}.{name}"] = tensor
+        return tensors
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from a `state`, of which a copy is taken; RuntimeError where it is of other
+        probes."""
+        prefix = "probes."
+        own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        self.probes.load_state_dict(own)
+        self.optimizer.zero_grad()  # what an interrupted step had accumulated
+        self.optimizer.state.clear()
+        for name, parameter in self.probes.named_parameters():
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                if (tensor := tensors.get(f"adam.{key}.{name}")) is not None:
+                    self.optimizer.state[parameter][key] = tensor.to(parameter.device, copy=True)
+
+
+def _shaped(memory: Tensor, *shape: int) -> Tensor:
+    """The beginning of a flat tensor, in a shape."""
+    return memory[: math.prod(shape)].view(shape)

@@ -1,0 +1,33 @@
+"""Control prompts: what a probe has learned to compute by itself, and not read off the states.
+
+prompts, weights = control_prompts(task, torch.Generator().manual_seed(0), batch=64, points=41)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from tasks import Prompts, Task
+from tasks.draws import FreshDraws
+from tasks.linear import Linear, SparseLinear
+
+
+def control_prompts(
+    task: Task, generator: Generator, batch: int, points: int
+) -> tuple[Prompts, Tensor]:
+    """Prompts whose functions all have the weights w = 1, and these weights [batch, d].
+
+    Probes that are trained on them and tested on random w are the control (Yang et al. 2024,
+    appendix F). Inputs are those that `task.draw` draws from the same generator; a task's noise
+    stays, `distinct_prompts` has no part in it. Raises ValueError for a task that is not of dense
+    linear functions.
+    """
+    if not isinstance(task, Linear) or isinstance(task, SparseLinear):
+        raise ValueError(
+            "the control, all weights 1, is that of dense linear functions, not of "
+            f"{type(task).__name__}"
+        )
+    draws = FreshDraws(generator, batch)
+    weights = torch.ones_like(task.parameters(draws, task.dims))
+    return task.prompts(weights, draws, points, task.dims), weights

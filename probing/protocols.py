@@ -1,0 +1,84 @@
+"""The two ways to probe: as Yang et al.'s paper says, and as its code does.
+
+seen = PAPER.tokens_seen(target, PAPER.lengths(target, points=41, dims=20), tokens=82)   # [41, 82]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tasks import Prompts, Task
+
+from .targets import Target
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What probes see, what they are asked for and how their errors are counted.
+
+    An error is the mean over a target's outputs of the squared error, divided by `error_divisor`.
+    In both protocols the control is one line: the least of its errors over the layers or loops.
+    """
+
+    name: str
+    whole_prompt: bool  # probes of all lengths see every token of the prompt
+    over_points: tuple[str, ...]  # targets that are divided by the number of pairs n
+    up_to_dims: tuple[str, ...]  # targets that are asked for up to d pairs only
+    over_dims: bool  # errors, which are means over outputs, are divided by d once more
+
+    def lengths(self, target: Target, points: int, dims: int) -> range:
+        """The lengths i that have probes, from 1, in prompts of `points` pairs."""
+        lengths = target.lengths(points)
+        return lengths[:dims] if target.name in self.up_to_dims else lengths
+
+    def tokens_seen(self, target: Target, lengths: range, tokens: int) -> Tensor:
+        """Whether the probe of each length sees each token of a prompt, bool [I, tokens].
+
+        i pairs are the first 2i tokens, and the query's input the next. Raises ValueError where
+        the prompt has fewer tokens than a length needs.
+        """
+        ends = torch.tensor([2 * length + target.asks_query for length in lengths])
+        if lengths and ends[-1] > tokens:
+            raise ValueError(
+                f"target {target.name} of {lengths[-1]} pairs needs {ends[-1]} tokens, got {tokens}"
+            )
+        if self.whole_prompt:
+            ends = torch.full_like(ends, tokens)
+        return torch.arange(tokens) < ends[:, None]
+
+    def scale(self, target: Target, points: int) -> float:
+        """What a target is multiplied by, in prompts of `points` pairs."""
+        return 1 / points if target.name in self.over_points else 1.0
+
+    def error_divisor(self, dims: int) -> float:
+        """What mean squared errors are divided by."""
+        return dims if self.over_dims else 1.0
+
+    def compute(self, target: Target, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        """The target's scaled values at the protocol's lengths, float64 [B, I, outputs]."""
+        points = prompts.ys.shape[1]
+        count = len(self.lengths(target, points, task.dims))
+        pairs = count + target.asks_query  # no later ones have a part in it
+        some = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
+        return target.compute(some, parameters, task) * self.scale(target, points)
+
+    def variances(self, target: Target, task: Task, points: int) -> list[float | None]:
+        """The variance of the scaled target at each length, None where it is not known."""
+        square = self.scale(target, points) ** 2
+        known = (target.variance(task, i) for i in self.lengths(target, points, task.dims))
+        return [None if variance is None else variance * square for variance in known]
+
+
+PAPER = Protocol("paper", whole_prompt=False, over_points=(), up_to_dims=(), over_dims=False)
+REFERENCE = Protocol(
+    "reference",
+    whole_prompt=True,
+    over_points=("gradient",),
+    up_to_dims=("least_squares",),
+    over_dims=True,
+)
+PROTOCOLS = {protocol.name: protocol for protocol in (PAPER, REFERENCE)}

@@ -1,0 +1,131 @@
+"""How well probes tell what they are asked for: errors prompt by prompt, and their summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from evaluation.bootstrap import bootstrap
+
+from .fit import Fit
+from .linear import LinearMaps, LinearProbes, at_last
+
+_LINEAR_BATCHES = 8  # of as many prompts as probes are tested on
+_PENALTY = 1e-6  # over the variance of what is read: for what the states do not span
+Arrays = dict[str, NDArray[Any]]
+
+
+@torch.no_grad()
+def measure(fit: Fit) -> Arrays:
+    """Errors on the test prompts over the protocol's divisor: `<target>/probes` and, where there is
+    one, `<target>/control` [layers, seeds, lengths, P], `<target>/linear` [layers, lengths, P];
+    and `<target>/variance` [lengths], the target's own on these prompts."""
+    prompts, parameters = fit.test_prompts()
+    divisor = fit.protocol.error_divisor(fit.task.dims)
+    values = {name: fit.values(name, prompts, parameters) for name in fit.targets}
+    arrays: Arrays = {}
+    for name, of_target in values.items():
+        lengths = of_target.shape[1]
+        arrays[f"{name}/variance"] = (of_target.var(0).mean(-1) / divisor).numpy()
+        shape = (fit.layers, fit.settings.seeds, lengths, len(prompts))
+        for kind in ("probes", "control")[: 1 + bool(fit.control)]:
+            arrays[f"{name}/{kind}"] = np.empty(shape, dtype=np.float32)
+        arrays[f"{name}/linear"] = np.empty((fit.layers, *shape[2:]), dtype=np.float32)
+    solved = _linear(fit)
+    for layer, part, states in fit.states(prompts):
+        for name, of_target in values.items():
+            wanted = of_target[part].transpose(0, 1).to(states.device)  # [lengths, b, outputs]
+            read = {"probes": fit.predict(fit.probes[name], name, layer, states)}
+            if fit.control:
+                read["control"] = fit.predict(fit.control[name], name, layer, states)
+            read["linear"] = solved[name].predict(layer, states)
+            for kind, predictions in read.items():
+                errors = (predictions - wanted).square().mean(-1) / divisor
+                arrays[f"{name}/{kind}"][layer, ..., part] = errors.cpu().numpy()
+    return arrays
+
+
+def _linear(fit: Fit) -> dict[str, LinearMaps]:
+    """The linear probes of each target, solved from prompts that no other probe meets."""
+    sums = {
+        name: LinearProbes(
+            fit.layers, at_last(fit.tokens_seen(name)).to(fit.device), fit.width, fit.outputs(name)
+        )
+        for name in fit.targets
+    }
+    for batch in range(_LINEAR_BATCHES):
+        prompts, parameters = fit.linear_prompts(batch)
+        values = {name: fit.values(name, prompts, parameters).to(fit.device) for name in sums}
+        for layer, part, states in fit.states(prompts):
+            for name, linear in sums.items():
+                linear.add(layer, states, values[name][part])
+    return {name: linear.solve(_PENALTY) for name, linear in sums.items()}
+
+
+def summary(fit: Fit, arrays: Arrays) -> dict[str, Any]:
+    """For each target: errors by layer, mean over lengths, and by length, with intervals over
+    prompts and the spread over probe seeds; 1 − R² by length; the control's."""
+    return {name: _of_target(fit, name, arrays) for name in fit.targets}
+
+
+def _of_target(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
+    target = fit.targets[name]
+    errors, variance = arrays[f"{name}/probes"], arrays[f"{name}/variance"]
+    by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
+    known = variance > 1e-9 * variance.max()
+    result: dict[str, Any] = {
+        "label": target.label,
+        "lengths": list(fit.protocol.lengths(target, fit.points, fit.task.dims)),
+        "variance": variance.tolist(),
+        "error": _intervals(fit, by_length.mean(1)),
+        "seed_spread": _spread(errors),
+        "by_length": {"mean": by_length.mean(2).tolist()},
+        "unexplained": _unexplained(by_length, variance, known),
+        "linear": _intervals(fit, arrays[f"{name}/linear"].mean(1, dtype=np.float64)),
+        "linear_unexplained": _unexplained(arrays[f"{name}/linear"], variance, known),
+    }
+    low, high = _ends(fit, by_length)
+    result["by_length"] |= {"low": low, "high": high}
+    if fit.control:
+        control = arrays[f"{name}/control"].mean((1, 2), dtype=np.float64)  # [layers, P]
+        result["control"] = _intervals(fit, control)
+        least = int(control.mean(1).argmin())
+        result["control_least"] = {
+            "layer": least,
+            **{part: values[least] for part, values in result["control"].items()},
+        }
+        gap = by_length.mean(1) - control[least]
+        result["minus_control"] = _intervals(fit, gap)
+    return result
+
+
+def _intervals(fit: Fit, errors: NDArray[Any]) -> dict[str, list[float | None]]:
+    """Mean and 90 % interval over prompts for each row of errors [layers, P]."""
+    return bootstrap(errors.T, fit.settings.resamples, fit.settings.seed).to_json()
+
+
+def _ends(fit: Fit, by_length: NDArray[Any]) -> tuple[list[Any], list[Any]]:
+    interval = bootstrap(by_length.transpose(2, 0, 1), fit.settings.resamples, fit.settings.seed)
+    return interval.low.tolist(), interval.high.tolist()
+
+
+def _spread(errors: NDArray[Any]) -> list[float | None]:
+    """Standard deviation over seeds of the mean error, by layer; None of a single seed."""
+    means = errors.mean((2, 3), dtype=np.float64)
+    if means.shape[1] == 1:
+        return [None] * len(means)
+    return [float(value) for value in means.std(1, ddof=1)]
+
+
+def _unexplained(
+    by_length: NDArray[Any], variance: NDArray[Any], known: NDArray[np.bool_]
+) -> list[list[float | None]]:
+    """1 − R² by layer and length; None where the target does not vary."""
+    ratio = by_length.mean(2, dtype=np.float64) / np.where(known, variance, 1.0)
+    return [
+        [float(value) if there else None for value, there in zip(row, known, strict=True)]
+        for row in ratio
+    ]

@@ -1,0 +1,55 @@
+"""What `python -m probing` may be asked for. No torch here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from conf.checks import ConfigError
+
+
+@dataclass(frozen=True)
+class ProbingSettings:
+    """How the states of a run are probed; the defaults take minutes at the small scale, the paper
+    trained for 10,000 steps or more on batches of 1280 prompts."""
+
+    run: str = ""
+    targets: tuple[str, ...] = ("gradient", "least_squares")
+    protocol: Literal["paper", "reference"] = "paper"
+    loops: int | None = None  # how far the probed loops go; none: b
+    steps: int = 1000
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    seeds: int = 2  # probes of each kind, from different initial weights
+    prompts: int = 1280  # that the probes are tested on
+    seed: int = 0
+    resamples: int = 1000  # of the bootstrap
+    control: bool = True  # probes trained with w = 1 too, where the task has that
+    memory: int = 512  # MiB that the states of a layer may take at once
+    device: str = "auto"
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be."""
+        if not self.run:
+            raise ConfigError("run", "must name the run folder to probe: run=runs/<name>")
+        if not self.targets:
+            raise ConfigError("targets", "must hold at least one target")
+        for name in ("steps", "batch_size", "seeds", "resamples", "memory"):
+            self._at_least(name, 1)
+        self._at_least("prompts", 2)
+        self._at_least("seed", 0)
+        if self.loops is not None:
+            self._at_least("loops", 1)
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ConfigError("learning_rate", f"must be above 0, got {self.learning_rate}")
+
+    def _at_least(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        if value < least:
+            raise ConfigError(name, f"must be at least {least}, got {value}")
+
+
+def names() -> tuple[str, ...]:
+    """The settings there are."""
+    return tuple(field.name for field in fields(ProbingSettings))

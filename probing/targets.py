@@ -1,0 +1,215 @@
+"""What a probe is asked for: quantities of a prompt's first i pairs, or of its function.
+
+prompts, parameters = task.draw(torch.Generator().manual_seed(0), batch=64, points=41)
+answers = find_target("least_squares").compute(prompts, parameters, task)       # [64, 41, d]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from conf.checks import nearest
+from evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
+from evaluation.bootstrap import Floats
+from tasks import Prompts, Task
+from tasks.linear import Linear, NoisyLinear, SparseLinear
+
+TARGETS: dict[str, Target] = {}
+_AnyTarget = TypeVar("_AnyTarget", bound="type[Target]")
+
+
+class Target(ABC):
+    """A quantity that a probe of length i, which sees i pairs, has to tell.
+
+    A new one is registered under a name, and says what it is:
+
+        from probing.targets import Target, register
+
+        @register("total")
+        class Total(Target):
+            label = "sum of the outputs seen"
+
+            def outputs(self, task):
+                return 1
+
+            def compute(self, prompts, parameters, task):
+                return prompts.ys.double().cumsum(1)[:, :, None]
+    """
+
+    name: ClassVar[str]  # given by `register`
+    label: ClassVar[str]  # on an axis
+    of: ClassVar[type[Task] | None] = None  # the tasks that have it, where not all do
+    asks_query: ClassVar[bool] = False  # of the input after the i pairs, which its probes see too
+
+    def needs(self, task: Task) -> None:
+        """Raises ValueError where a task does not have this target."""
+        if self.of is not None and not isinstance(task, self.of):
+            raise ValueError(
+                f"target {self.name} is one of {self.of.__name__} tasks, "
+                f"which {type(task).__name__} is not"
+            )
+
+    def lengths(self, points: int) -> range:
+        """The lengths i that a prompt of `points` pairs has it for, from 1: all, or all that leave
+        a query."""
+        return range(1, points if self.asks_query else points + 1)
+
+    def outputs(self, task: Task) -> int:
+        """How many numbers it is at each length."""
+        return task.dims
+
+    @abstractmethod
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        """Its values, float64 [B, I, outputs] on the prompts' device, for the I lengths in turn.
+        `parameters` are those that `task.draw` gives beside the prompts."""
+
+    def variance(self, task: Task, length: int) -> float | None:
+        """The variance of each of its outputs over prompts, the least error that a probe without
+        any input could have; None where no closed form is known, or it is infinite."""
+        return None
+
+
+def register(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
+    """Class decorator: make a target known under a name."""
+
+    def add(cls: _AnyTarget) -> _AnyTarget:
+        cls.name = name
+        TARGETS[name] = cls()
+        return cls
+
+    return add
+
+
+def find_target(name: str) -> Target:
+    """The target registered under `name`; ValueError with the nearest name where there is none."""
+    if name not in TARGETS:
+        raise ValueError(f"unknown target {name!r}{nearest(name, TARGETS)}")
+    return TARGETS[name]
+
+
+@register("gradient")
+class Gradient(Target):
+    """XᵀY = Σ_{j ≤ i} y_j x_j: minus half the gradient of Σ (y_j − w·x_j)² at w = 0."""
+
+    label = "XᵀY"
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        return (prompts.xs.double() * prompts.ys.double()[:, :, None]).cumsum(1)
+
+    def variance(self, task: Task, length: int) -> float | None:
+        # XᵀX is a Wishart matrix A with i degrees of freedom, and E A² = i(i + d + 1) I.
+        if (moments := _moments(task)) is None:
+            return None
+        weight, noise = moments
+        return length * (weight * (length + task.dims + 1) + noise)
+
+
+@register("least_squares")
+class LeastSquares(Target):
+    """The least-squares weights w_OLS, of several the ones of least norm."""
+
+    label = "w_OLS"
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        weights = least_squares_weights(*_arrays(prompts))
+        return torch.from_numpy(weights).to(prompts.xs.device)
+
+    def variance(self, task: Task, length: int) -> float | None:
+        # Without noise they are w on the span of min(i, d) random directions, and zero beside it.
+        # With noise the variance is infinite at d − 1, d and d + 1 pairs.
+        if (moments := _moments(task)) is None or moments[1]:
+            return None
+        return moments[0] * min(length, task.dims) / task.dims
+
+
+@register("ridge")
+class Ridge(Target):
+    """(XᵀX + λI)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 where it has none."""
+
+    label = "w_ridge"
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        # Renormalised outputs scale w and the noise alike: λ is the same.
+        penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0
+        weights = ridge_weights(*_arrays(prompts), penalty or 1.0)
+        return torch.from_numpy(weights).to(prompts.xs.device)
+
+
+@register("residual")
+class Residual(Target):
+    """What least squares on i pairs leaves of the next one's output, y − w_OLS·x.
+
+    From d pairs on there is none without noise but rounding: its variance is 0 there.
+    """
+
+    label = "y − ŷ_OLS"
+    asks_query = True
+
+    def outputs(self, task: Task) -> int:
+        return 1
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        xs, ys = _arrays(prompts)
+        left = (ys - least_squares(xs, ys, xs))[:, 1:, None]
+        return torch.from_numpy(left).to(prompts.xs.device)
+
+    def variance(self, task: Task, length: int) -> float | None:
+        # The query along the d − i directions in which the weights are not known.
+        if (moments := _moments(task)) is None or moments[1]:
+            return None
+        return moments[0] * max(task.dims - length, 0)
+
+
+@register("support")
+class Support(Target):
+    """1 for the coordinates in the support of w, else 0."""
+
+    label = "support"
+    of = SparseLinear
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        return _at_all_lengths((parameters != 0).double(), prompts)
+
+    def variance(self, task: Task, length: int) -> float | None:
+        inside = task.divisor / task.dims
+        return inside * (1 - inside)
+
+
+@register("weights")
+class Weights(Target):
+    """The true weights w."""
+
+    label = "w"
+    of = Linear
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        return _at_all_lengths(parameters.double(), prompts)
+
+    def variance(self, task: Task, length: int) -> float | None:
+        return None if _moments(task) is None else task.divisor / task.dims
+
+
+def _moments(task: Task) -> tuple[float, float] | None:
+    """The variances of a weight and of the noise in y = w·x + noise, for tasks of independent
+    inputs and uncorrelated weights that are known to be so."""
+    if type(task) is NoisyLinear:
+        noise = task.noise_std**2
+        scale = task.dims / (task.dims + noise) if task.renormalize else 1.0
+        return scale, scale * noise
+    if type(task) in (Linear, SparseLinear):
+        return task.divisor / task.dims, 0.0
+    return None
+
+
+def _arrays(prompts: Prompts) -> tuple[Floats, Floats]:
+    return prompts.xs.double().cpu().numpy(), prompts.ys.double().cpu().numpy()
+
+
+def _at_all_lengths(values: Tensor, prompts: Prompts) -> Tensor:
+    """Values [B, outputs] of the function as [B, n, outputs], the same at every length."""
+    return values[:, None, :].expand(-1, prompts.ys.shape[1], -1)

@@ -1,0 +1,165 @@
+"""Maps whose dynamics are known, ranks of known spectra, and the models' own states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from models.loop import LoopState
+from probing.effective_rank import StateSpread, effective_rank
+from probing.trajectory import Movements, Trajectory, cosines, follow
+from tests.models.small import as_double, draw_prompts, make_model
+
+LOOPS = 9
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def shrinking(factor: float, centre: Tensor, start: Tensor, loops: int = LOOPS) -> Trajectory:
+    """Y ↦ centre + factor (Y − centre), whose fixed point is the centre; raw is three times it."""
+
+    def states() -> Iterator[LoopState]:
+        y = start
+        for _ in range(loops):
+            y = centre + factor * (y - centre)
+            yield LoopState(y, 3 * y)
+
+    return Trajectory(start, start, start, states())
+
+
+def movements(trajectory: Trajectory, near: int = LOOPS) -> dict[str, np.ndarray]:
+    found = Movements(near)
+    found.add(trajectory)
+    return found.arrays()
+
+
+@pytest.mark.parametrize("factor", [0.5, -0.7])
+def test_a_map_with_a_fixed_point_shrinks_by_its_factor(factor: float) -> None:
+    centre, start = normal(2, 5, 4), normal(2, 5, 4, seed=1)
+    found = movements(shrinking(factor, centre, start))
+    first = (start - centre).norm(dim=-1) * abs(factor - 1)
+    expected = first.mean(1).numpy()[:, None] * abs(factor) ** np.arange(LOOPS)
+    np.testing.assert_allclose(found["absolute"], expected, rtol=1e-12)
+    # Token by token, at loop 3: what moves after it over what is there, before it and after it.
+    now = centre + factor**3 * (start - centre)
+    moves = first * abs(factor) ** 3
+    np.testing.assert_allclose(found["residual"][:, 2], (moves / now.norm(dim=-1)).mean(1))
+    later = centre + factor**4 * (start - centre)
+    np.testing.assert_allclose(found["relative"][:, 3], (moves / later.norm(dim=-1)).mean(1))
+    assert found["residual"].shape == (2, LOOPS - 1)
+    # Increments lie on one line: all one way, or to and fro.
+    signs = np.sign(factor) ** np.arange(LOOPS)
+    np.testing.assert_allclose(found["cosines"], np.stack([np.outer(signs, signs)] * 2))
+
+
+def test_norms_begin_at_the_read_in_and_tell_raw_from_stream() -> None:
+    centre, start = normal(2, 5, 4), normal(2, 5, 4, seed=1)
+    found = movements(shrinking(0.0, centre, start))
+    lengths = [states.norm(dim=-1).mean(1) for states in (start, *[centre] * LOOPS)]
+    np.testing.assert_allclose(found["stream"], torch.stack(lengths, dim=1))
+    np.testing.assert_allclose(found["raw"][:, 0], found["stream"][:, 0])
+    np.testing.assert_allclose(found["raw"][:, 1:], 3 * found["stream"][:, 1:])
+
+
+def test_what_rests_has_no_direction() -> None:
+    """After the first loop of a constant map nothing moves, and rounding is no movement."""
+    centre = normal(2, 5, 4) + 10
+    found = movements(shrinking(1e-14, centre, normal(2, 5, 4, seed=1)))
+    np.testing.assert_allclose(found["cosines"][:, 0, 0], 1)
+    assert np.isnan(found["cosines"][:, 1:]).all()
+    # A token that rests does not count among those that move.
+    one, other = normal(1, 2, 3), normal(1, 2, 3, seed=1)
+    one, other = one / one.norm(dim=-1, keepdim=True), other / other.norm(dim=-1, keepdim=True)
+    other[0, 1] = 0
+    both = cosines([one, other])[0]
+    torch.testing.assert_close(both[0, 1], one[0, 0] @ other[0, 0])
+    torch.testing.assert_close(both.diagonal(), torch.ones(2, dtype=torch.float64))
+
+
+def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> None:
+    states = normal(4, 2, 5, 3)  # the start, and after three loops
+    steps = (LoopState(y, y) for y in states[1:])
+    found = movements(Trajectory(normal(2, 5, 3, seed=1), states[0], states[0], steps), near=2)
+    torch.testing.assert_close(
+        torch.tensor(found["absolute"]), states.diff(dim=0).norm(dim=-1).mean(2).T
+    )
+    assert found["cosines"].shape == (2, 2, 2)
+    first, second, _ = states.diff(dim=0)
+    cosine = torch.cosine_similarity(first, second, dim=-1).mean(1)
+    np.testing.assert_allclose(found["cosines"][:, 0, 1], cosine)
+
+
+def test_batches_add_up() -> None:
+    centre, start = normal(6, 5, 4), normal(6, 5, 4, seed=1)
+    whole, parts = Movements(3), Movements(3)
+    last = whole.add(shrinking(0.5, centre, start))
+    ends = [
+        parts.add(shrinking(0.5, centre[rows], start[rows])) for rows in (slice(4), slice(4, 6))
+    ]
+    torch.testing.assert_close(torch.cat(ends), last)
+    arrays = parts.arrays()
+    for name, values in whole.arrays().items():
+        np.testing.assert_allclose(arrays[name], values)
+    assert parts.effective_ranks() == pytest.approx(whole.effective_ranks())
+    assert len(whole.effective_ranks()) == 4  # the read-in and three loops
+
+
+def test_effective_ranks_of_known_spectra() -> None:
+    assert effective_rank(torch.full((7,), 0.3)) == pytest.approx(7)
+    assert effective_rank(torch.tensor([2.0, 0.0, 0.0])) == pytest.approx(1)
+    # Shares 1/2, 1/4, 1/4: entropy 1.5 ln 2.
+    assert effective_rank(torch.tensor([2.0, 1.0, 1.0])) == pytest.approx(2**1.5)
+    assert np.isnan(effective_rank(torch.zeros(3)))
+
+
+def test_the_spread_of_states_is_that_of_their_centred_matrix() -> None:
+    states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
+    offsets = 4 * normal(5, 6, seed=1)  # of each position: the same in all prompts
+    spread = StateSpread()
+    for rows in (slice(3), slice(3, 8)):
+        spread.add(1, states[rows] + offsets)
+        spread.add(0, offsets.expand(8, -1, -1)[rows])
+    centred = (states - states.mean(0)).flatten(0, 1)
+    alike, found = spread.by_loop()
+    assert found == pytest.approx(effective_rank(torch.linalg.svdvals(centred)), rel=1e-6)
+    assert np.isnan(alike)
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none", "standard"])
+def test_a_models_states_are_those_of_its_steps(injection: str) -> None:
+    """From what its loop starts from, with the read-in at index 0, without the last y."""
+    families = {"none": make_model("tied"), "standard": make_model("standard")}
+    model = (families.get(injection) or make_model(injection=injection)).double()
+    prompts = as_double(draw_prompts())
+    trajectory = follow(model, prompts, 3)
+    states = list(trajectory.states)
+    assert trajectory.read_in.shape == (3, 11, 16)
+    torch.testing.assert_close(trajectory.read_in[:, ::2], model.read_in(prompts.xs))
+    first = {
+        "add": torch.zeros_like(trajectory.read_in),
+        "multiply": torch.ones_like(trajectory.read_in),
+        "none": trajectory.read_in,
+        "standard": trajectory.read_in + model.loop.positions[:11],
+    }[injection]
+    torch.testing.assert_close(trajectory.start, first)
+    state = LoopState(first, first)
+    for t, found in enumerate(states):
+        state = model.loop.step(state, trajectory.e, t)
+        torch.testing.assert_close(found.stream, state.stream)
+        torch.testing.assert_close(found.raw, state.raw)
+    assert len(states) == 3
+
+
+def test_the_read_in_of_x_has_the_rank_of_x() -> None:
+    model, prompts = make_model().double(), as_double(draw_prompts(batch=64))
+    found = Movements(1)
+    found.add(follow(model, prompts, 2))
+    read_in, after = found.effective_ranks()
+    assert 2 < read_in <= 3 + 1e-6  # y's tokens have rank 1
+    assert after > 3

@@ -1,0 +1,131 @@
+"""Spectral norms and radii of known matrices and of real loops, whose derivatives are checked
+against finite differences."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from probing.jacobian import Map, one_loop, products, spectral_norm, spectral_radius
+from probing.trajectory import follow
+from tests.models.small import as_double, draw_prompts, make_model
+
+
+def seeded(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def rotation(angle: float) -> Tensor:
+    cos, sin = math.cos(angle), math.sin(angle)
+    return torch.tensor([[cos, -sin], [sin, cos]], dtype=torch.float64)
+
+
+def linear(*matrices: Tensor) -> tuple[Map, Tensor]:
+    """x ↦ A x with a matrix A of its own for each prompt, and somewhere to stand."""
+    stacked = torch.stack(matrices)
+    at = torch.randn(stacked.shape[:2], generator=seeded(7), dtype=torch.float64)
+    return lambda x: torch.einsum("bij,bj->bi", stacked, x), at
+
+
+# Non-normal: eigenvalues 0.5, -0.3 and 0.1, but stretching by more than 4.
+SHEAR = torch.tensor([[0.5, 4.0, 0.0], [0.0, -0.3, 1.0], [0.0, 0.0, 0.1]], dtype=torch.float64)
+# Eigenvalues 0.9 e^{±0.7 i}, in axes that make the pair's growth swing; and 0.2.
+SWING = torch.block_diag(
+    torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
+    @ (0.9 * rotation(0.7))
+    @ torch.diag(torch.tensor([0.2, 1.0], dtype=torch.float64)),
+    torch.tensor([[0.2]], dtype=torch.float64),
+)
+
+
+def test_norm_and_radius_of_matrices_differ_and_are_theirs() -> None:
+    function, at = linear(SHEAR, SWING, 2 * SHEAR)
+    norm = spectral_norm(function, at, seeded(), tolerance=1e-12)
+    exact = torch.stack([torch.linalg.matrix_norm(m, 2) for m in (SHEAR, SWING, 2 * SHEAR)])
+    torch.testing.assert_close(norm.values, exact, rtol=1e-9, atol=0)
+    radius = spectral_radius(function, at, seeded())
+    # The pair's growth swings: what is left of it after k iterations is of order 1 / k.
+    torch.testing.assert_close(
+        radius.values, torch.tensor([0.5, 0.9, 1.0], dtype=torch.float64), rtol=1e-2, atol=0
+    )
+    assert bool((radius.change <= 1e-3).all())
+    assert bool((norm.change <= 1e-12).all())
+    assert exact[0] > 8 * radius.values[0]
+
+
+def test_a_nonlinear_map_is_measured_where_it_stands() -> None:
+    at = torch.tensor([[0.3, 0.1], [1.5, 0.2]], dtype=torch.float64)
+    slopes = at.cos()
+    norm, radius = spectral_norm(torch.sin, at, seeded()), spectral_radius(torch.sin, at, seeded())
+    torch.testing.assert_close(norm.values, slopes.amax(1), rtol=1e-4, atol=0)
+    torch.testing.assert_close(radius.values, slopes.amax(1), rtol=1e-2, atol=0)
+
+
+def test_an_iteration_that_does_not_end_says_what_is_left() -> None:
+    """Singular values 1 and 0.999 are told apart after thousands of iterations, not after ten."""
+    function, at = linear(torch.diag(torch.tensor([1.0, 0.999], dtype=torch.float64)))
+    norm = spectral_norm(function, at, seeded(), tolerance=1e-15, most=10)
+    assert norm.iterations == 10
+    assert 0 < norm.change.item() < 1e-4
+    function, at = linear(SWING)
+    radius = spectral_radius(function, at, seeded(), tolerance=0.0, most=64)
+    assert radius.iterations == 64
+    assert radius.change.item() > 1e-3
+    ended = spectral_radius(function, at, seeded())
+    assert 32 < ended.iterations < 400
+
+
+def test_a_map_that_forgets_everything_has_radius_zero() -> None:
+    function, at = linear(torch.tensor([[0.0, 3.0], [0.0, 0.0]], dtype=torch.float64))
+    assert spectral_norm(function, at, seeded()).values.item() == pytest.approx(3)
+    radius = spectral_radius(function, at, seeded())
+    assert radius.values.item() < 1e-100
+    assert radius.change.item() <= 1e-3
+
+
+def real_loop(injection: str, points: int = 6) -> tuple[Map, Tensor]:
+    """One loop of a small model in float64, at its state after four."""
+    family = "tied" if injection == "none" else "looped"
+    model = make_model(family, n_positions=30, injection=injection)
+    model.double().requires_grad_(False)
+    trajectory = follow(model, as_double(draw_prompts(batch=2, points=points)), 4)
+    *_, last = trajectory.states
+    return one_loop(model.loop, trajectory.e), last.stream
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+@pytest.mark.parametrize("points", [6, 30])  # 59 tokens are beyond what plain products serve
+def test_derivatives_of_a_real_loop_are_finite_differences(injection: str, points: int) -> None:
+    step, at = real_loop(injection, points)
+    direction = torch.randn(at.shape, generator=seeded(1), dtype=torch.float64)
+    push, pull = products(step, at)
+    forward = push(direction)
+    size = 1e-5
+    difference = (step(at + size * direction) - step(at - size * direction)) / (2 * size)
+    torch.testing.assert_close(forward, difference, rtol=1e-6, atol=1e-7)
+    # And the transposed product is that of the same Jacobian.
+    other = torch.randn(at.shape, generator=seeded(2), dtype=torch.float64)
+    torch.testing.assert_close((pull(other) * direction).sum(), (other * forward).sum())
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+def test_estimates_of_a_real_loop_are_those_of_its_whole_jacobian(injection: str) -> None:
+    step, at = real_loop(injection)
+    whole = torch.func.jacrev(step)(at).flatten(4).flatten(1, 2)  # [B, S·D, B, S, D] in rows
+    size = at[0].numel()
+    jacobians = [whole[i].reshape(size, 2, size)[:, i] for i in range(2)]
+    norm = spectral_norm(step, at, seeded())
+    exact = torch.stack([torch.linalg.matrix_norm(each, 2) for each in jacobians])
+    torch.testing.assert_close(norm.values, exact, rtol=1e-4, atol=0)
+    radius = spectral_radius(step, at, seeded())
+    exact = torch.stack([torch.linalg.eigvals(each).abs().max() for each in jacobians])
+    torch.testing.assert_close(radius.values, exact, rtol=2e-2, atol=0)
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    step, at = real_loop("add")
+    once, again = (spectral_radius(step, at, seeded(3), most=40) for _ in range(2))
+    assert torch.equal(once.values, again.values)

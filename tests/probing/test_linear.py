@@ -1,0 +1,130 @@
+"""Linear probes are least squares on what they read, however their prompts come in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from probing.linear import LinearProbes, at_last, at_mean
+
+LAYERS, TOKENS, WIDTH, OUTPUTS, PROMPTS = 2, 6, 5, 3, 40
+SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]
+LENGTHS = len(SEEN)
+
+
+def batch(seed: int = 0, prompts: int = PROMPTS) -> tuple[Tensor, Tensor]:
+    """States [layers, B, S, D], neither centred nor of one size, and targets."""
+    draws = torch.Generator().manual_seed(seed)
+    states = torch.randn(LAYERS, prompts, TOKENS, WIDTH, generator=draws) * 3 + 2
+    return states, torch.randn(prompts, LENGTHS, OUTPUTS, generator=draws) - 1
+
+
+def fitted(states: Tensor, targets: Tensor, weights: Tensor) -> LinearProbes:
+    probes = LinearProbes(LAYERS, weights, states.shape[-1], OUTPUTS)
+    for layer in range(LAYERS):
+        probes.add(layer, states[layer], targets)
+    return probes
+
+
+def by_numpy(read: Tensor, target: Tensor, penalty: float) -> NDArray[np.float64]:
+    """Ridge with a free intercept, [D + 1, outputs], by rows that stand for the penalty."""
+    x, y = read.double().numpy(), target.double().numpy()
+    scale = np.sqrt(len(x) * penalty * x.var(0).mean())
+    rows = np.vstack([np.c_[x, np.ones(len(x))], np.c_[scale * np.eye(WIDTH), np.zeros(WIDTH)]])
+    solved: NDArray[np.float64] = np.linalg.lstsq(
+        rows, np.vstack([y, np.zeros((WIDTH, y.shape[1]))]), rcond=None
+    )[0]
+    return solved
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_the_last_token_by_numpy(penalty: float) -> None:
+    states, targets = batch()
+    found = fitted(states, targets, at_last(SEEN)).solve(penalty)
+    others, _ = batch(seed=1, prompts=7)
+    for layer in range(LAYERS):
+        predictions = found.predict(layer, others[layer])
+        for length in range(LENGTHS):
+            last = 2 * length + 1
+            solved = by_numpy(states[layer][:, last], targets[:, length], penalty)
+            expected = others[layer][:, last].double().numpy() @ solved[:-1] + solved[-1]
+            np.testing.assert_allclose(predictions[length].numpy(), expected, rtol=0, atol=1e-9)
+
+
+def test_the_mean_of_what_is_seen_by_numpy() -> None:
+    states, targets = batch()
+    found = fitted(states, targets, at_mean(SEEN)).solve(0.0)
+    for length in range(LENGTHS):
+        read = states[1][:, : 2 * length + 2].double().mean(1)
+        solved = by_numpy(read, targets[:, length], 0.0)
+        np.testing.assert_allclose(found.maps[1, length].numpy(), solved[:-1], atol=1e-9)
+        np.testing.assert_allclose(found.intercepts[1, length, 0].numpy(), solved[-1], atol=1e-9)
+
+
+def test_batches_are_one() -> None:
+    states, targets = batch()
+    parts = LinearProbes(LAYERS, at_last(SEEN), WIDTH, OUTPUTS)
+    for some in (slice(0, 9), slice(9, 30), slice(30, PROMPTS)):
+        for layer in range(LAYERS):
+            parts.add(layer, states[layer, some], targets[some])
+    found, expected = parts.solve(0.1), fitted(states, targets, at_last(SEEN)).solve(0.1)
+    torch.testing.assert_close(found.maps, expected.maps)
+    torch.testing.assert_close(found.intercepts, expected.intercepts)
+
+
+def test_a_penalty_is_relative_to_the_size_of_states() -> None:
+    states, targets = batch()
+    small, large = (fitted(s, targets, at_last(SEEN)).solve(0.5) for s in (states, 100 * states))
+    torch.testing.assert_close(small.predict(0, states[0]), large.predict(0, 100 * states[0]))
+
+
+def test_one_that_cannot_be_told_apart_takes_the_smallest_map() -> None:
+    """Every dimension twice: the covariance is singular, and both share the weight."""
+    states, targets = batch()
+    once = fitted(states, targets, at_last(SEEN)).solve(0.0)
+    twice = fitted(torch.cat((states, states), -1), targets, at_last(SEEN)).solve(0.0)
+    for half in twice.maps.split(WIDTH, dim=2):
+        torch.testing.assert_close(half, once.maps / 2)
+
+
+def test_states_that_never_change_give_the_mean() -> None:
+    states, targets = batch()
+    constant = torch.ones_like(states)
+    predictions = fitted(constant, targets, at_last(SEEN)).solve(0.0).predict(0, constant[0])
+    expected = targets.double().mean(0)[:, None].expand_as(predictions)
+    torch.testing.assert_close(predictions, expected)
+
+
+def test_a_planted_signal_is_found_and_noise_is_not() -> None:
+    """The last token of length 1, in the second layer, holds the target."""
+    draws = torch.Generator().manual_seed(2)
+    hidden_map = torch.randn(OUTPUTS, WIDTH, generator=draws)
+
+    def planted(prompts: int) -> tuple[Tensor, Tensor]:
+        states = torch.randn(LAYERS, prompts, TOKENS, WIDTH, generator=draws)
+        target = torch.randn(prompts, OUTPUTS, generator=draws)
+        states[1, :, 3] = target @ hidden_map + 1
+        return states, target[:, None].expand(-1, LENGTHS, -1)
+
+    maps = fitted(*planted(500), at_last(SEEN)).solve(1e-9)
+    states, targets = planted(500)
+    errors = torch.stack(
+        [
+            (maps.predict(layer, states[layer]) - targets.transpose(0, 1)).square().mean((1, 2))
+            for layer in range(LAYERS)
+        ]
+    )
+    assert errors[1, 1] < 1e-6
+    errors[1, 1] = 1
+    assert errors.min() > 0.9  # the target's variance is 1
+
+
+def test_a_layer_without_states_is_named() -> None:
+    states, targets = batch()
+    probes = LinearProbes(LAYERS, at_last(SEEN), WIDTH, OUTPUTS)
+    probes.add(0, states[0], targets)
+    with pytest.raises(ValueError, match="nothing was added to layer 1"):
+        probes.solve(0.0)

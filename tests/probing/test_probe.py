@@ -1,0 +1,239 @@
+"""Probing a run from end to end: what is kept, how it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conf.checks import ConfigError
+from conf.schema import CurriculumConfig, GrowthConfig
+from evaluation import load_run
+from probing import fit as fit_module
+from probing.__main__ import main
+from probing.fit import Fit
+from probing.probe import probe
+from probing.report import table
+from probing.score import measure
+from probing.settings import ProbingSettings
+from tests.conftest import tiny_config
+from training import Run, RunError, train
+
+SETTINGS = ProbingSettings(
+    run="given", steps=6, batch_size=16, prompts=40, resamples=20, seeds=2, device="cpu"
+)
+
+
+@pytest.fixture
+def linear_run(tmp_path: Path) -> Run:
+    """A finished run of dense linear functions, for which there is a control."""
+    config = tiny_config(tmp_path)
+    return train(replace(config, task=replace(config.task, name="linear", settings={})))
+
+
+def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
+    result = probe(linear_run, SETTINGS)
+    assert result == json.loads((linear_run.path / "probing.json").read_text())
+    arrays = np.load(linear_run.path / "probing.npz")
+    layers, lengths = 5, 7  # the read-in and four loops
+    for name in ("gradient", "least_squares"):
+        target, errors = result["targets"][name], arrays[f"{name}/probes"]
+        assert errors.shape == (layers, 2, lengths, 40)
+        assert arrays[f"{name}/linear"].shape == (layers, lengths, 40)
+        assert target["lengths"] == list(range(1, 8))
+        means = errors.mean((1, 2, 3), dtype=np.float64)
+        np.testing.assert_allclose(target["error"]["mean"], means)
+        spread = errors.mean((2, 3), dtype=np.float64).std(1, ddof=1)
+        np.testing.assert_allclose(target["seed_spread"], spread)
+        ratio = errors.mean((1, 3), dtype=np.float64) / arrays[f"{name}/variance"]
+        np.testing.assert_allclose(target["unexplained"], ratio)
+        control = arrays[f"{name}/control"].mean((1, 2, 3), dtype=np.float64)
+        np.testing.assert_allclose(target["control"]["mean"], control)
+        assert target["control_least"]["mean"] == pytest.approx(control.min())
+        assert (np.array(target["error"]["low"]) <= target["error"]["mean"]).all()
+    assert table(result).count("control (trained with w = 1)") == 2
+
+
+def test_the_same_words_show_the_same_and_others_probe_again(
+    linear_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = probe(linear_run, SETTINGS)
+
+    def fail(*_: object) -> None:
+        raise AssertionError("probed again")
+
+    monkeypatch.setattr(Fit, "train", fail)
+    assert probe(linear_run, replace(SETTINGS, memory=1, device="auto")) == first
+    with pytest.raises(AssertionError, match="probed again"):
+        probe(linear_run, replace(SETTINGS, seed=1))
+
+
+def test_an_interrupted_probing_ends_as_one_that_was_not(
+    linear_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = probe(linear_run, SETTINGS)
+    arrays = dict(np.load(linear_run.path / "probing.npz"))
+    other = replace(SETTINGS, seed=3)
+    reference = probe(linear_run, other)
+    for path in sorted((linear_run.path / "probing").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (linear_run.path / "probing.json").unlink()
+    monkeypatch.setattr(fit_module, "_BETWEEN_SAVES", 0.0)
+    original, seen = Fit._step, list[int]()
+
+    def interrupted(self: Fit, step: int) -> None:
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        seen.append(step)
+        original(self, step)
+
+    monkeypatch.setattr(Fit, "_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        probe(linear_run, other)
+    assert not (linear_run.path / "probing.json").exists()
+    rest = list[int]()
+
+    def counted(self: Fit, step: int) -> None:
+        rest.append(step)
+        original(self, step)
+
+    monkeypatch.setattr(Fit, "_step", counted)
+    assert probe(linear_run, other) == reference
+    assert rest == [3, 4, 5]
+    assert probe(linear_run, SETTINGS) == whole
+    for name, values in np.load(linear_run.path / "probing.npz").items():
+        np.testing.assert_array_equal(values, arrays[name])
+
+
+def test_states_in_parts_are_those_at_once(linear_run: Run, tmp_path: Path) -> None:
+    """As many prompts at a time as the memory is for change nothing but rounding."""
+    at_once = Fit(linear_run, SETTINGS, 5, tmp_path / "a")
+    parts = Fit(linear_run, SETTINGS, 5, tmp_path / "b")
+    parts.settings = replace(SETTINGS, memory=1)
+    parts.width *= 200  # a prompt seems as large as that
+    prompts, _ = at_once.test_prompts()
+    assert len(list(parts.states(prompts))) > len(list(at_once.states(prompts))) == 5
+    for fit in (at_once, parts):
+        fit.train()
+    for name, parameter in at_once.probes["gradient"].probes.named_parameters():
+        other = dict(parts.probes["gradient"].probes.named_parameters())[name]
+        torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-5)
+
+
+def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
+    linear_run: Run, tmp_path: Path
+) -> None:
+    fit = Fit(linear_run, SETTINGS, 5, tmp_path)
+    prompts, _ = fit.test_prompts()
+    unrolled = list(linear_run.model.unroll(prompts, 4))
+    for layer, part, states in fit.states(prompts):
+        assert part == slice(0, part.stop)
+        assert torch.equal(states, unrolled[layer][0].raw)
+    assert not torch.equal(unrolled[1][0].raw, unrolled[1][0].stream)
+
+
+def test_a_probe_reads_what_stands_in_the_state(linear_run: Run, tmp_path: Path) -> None:
+    """The read-in holds the outputs themselves: a linear probe of the sum of one pair's product is
+    no better than chance there, one of the last output is exact."""
+
+    class LastOutput:
+        asks_query, name, label = False, "last", "y"
+
+        def needs(self, task: Any) -> None: ...
+
+        def lengths(self, points: int) -> range:
+            return range(1, points + 1)
+
+        def outputs(self, task: Any) -> int:
+            return 1
+
+        def compute(self, prompts: Any, parameters: Any, task: Any) -> torch.Tensor:
+            return prompts.ys.double()[:, :, None]
+
+    from probing.targets import TARGETS
+
+    TARGETS["last"] = LastOutput()  # type: ignore[assignment]
+    try:
+        fit = Fit(linear_run, replace(SETTINGS, targets=("last",), control=False), 5, tmp_path)
+        arrays = measure(fit)
+    finally:
+        del TARGETS["last"]
+    assert arrays["last/linear"][0].mean() < 1e-3 * arrays["last/variance"].mean()
+
+
+def test_pictures_come_with_the_values_they_show(linear_run: Run) -> None:
+    result = probe(linear_run, SETTINGS)
+    figures = linear_run.path / "probing" / "figures"
+    with open(figures / "gradient_by_layer.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    target = result["targets"]["gradient"]
+    for column, values in (
+        ("probe_mean", target["error"]["mean"]),
+        ("linear_high", target["linear"]["high"]),
+        ("control_low", target["control"]["low"]),
+    ):
+        assert [float(row[column]) for row in rows] == values
+    for name in ("gradient_by_layer", "gradient_by_length", "least_squares_by_layer"):
+        assert (figures / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_task_without_a_control_says_so(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = probe(tiny_run, replace(SETTINGS, targets=("support", "residual")))
+    assert "no control" in capsys.readouterr().out
+    assert "control" not in result["targets"]["support"]
+    assert result["targets"]["residual"]["lengths"] == list(range(1, 7))
+
+
+def test_what_cannot_be_probed_is_refused(tmp_path: Path, linear_run: Run) -> None:
+    with pytest.raises(ConfigError, match="targets cannot hold support"):
+        probe(linear_run, replace(SETTINGS, targets=("support",)))
+    config = tiny_config(tmp_path)
+    grows = CurriculumConfig(dims=GrowthConfig(start=1, intervals=(1000,)))
+    young = train(replace(config, curriculum=grows))
+    with pytest.raises(RunError, match="trained on 1 of 3 dimensions"):
+        probe(young, SETTINGS)
+    status = linear_run.path / "status.json"
+    status.write_text(status.read_text().replace("finished", "interrupted"))
+    with pytest.raises(RunError, match="is not finished: 40 of 40 steps"):
+        probe(linear_run, SETTINGS)
+    assert not (linear_run.path / "probing.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "run must name the run folder"),
+        ("run=nowhere", "nowhere is no run folder"),
+        ("run=x stpes=3", "stpes is not a setting; did you mean 'steps'"),
+        ("run=x steps=0", "steps must be at least 1"),
+        ("run=x protocol=papr", "protocol cannot be 'papr'; did you mean 'paper'"),
+        ("run=x learning_rate=0", "learning_rate must be above 0"),
+        ("run=x targets=[]", "targets must hold at least one"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_command(linear_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"run={linear_run.path}", "steps=2", "batch_size=8", "prompts=20", "resamples=5"]
+    assert main(words) == 0
+    assert "w_OLS: mean over lengths 1 to 7" in capsys.readouterr().out
+    assert main([*words, "targets=[wieghts]"]) == 2
+    assert "did you mean 'weights'" in capsys.readouterr().err
+    assert load_run(linear_run.path).step == 40

@@ -1,0 +1,245 @@
+"""Batched probes are separate modules side by side; they find what is there to see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from probing import probes as probes_file
+from probing.probes import Probes, ProbeTrainer
+
+LAYERS, SEEDS, TOKENS, WIDTH, OUTPUTS, HIDDEN = 2, 3, 6, 5, 4, 7
+SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]
+LENGTHS = len(SEEN)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def small(seeds: int = SEEDS, seed: int = 0) -> Probes:
+    return Probes(LAYERS, seeds, SEEN, WIDTH, OUTPUTS, HIDDEN, generator=generator(seed))
+
+
+def batch(seed: int, prompts: int = 11) -> tuple[list[Tensor], Tensor]:
+    """States of each layer, and targets."""
+    draws = generator(seed)
+    states = [torch.randn(prompts, TOKENS, WIDTH, generator=draws) for _ in range(LAYERS)]
+    return states, torch.randn(prompts, LENGTHS, OUTPUTS, generator=draws)
+
+
+class Separate(nn.Module):
+    """One probe alone, which is given the tokens it sees and no others."""
+
+    def __init__(self, probes: Probes, layer: int, length: int, seed: int) -> None:
+        super().__init__()
+        at = (layer, length, seed)
+        self.seen = probes.tokens_seen[length]
+        self.scores = nn.Parameter(probes.scores.detach()[at][self.seen].clone())
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
+        with torch.no_grad():
+            _, weight_in, bias_in, weight_out, bias_out = (p[at] for p in probes.parameters())
+            tensors = (weight_in.T, bias_in[0], weight_out.T, bias_out[0])
+            for parameter, tensor in zip(self.mlp.parameters(), tensors, strict=True):
+                parameter.copy_(tensor)
+
+    def forward(self, states: Tensor) -> Tensor:
+        weights = self.scores.softmax(0)
+        return self.mlp((states[:, self.seen] * weights[:, None]).sum(1))
+
+    def tensors(self, *, gradients: bool) -> list[Tensor]:
+        """In the order and shape of the batched ones, scores over seen tokens only."""
+        found = [parameter.grad if gradients else parameter for parameter in self.parameters()]
+        scores, weight_in, bias_in, weight_out, bias_out = (t for t in found if t is not None)
+        return [scores, weight_in.T, bias_in[None], weight_out.T, bias_out[None]]
+
+
+def each(probes: Probes) -> Iterable[tuple[tuple[int, int, int], Separate]]:
+    for layer in range(LAYERS):
+        for length in range(LENGTHS):
+            for seed in range(probes.scores.shape[2]):
+                yield (layer, length, seed), Separate(probes, layer, length, seed)
+
+
+def assert_same(probes: Probes, separate: Separate, at: tuple[int, int, int], grad: bool) -> None:
+    for parameter, expected in zip(
+        probes.parameters(), separate.tensors(gradients=grad), strict=True
+    ):
+        whole = parameter.grad if grad else parameter
+        assert whole is not None
+        found = whole[at]
+        if found.dim() == 1:
+            unseen = found[~separate.seen]
+            assert not unseen.any() or not grad
+            found = found[separate.seen]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+def test_predictions_are_those_of_separate_modules() -> None:
+    probes, (states, _) = small(), batch(1)
+    for (layer, length, seed), separate in each(probes):
+        found = probes.predict(layer, states[layer])[seed, length]
+        torch.testing.assert_close(found, separate(states[layer]), rtol=0, atol=1e-6)
+
+
+def test_losses_and_gradients_are_those_of_separate_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes_file, "_CACHED", 4)  # 11 prompts in parts of 4, 4 and 3
+    probes, (states, targets) = small(), batch(1)
+    losses = [probes.accumulate(layer, states[layer], targets) for layer in range(LAYERS)]
+    for (layer, length, seed), separate in each(probes):
+        loss = (separate(states[layer]) - targets[:, length]).square().mean()
+        loss.backward()
+        torch.testing.assert_close(losses[layer][seed, length], loss.detach())
+        assert_same(probes, separate, (layer, length, seed), grad=True)
+
+
+def test_several_steps_are_those_of_separate_modules() -> None:
+    probes = small()
+    trainer, separates = ProbeTrainer(probes), dict(each(probes))
+    optimizers = {at: torch.optim.Adam(s.parameters(), lr=1e-3) for at, s in separates.items()}
+    unseen = probes.scores.detach()[:, 0, :, 2:].clone()
+    for step in range(8):
+        states, targets = batch(step)
+        losses = trainer.step(states, targets)
+        for (layer, length, seed), separate in separates.items():
+            optimizer = optimizers[layer, length, seed]
+            loss = (separate(states[layer]) - targets[:, length]).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            assert losses[layer, seed, length].item() == pytest.approx(loss.item(), rel=1e-4)
+    for at, separate in separates.items():
+        assert_same(probes, separate, at, grad=False)
+    assert torch.equal(probes.scores[:, 0, :, 2:], unseen)
+
+
+def test_parts_of_a_batch_add_up() -> None:
+    whole, parts, (states, targets) = small(), small(), batch(1)
+    expected = whole.accumulate(1, states[1], targets)
+    found = sum(
+        parts.accumulate(1, states[1][some], targets[some], prompts=11)
+        for some in (slice(0, 3), slice(3, 11))
+    )
+    torch.testing.assert_close(found, expected)
+    for one, other in zip(parts.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+        assert one.grad is not None
+        assert one.grad[1].any()
+        assert not one.grad[0].any()
+
+
+def test_a_probe_sees_no_token_beyond_its_length() -> None:
+    probes, (states, targets) = small(), batch(1)
+    seen, changed = probes.predict(0, states[0]), states[0].clone()
+    changed[:, 2:] += 1
+    now = probes.predict(0, changed)
+    assert torch.equal(now[:, 0], seen[:, 0])
+    assert (now[:, 1:] - seen[:, 1:]).abs().min() > 0
+    probes.accumulate(0, states[0], targets)
+    gradient = probes.scores.grad
+    assert gradient is not None
+    assert torch.equal((gradient[0] != 0).any(1), SEEN)
+
+
+def test_a_length_that_sees_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        Probes(1, 1, torch.eye(4, 3, dtype=torch.bool), 4, 4, generator=generator())
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_one_layer_of_states_for_each_of_probes(number: int) -> None:
+    states, targets = batch(1)
+    with pytest.raises(ValueError, match="zip"):
+        ProbeTrainer(small()).step((states * 2)[:number], targets)
+
+
+def test_seeds_are_independent() -> None:
+    three, one = small(seeds=3), small(seeds=1)
+    for more, fewer in zip(three.parameters(), one.parameters(), strict=True):
+        assert torch.equal(more[:, :, :1], fewer)
+        assert not torch.equal(more[:, :, 1], more[:, :, 2])
+    trainers = ProbeTrainer(three), ProbeTrainer(one)
+    for step in range(3):
+        for trainer in trainers:
+            trainer.step(*batch(step))
+    for more, fewer in zip(three.parameters(), one.parameters(), strict=True):
+        torch.testing.assert_close(more[:, :, :1], fewer)
+
+
+def test_they_begin_as_linear_layers_do() -> None:
+    probes = Probes(3, 2, SEEN, width=100, outputs=30, hidden=25, generator=generator())
+    for name, inputs in (("in", 100), ("out", 25)):
+        for kind in ("weight", "bias"):
+            values = getattr(probes, f"{kind}_{name}").detach()
+            assert values.abs().max() <= 1 / math.sqrt(inputs)
+            assert values.std() == pytest.approx(1 / math.sqrt(3 * inputs), rel=0.05)
+    assert probes.scores.std().item() == pytest.approx(1, abs=0.2)
+    assert probes.scores.abs().max() > 1.5
+
+
+def test_a_state_goes_on_as_if_nothing_had_happened() -> None:
+    trainer, other = ProbeTrainer(small()), ProbeTrainer(small(seed=5))
+    trainer.step(*batch(1))
+    other.step(*batch(2))
+    saved = {name: tensor.clone() for name, tensor in trainer.state().items()}
+    kept = {name: tensor.clone() for name, tensor in saved.items()}
+    states, targets = batch(4)
+    other.probes.accumulate(0, states[0], targets)  # of a step that was interrupted
+    other.load(saved)
+    for resumed in (trainer, other):
+        resumed.step(*batch(3))
+    for name, tensor in trainer.state().items():
+        assert torch.equal(tensor, other.state()[name])
+        assert torch.equal(saved[name], kept[name])
+        assert not torch.equal(tensor, saved[name])
+
+
+def test_a_state_of_other_probes_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        ProbeTrainer(small(seeds=2)).load(ProbeTrainer(small(seeds=1)).state())
+
+
+def test_a_fresh_state_forgets_what_was_learned() -> None:
+    fresh = ProbeTrainer(small())
+    saved = {name: tensor.clone() for name, tensor in fresh.state().items()}
+    trainer = ProbeTrainer(small())
+    first = trainer.step(*batch(1))
+    trainer.load(saved)
+    assert torch.equal(trainer.step(*batch(1)), first)
+    fresh.step(*batch(1))
+    assert torch.equal(trainer.probes.weight_in, fresh.probes.weight_in)
+
+
+def test_a_planted_signal_is_found_and_noise_is_not() -> None:
+    """Token 3 of the second layer holds the target: length 0 does not see it."""
+    draws = generator(3)
+    hidden_map = torch.randn(OUTPUTS, WIDTH, generator=draws)
+
+    def planted(prompts: int) -> tuple[list[Tensor], Tensor]:
+        states = torch.randn(LAYERS, prompts, TOKENS, WIDTH, generator=draws)
+        target = torch.randn(prompts, OUTPUTS, generator=draws)
+        states[1, :, 3] = target @ hidden_map
+        return list(states), target[:, None].expand(-1, LENGTHS, -1)
+
+    probes = Probes(LAYERS, 2, SEEN, WIDTH, OUTPUTS, 32, generator=generator(4))
+    trainer = ProbeTrainer(probes, rate=1e-2)
+    for _ in range(400):
+        trainer.step(*planted(64))
+    states, targets = planted(1000)
+    errors = torch.stack(
+        [
+            (probes.predict(layer, states[layer]) - targets.transpose(0, 1)).square().mean((2, 3))
+            for layer in range(LAYERS)
+        ]
+    )
+    assert errors[1, :, 1:].max() < 0.1
+    assert errors[0].min() > 0.95  # the target's variance is 1
+    assert errors[1, :, 0].min() > 0.95
+    weights = probes.scores.detach()[1, 1:].masked_fill(~SEEN[1:, None], -math.inf).softmax(-1)
+    assert weights[..., 3].min() > 0.8

@@ -1,0 +1,172 @@
+"""Targets against NumPy, prompt by prompt; which task has which; a user's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.bootstrap import Floats
+from probing.targets import TARGETS, Target, find_target
+from tasks import make_task
+from tests.tasks.statistics import generator
+
+TASKS = {
+    "linear": make_task("linear", 4),
+    "noisy_linear": make_task("noisy_linear", 4, settings={"noise_std": 0.5}),
+    "sparse_linear": make_task("sparse_linear", 4, settings={"sparsity": 2}),
+    "decision_tree": make_task("decision_tree", 4),
+    "relu_network": make_task("relu_network", 4),
+}
+# The value [outputs] from X [i, d], y [i], the query's (x, y) and the prompt's w.
+Slow = Callable[[Floats, Floats, tuple[Floats, float], Floats], Any]
+
+
+def ols(xs: Floats, ys: Floats) -> Floats:
+    return np.asarray(np.linalg.pinv(xs, rcond=1e-6) @ ys, np.float64)
+
+
+def penalised(xs: Floats, ys: Floats, penalty: float) -> Floats:
+    return np.asarray(np.linalg.inv(xs.T @ xs + penalty * np.eye(xs.shape[1])) @ (xs.T @ ys))
+
+
+SLOW: dict[tuple[str, str], Slow] = {
+    ("gradient", "linear"): lambda xs, ys, query, w: sum(
+        y * x for x, y in zip(xs, ys, strict=True)
+    ),
+    ("gradient", "decision_tree"): lambda xs, ys, query, w: xs.T @ ys,
+    ("least_squares", "linear"): lambda xs, ys, query, w: ols(xs, ys),
+    ("least_squares", "noisy_linear"): lambda xs, ys, query, w: ols(xs, ys),
+    ("least_squares", "relu_network"): lambda xs, ys, query, w: ols(xs, ys),
+    ("ridge", "linear"): lambda xs, ys, query, w: penalised(xs, ys, 1.0),
+    ("ridge", "noisy_linear"): lambda xs, ys, query, w: penalised(xs, ys, 0.25),
+    ("residual", "linear"): lambda xs, ys, query, w: [query[1] - ols(xs, ys) @ query[0]],
+    ("residual", "noisy_linear"): lambda xs, ys, query, w: [query[1] - ols(xs, ys) @ query[0]],
+    ("support", "sparse_linear"): lambda xs, ys, query, w: [float(value != 0) for value in w],
+    ("weights", "linear"): lambda xs, ys, query, w: w,
+    ("weights", "sparse_linear"): lambda xs, ys, query, w: w,
+}
+
+
+@pytest.mark.parametrize("points", [3, 4, 5, 9])
+@pytest.mark.parametrize(("name", "task"), sorted(SLOW))
+def test_every_length_of_every_prompt(name: str, task: str, points: int) -> None:
+    """Fewer pairs than dimensions, as many, and more."""
+    target, of = find_target(name), TASKS[task]
+    prompts, parameters = of.draw(generator(points), 5, points)
+    found = target.compute(prompts, parameters, of)
+    lengths = target.lengths(points)
+    assert found.dtype == torch.float64
+    assert found.shape == (5, len(lengths), target.outputs(of))
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    for b in range(5):
+        w = parameters[b].double().numpy() if isinstance(parameters, torch.Tensor) else xs[b, 0]
+        for row, i in enumerate(lengths):
+            query = (xs[b, i], ys[b, i]) if i < points else (xs[b, 0], 0.0)
+            slow = SLOW[name, task](xs[b, :i], ys[b, :i], query, w)
+            np.testing.assert_allclose(found[b, row].numpy(), slow, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_the_lengths_are_those_that_leave_what_is_asked_for(name: str) -> None:
+    """The residual alone is of a query, which the last pair does not leave."""
+    target = find_target(name)
+    assert target.asks_query == (name == "residual")
+    last = 10 if name == "residual" else 11
+    assert list(target.lengths(11)) == list(range(1, last + 1))
+
+
+@pytest.mark.parametrize("name", ["gradient", "least_squares", "ridge", "residual"])
+def test_no_value_knows_later_pairs(name: str) -> None:
+    task, target = TASKS["noisy_linear"], find_target(name)
+    prompts, parameters = task.draw(generator(), 5, 9)
+    before = target.compute(prompts, parameters, task)
+    seen = 6 + target.asks_query
+    prompts.xs[:, seen:], prompts.ys[:, seen:] = 3.0, 7.0
+    after = target.compute(prompts, parameters, task)
+    torch.testing.assert_close(after[:, :6], before[:, :6], rtol=1e-10, atol=1e-12)
+    assert not torch.isclose(after[:, 6:], before[:, 6:]).any()
+
+
+def test_least_squares_finds_w_from_d_pairs_on() -> None:
+    """Where X is square it may be nearly singular: y's float32 rounding is divided by the least
+    singular value, and nothing is added to it. With a pair less, one direction of w is unknown."""
+    task = make_task("linear", 20)
+    prompts, w = task.draw(generator(), 500, 23)
+    error = (TARGETS["least_squares"].compute(prompts, w, task) - w[:, None]).abs().amax(2)
+    smallest = torch.linalg.svdvals(prompts.xs[:, :20].double())[:, -1]
+    assert smallest.min() < 0.01
+    rounding = 2**-24 * (prompts.xs[:, :20].abs() @ w.abs()[:, :, None]).sum((1, 2))
+    assert torch.all(error[:, 19] < rounding / smallest)
+    assert error[:, 22].max() < 1e-4
+    assert error[:, 18].median() > 0.05
+
+
+def test_the_penalty_is_one_where_the_noise_is_zero() -> None:
+    """Renormalising scales w and the noise alike, and leaves the penalty as it is."""
+    silent = make_task("noisy_linear", 4, settings={"noise_std": 0.0})
+    prompts, w = silent.draw(generator(), 5, 6)
+    ridge = find_target("ridge")
+    plain = ridge.compute(prompts, w, TASKS["linear"])
+    torch.testing.assert_close(ridge.compute(prompts, w, silent), plain, rtol=0, atol=0)
+    noisy, scaled = (
+        ridge.compute(prompts, w, make_task("noisy_linear", 4, settings=settings))
+        for settings in ({"noise_std": 3.0}, {"noise_std": 3.0, "renormalize": True})
+    )
+    assert torch.equal(noisy, scaled)
+    assert not torch.isclose(noisy, plain).any()
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_a_task_has_the_targets_that_it_can_have(task: str) -> None:
+    having = {"support": {"sparse_linear"}, "weights": {"linear", "noisy_linear", "sparse_linear"}}
+    for name, target in TARGETS.items():
+        if task in having.get(name, TASKS):
+            target.needs(TASKS[task])
+        else:
+            kind = type(TASKS[task]).__name__
+            with pytest.raises(ValueError, match=rf"^target {name} is one of .*{kind} is not$"):
+                target.needs(TASKS[task])
+
+
+def test_what_a_missing_target_is_answered_with() -> None:
+    with pytest.raises(ValueError, match=r"SparseLinear tasks, which Linear is not$"):
+        find_target("support").needs(TASKS["linear"])
+    with pytest.raises(ValueError, match=r"unknown target 'gradiant'; did you mean 'gradient'"):
+        find_target("gradiant")
+    with pytest.raises(ValueError, match=r"expected one of gradient, least_squares, residual"):
+        find_target("xyz")
+
+
+def test_names_and_labels_tell_targets_apart() -> None:
+    assert all(target.name == name for name, target in TARGETS.items())
+    assert len({target.label for target in TARGETS.values()}) == len(TARGETS) == 6
+
+
+@pytest.fixture
+def shown() -> Iterator[str]:
+    """The code in the docstring of `Target`; what it registers is gone afterwards."""
+    lines = inspect.cleandoc(Target.__doc__ or "").splitlines()
+    known = dict(TARGETS)
+    yield "\n".join(line[4:] for line in lines if line.startswith("    ") or not line)
+    TARGETS.clear()
+    TARGETS.update(known)
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_a_target_of_a_users_own_in_a_few_lines(shown: str, task: str) -> None:
+    assert len(shown.strip().splitlines()) < 12
+    exec(compile(shown, "<docstring>", "exec"), {"__name__": "of_a_user"})
+    total, of = find_target("total"), TASKS[task]
+    prompts, parameters = of.draw(generator(), 3, 6)
+    total.needs(of)
+    found = total.compute(prompts, parameters, of).numpy()
+    ys = prompts.ys.double().numpy()
+    assert found.shape == (3, len(total.lengths(6)), total.outputs(of))
+    for i in total.lengths(6):
+        np.testing.assert_allclose(found[:, i - 1, 0], ys[:, :i].sum(1))
+    assert total.variance(of, 3) is None
