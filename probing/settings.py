@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from conf.checks import ConfigError
@@ -48,8 +48,3 @@ class ProbingSettings:
         value = getattr(self, name)
         if value < least:
             raise ConfigError(name, f"must be at least {least}, got {value}")
-
-
-def names() -> tuple[str, ...]:
-    """The settings there are."""
-    return tuple(field.name for field in fields(ProbingSettings))
