@@ -17,8 +17,9 @@ from tqdm import tqdm
 from conf.checks import ConfigError
 from evaluation import load_run
 from evaluation.bootstrap import bootstrap
-from evaluation.cache import Arrays, digest
+from evaluation.cache import Arrays
 from evaluation.errors import evaluation_prompts
+from evaluation.measure import weights_digest
 from models import Model
 from tasks import Prompts
 from training.assemble import trained_loops
@@ -52,7 +53,7 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
     asked = {
         "format": _FORMAT,
         "step": run.step,
-        "weights": digest(*(value for _, value in sorted(run.model.state_dict().items()))),
+        "weights": weights_digest(run.model),
         "settings": {k: v for k, v in asdict(settings).items() if k not in ("run", "device")},
     }
     kept = read_json(folder / "dynamics.json")

@@ -15,7 +15,7 @@ import numpy as np
 from torch import Generator
 
 from conf.checks import ConfigError
-from evaluation.cache import digest
+from evaluation.measure import weights_digest
 from training.assemble import build_curriculum, trained_loops
 from training.files import read_json, write_bytes, write_json
 from training.run import Run, RunError, RunFolder
@@ -39,10 +39,9 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
     """
     settings = _fit_for(run, settings)
     layers = 1 + (settings.loops or trained_loops(run.config))
-    weights = digest(*(v for _, v in sorted(run.model.state_dict().items())))
     asked: dict[str, Any] = {
         "step": run.step,
-        "weights": weights[:12],
+        "weights": weights_digest(run.model),
         "settings": {k: v for k, v in _plain(settings).items() if k not in _APART},
     }
     kept = read_json(run.path / "probing.json")
