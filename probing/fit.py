@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from .prompts import control_prompts
 from .protocols import PROTOCOLS
 from .settings import ProbingSettings
 from .targets import find_target
+from .whitening import Whitening
 
 _BETWEEN_SAVES = 20.0  # seconds
+_PARTS = 20  # of a training, in which errors are kept
 _LEAST_SIZE = 1e-4  # of a target: what does not vary but for rounding is not blown up
 # Streams of random numbers of a seed, apart from those that a run was trained on.
 _MAIN, _CONTROL, _TEST, _LINEAR = 101, 102, 103, 104
@@ -33,25 +36,37 @@ _MAIN, _CONTROL, _TEST, _LINEAR = 101, 102, 103, 104
 
 class Fit:
     """The probes of one run under one set of settings: of each target, by name, in `probes`, and
-    trained with w = 1 in `control` (empty where that is not asked for)."""
+    trained with w = 1 in `control` (empty where that is not asked for). `learning` holds the errors
+    of `probes` in training, over the target's variance: sums over the steps of each part, [parts,
+    layers]."""
 
     def __init__(self, run: Run, settings: ProbingSettings, layers: int, folder: Path) -> None:
-        self.task, self.settings, self.layers, self.folder = run.task, settings, layers, folder
+        # A run of finitely many prompts is probed, as it is evaluated, on the endless set.
+        self.task = replace(run.task, distinct_prompts=0)
+        self.settings, self.layers, self.folder = settings, layers, folder
         self.points = run.config.task.points
         self.protocol = PROTOCOLS[settings.protocol]
         self.targets = {name: find_target(name) for name in settings.targets}
         self.model: Model = place(settings.device, "fp32", "eager").prepare(run.model)
         self.device = next(self.model.parameters()).device
         self.width = run.config.model.n_embd
+        self.whitening = self._whitening()
         self.sizes = {name: self._size(name) for name in self.targets}
         self.probes = self._trainers(0)
         self.control = self._trainers(1) if settings.control else {}
+        parts = min(_PARTS, settings.steps)
+        self.learning = {
+            name: torch.zeros(parts, layers, device=self.device) for name in self.probes
+        }
+
+    def lengths(self, name: str) -> range:
+        """The context lengths that a target has probes for."""
+        return self.protocol.lengths(self.targets[name], self.points, self.task.dims)
 
     def tokens_seen(self, name: str) -> Tensor:
         """Which tokens the probe of each length sees, bool [lengths, 2 points]."""
         target = self.targets[name]
-        lengths = self.protocol.lengths(target, self.points, self.task.dims)
-        return self.protocol.tokens_seen(target, lengths, 2 * self.points)
+        return self.protocol.tokens_seen(target, self.lengths(name), 2 * self.points)
 
     def train(self) -> None:
         """All steps that are left, saving now and then."""
@@ -87,10 +102,23 @@ class Fit:
         """What probes of a target read in a layer's states: [seeds, lengths, B, outputs]."""
         return trainer.probes.predict(layer, states) * self.sizes[name].to(states.device)
 
-    @torch.no_grad()
     def states(self, prompts: Prompts) -> Iterator[tuple[int, slice, Tensor]]:
         """The states before the last norm, [some prompts, 2 points, n_embd], layer after layer for
-        as many prompts at a time as the memory is for; layer 0 is the read-in."""
+        as many prompts at a time as the memory is for; layer 0 is the read-in. Whitened, where
+        the protocol does not take them as they are."""
+        for layer, part, states in self._states(prompts):
+            yield layer, part, states if self.whitening is None else self.whitening(layer, states)
+
+    def _whitening(self) -> Whitening | None:
+        if self.protocol.as_they_are:
+            return None
+        prompts, _ = self.linear_prompts(0)
+        return Whitening.of(
+            lambda: ((layer, some) for layer, _, some in self._states(prompts)), self.layers
+        )
+
+    @torch.no_grad()
+    def _states(self, prompts: Prompts) -> Iterator[tuple[int, slice, Tensor]]:
         size = 4 * 2 * self.points * self.width  # bytes a prompt
         some = max(1, self.settings.memory * 2**20 // size)
         for first in range(0, len(prompts), some):
@@ -102,30 +130,38 @@ class Fit:
     def _step(self, step: int) -> None:
         generator = self._generator(step, _MAIN)
         prompts, parameters = self.task.draw(generator, self.settings.batch_size, self.points)
-        self._learn(self.probes, prompts, parameters)
+        losses = self._learn(self.probes, prompts, parameters)
+        for name, sums in self.learning.items():
+            sums[step * len(sums) // self.settings.steps] += losses[name]
         if self.control:
             generator = self._generator(step, _CONTROL)
             batch = self.settings.batch_size
             self._learn(self.control, *control_prompts(self.task, generator, batch, self.points))
 
-    def _learn(self, trainers: dict[str, ProbeTrainer], prompts: Prompts, parameters: Any) -> None:
+    def _learn(
+        self, trainers: dict[str, ProbeTrainer], prompts: Prompts, parameters: Any
+    ) -> dict[str, Tensor]:
+        """A step on these prompts; the mean losses of each target's probes before it, by layer."""
         values = {
             name: (self.values(name, prompts, parameters) / self.sizes[name][:, 0]).to(self.device)
             for name in trainers
         }
+        losses = {name: torch.zeros(self.layers, device=self.device) for name in trainers}
         for layer, part, states in self.states(prompts):
             for name, trainer in trainers.items():
-                trainer.probes.accumulate(layer, states, values[name][part], len(prompts))
+                wanted = values[name][part]
+                shares = trainer.probes.accumulate(layer, states, wanted, len(prompts))
+                losses[name][layer] += shares.mean()
         for trainer in trainers.values():
             trainer.update()
+        return losses
 
     def _size(self, name: str) -> Tensor:
         """What a target is divided by while its probes are trained, [lengths, 1, 1]: its standard
-        deviation at each length, so that probes of all lengths learn at one rate. The reference
-        code does not do so."""
+        deviation at each length, so that probes of all lengths learn at one rate."""
         values = self.values(name, *self.linear_prompts(0))
         sizes = values.std(0).mean(-1)[:, None, None].clamp_min(_LEAST_SIZE)
-        return torch.ones_like(sizes) if self.protocol.whole_prompt else sizes
+        return torch.ones_like(sizes) if self.protocol.as_they_are else sizes
 
     def _trainers(self, kind: int) -> dict[str, ProbeTrainer]:
         trainers = {}
@@ -153,7 +189,7 @@ class Fit:
         for kind, trainers in (("probes", self.probes), ("control", self.control)):
             for name, trainer in trainers.items():
                 tensors |= {f"{kind}/{name}/{k}": v for k, v in trainer.state().items()}
-        return tensors
+        return tensors | {f"learning/{name}": sums for name, sums in self.learning.items()}
 
     def _save(self, step: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -172,4 +208,6 @@ class Fit:
         for kind, trainers in (("probes", self.probes), ("control", self.control)):
             for name, trainer in trainers.items():
                 trainer.load(of(f"{kind}/{name}/"))
+        for name, sums in self.learning.items():
+            sums.copy_(checkpoint.tensors[f"learning/{name}"])
         return checkpoint.step

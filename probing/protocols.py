@@ -26,6 +26,7 @@ class Protocol:
 
     name: str
     whole_prompt: bool  # probes of all lengths see every token of the prompt
+    as_they_are: bool  # states are not whitened, nor targets scaled, for the probes to learn faster
     over_points: tuple[str, ...]  # targets that are divided by the number of pairs n
     up_to_dims: tuple[str, ...]  # targets that are asked for up to d pairs only
     over_dims: bool  # errors, which are means over outputs, are divided by d once more
@@ -66,17 +67,19 @@ class Protocol:
         some = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
         return target.compute(some, parameters, task) * self.scale(target, points)
 
-    def variances(self, target: Target, task: Task, points: int) -> list[float | None]:
-        """The variance of the scaled target at each length, None where it is not known."""
-        square = self.scale(target, points) ** 2
-        known = (target.variance(task, i) for i in self.lengths(target, points, task.dims))
-        return [None if variance is None else variance * square for variance in known]
 
-
-PAPER = Protocol("paper", whole_prompt=False, over_points=(), up_to_dims=(), over_dims=False)
+PAPER = Protocol(
+    "paper",
+    whole_prompt=False,
+    as_they_are=False,
+    over_points=(),
+    up_to_dims=(),
+    over_dims=False,
+)
 REFERENCE = Protocol(
     "reference",
     whole_prompt=True,
+    as_they_are=True,
     over_points=("gradient",),
     up_to_dims=("least_squares",),
     over_dims=True,

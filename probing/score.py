@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from evaluation.bootstrap import bootstrap
 
 from .fit import Fit
-from .linear import LinearMaps, LinearProbes, at_last
+from .solve import solve_linear
 
-_LINEAR_BATCHES = 8  # of as many prompts as probes are tested on
-_PENALTY = 1e-6  # over the variance of what is read: for what the states do not span
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -34,7 +32,7 @@ def measure(fit: Fit) -> Arrays:
         for kind in ("probes", "control")[: 1 + bool(fit.control)]:
             arrays[f"{name}/{kind}"] = np.empty(shape, dtype=np.float32)
         arrays[f"{name}/linear"] = np.empty((fit.layers, *shape[2:]), dtype=np.float32)
-    solved = _linear(fit)
+    solved = solve_linear(fit)
     for layer, part, states in fit.states(prompts):
         for name, of_target in values.items():
             wanted = of_target[part].transpose(0, 1).to(states.device)  # [lengths, b, outputs]
@@ -46,23 +44,6 @@ def measure(fit: Fit) -> Arrays:
                 errors = (predictions - wanted).square().mean(-1) / divisor
                 arrays[f"{name}/{kind}"][layer, ..., part] = errors.cpu().numpy()
     return arrays
-
-
-def _linear(fit: Fit) -> dict[str, LinearMaps]:
-    """The linear probes of each target, solved from prompts that no other probe meets."""
-    sums = {
-        name: LinearProbes(
-            fit.layers, at_last(fit.tokens_seen(name)).to(fit.device), fit.width, fit.outputs(name)
-        )
-        for name in fit.targets
-    }
-    for batch in range(_LINEAR_BATCHES):
-        prompts, parameters = fit.linear_prompts(batch)
-        values = {name: fit.values(name, prompts, parameters).to(fit.device) for name in sums}
-        for layer, part, states in fit.states(prompts):
-            for name, linear in sums.items():
-                linear.add(layer, states, values[name][part])
-    return {name: linear.solve(_PENALTY) for name, linear in sums.items()}
 
 
 def summary(fit: Fit, arrays: Arrays) -> dict[str, Any]:
@@ -78,12 +59,13 @@ def _of_target(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
     known = variance > 1e-9 * variance.max()
     result: dict[str, Any] = {
         "label": target.label,
-        "lengths": list(fit.protocol.lengths(target, fit.points, fit.task.dims)),
+        "lengths": list(fit.lengths(name)),
         "variance": variance.tolist(),
         "error": _intervals(fit, by_length.mean(1)),
         "seed_spread": _spread(errors),
         "by_length": {"mean": by_length.mean(2).tolist()},
         "unexplained": _unexplained(by_length, variance, known),
+        "learning": _learning(fit, name),
         "linear": _intervals(fit, arrays[f"{name}/linear"].mean(1, dtype=np.float64)),
         "linear_unexplained": _unexplained(arrays[f"{name}/linear"], variance, known),
     }
@@ -100,6 +82,16 @@ def _of_target(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
         gap = by_length.mean(1) - control[least]
         result["minus_control"] = _intervals(fit, gap)
     return result
+
+
+def _learning(fit: Fit, name: str) -> dict[str, Any]:
+    """The mean error in training over the target's variance (in the reference code's protocol, the
+    error itself), by part of the training and layer; and the steps at which the parts ended."""
+    sums, steps = fit.learning[name], fit.settings.steps
+    # Step s is of part s · parts // steps.
+    ends = [-(-steps * part // len(sums)) for part in range(1, len(sums) + 1)]
+    counts = torch.tensor(ends).diff(prepend=torch.tensor([0]))[:, None]
+    return {"until_step": ends, "error": (sums.cpu() / counts).tolist()}
 
 
 def _intervals(fit: Fit, errors: NDArray[Any]) -> dict[str, list[float | None]]:

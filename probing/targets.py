@@ -68,11 +68,6 @@ class Target(ABC):
         """Its values, float64 [B, I, outputs] on the prompts' device, for the I lengths in turn.
         `parameters` are those that `task.draw` gives beside the prompts."""
 
-    def variance(self, task: Task, length: int) -> float | None:
-        """The variance of each of its outputs over prompts, the least error that a probe without
-        any input could have; None where no closed form is known, or it is infinite."""
-        return None
-
 
 def register(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
     """Class decorator: make a target known under a name."""
@@ -101,13 +96,6 @@ class Gradient(Target):
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         return (prompts.xs.double() * prompts.ys.double()[:, :, None]).cumsum(1)
 
-    def variance(self, task: Task, length: int) -> float | None:
-        # XᵀX is a Wishart matrix A with i degrees of freedom, and E A² = i(i + d + 1) I.
-        if (moments := _moments(task)) is None:
-            return None
-        weight, noise = moments
-        return length * (weight * (length + task.dims + 1) + noise)
-
 
 @register("least_squares")
 class LeastSquares(Target):
@@ -118,13 +106,6 @@ class LeastSquares(Target):
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         weights = least_squares_weights(*_arrays(prompts))
         return torch.from_numpy(weights).to(prompts.xs.device)
-
-    def variance(self, task: Task, length: int) -> float | None:
-        # Without noise they are w on the span of min(i, d) random directions, and zero beside it.
-        # With noise the variance is infinite at d − 1, d and d + 1 pairs.
-        if (moments := _moments(task)) is None or moments[1]:
-            return None
-        return moments[0] * min(length, task.dims) / task.dims
 
 
 @register("ridge")
@@ -158,12 +139,6 @@ class Residual(Target):
         left = (ys - least_squares(xs, ys, xs))[:, 1:, None]
         return torch.from_numpy(left).to(prompts.xs.device)
 
-    def variance(self, task: Task, length: int) -> float | None:
-        # The query along the d − i directions in which the weights are not known.
-        if (moments := _moments(task)) is None or moments[1]:
-            return None
-        return moments[0] * max(task.dims - length, 0)
-
 
 @register("support")
 class Support(Target):
@@ -175,10 +150,6 @@ class Support(Target):
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         return _at_all_lengths((parameters != 0).double(), prompts)
 
-    def variance(self, task: Task, length: int) -> float | None:
-        inside = task.divisor / task.dims
-        return inside * (1 - inside)
-
 
 @register("weights")
 class Weights(Target):
@@ -189,21 +160,6 @@ class Weights(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         return _at_all_lengths(parameters.double(), prompts)
-
-    def variance(self, task: Task, length: int) -> float | None:
-        return None if _moments(task) is None else task.divisor / task.dims
-
-
-def _moments(task: Task) -> tuple[float, float] | None:
-    """The variances of a weight and of the noise in y = w·x + noise, for tasks of independent
-    inputs and uncorrelated weights that are known to be so."""
-    if type(task) is NoisyLinear:
-        noise = task.noise_std**2
-        scale = task.dims / (task.dims + noise) if task.renormalize else 1.0
-        return scale, scale * noise
-    if type(task) in (Linear, SparseLinear):
-        return task.divisor / task.dims, 0.0
-    return None
 
 
 def _arrays(prompts: Prompts) -> tuple[Floats, Floats]:

@@ -129,12 +129,17 @@ def test_states_in_parts_are_those_at_once(linear_run: Run, tmp_path: Path) -> N
 def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
     linear_run: Run, tmp_path: Path
 ) -> None:
-    fit = Fit(linear_run, SETTINGS, 5, tmp_path)
-    prompts, _ = fit.test_prompts()
+    """Whitened as the paper's probes meet them, and as they are in the code's protocol."""
+    paper = Fit(linear_run, SETTINGS, 5, tmp_path)
+    reference = Fit(linear_run, replace(SETTINGS, protocol="reference"), 5, tmp_path)
+    prompts, _ = paper.test_prompts()
     unrolled = list(linear_run.model.unroll(prompts, 4))
-    for layer, part, states in fit.states(prompts):
+    assert paper.whitening is not None
+    for layer, part, states in reference.states(prompts):
         assert part == slice(0, part.stop)
         assert torch.equal(states, unrolled[layer][0].raw)
+    for layer, _, states in paper.states(prompts):
+        assert torch.equal(states, paper.whitening(layer, unrolled[layer][0].raw))
     assert not torch.equal(unrolled[1][0].raw, unrolled[1][0].stream)
 
 

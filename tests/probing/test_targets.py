@@ -169,4 +169,3 @@ def test_a_target_of_a_users_own_in_a_few_lines(shown: str, task: str) -> None:
     assert found.shape == (3, len(total.lengths(6)), total.outputs(of))
     for i in total.lengths(6):
         np.testing.assert_allclose(found[:, i - 1, 0], ys[:, :i].sum(1))
-    assert total.variance(of, 3) is None
