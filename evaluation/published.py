@@ -56,14 +56,20 @@ def published_loops(config: Config) -> list[int]:
     return sorted({entry.loops for entry in _same_settings(config) if entry.loops is not None})
 
 
-def _same_settings(config: Config) -> list[Published]:
+def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The curves in a file of published numbers that a run can stand beside, each with the result
+    it is part of: those of the run's task and, where they name a model, of its model."""
     return [
-        _entry(curve, result)
-        for result in json.loads(_PATH.read_text(encoding="utf-8"))["results"]
+        (curve, result)
+        for result in json.loads(path.read_text(encoding="utf-8"))["results"]
         if _same_task(config, result["task"])
         for curve in result["curves"]
         if _same_model(config, curve.get("model", {}))
     ]
+
+
+def _same_settings(config: Config) -> list[Published]:
+    return [_entry(curve, result) for curve, result in matching(_PATH, config)]
 
 
 def _same_task(config: Config, task: Mapping[str, Any]) -> bool:

@@ -1,4 +1,5 @@
-"""The pictures of a probing: errors by layer with the control, and 1 − R² by context length."""
+"""The pictures of a probing: errors by layer with the control and, where there are any, published
+ones; and 1 − R² by context length."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -21,17 +23,28 @@ from evaluation.figures import (
     whole_numbers,
 )
 
+from .protocols import PROTOCOLS
+
 
 def draw_probing(result: Mapping[str, Any], folder: Path) -> None:
     """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target."""
     with styled():
         for name, target in result["targets"].items():
-            _by_layer(result, target, folder / f"{name}_by_layer.png")
+            _by_layer(result, name, folder / f"{name}_by_layer.png")
             _by_length(result, target, folder / f"{name}_by_length.png")
 
 
-def _by_layer(result: Mapping[str, Any], target: Mapping[str, Any], path: Path) -> None:
+def error_label(result: Mapping[str, Any], name: str) -> str:
+    """What the errors of a target are, for an axis: under which divisor, and of what."""
+    protocol = PROTOCOLS[result["settings"]["protocol"]]
+    error = "mean squared error" + " / d" * protocol.over_dims
+    over_points = " / n" * (name in protocol.over_points)
+    return f"{error} of {result['targets'][name]['label']}{over_points}"
+
+
+def _by_layer(result: Mapping[str, Any], name: str, path: Path) -> None:
     """The paper's Figure 8, with the linear probes beside: mean over lengths."""
+    target = result["targets"][name]
     figure = Figure()
     axes = figure.subplots()
     layers = list(range(len(target["error"]["mean"])))
@@ -43,8 +56,13 @@ def _by_layer(result: Mapping[str, Any], target: Mapping[str, Any], path: Path) 
         axes.axhline(least["mean"], color="black", linestyle="--", linewidth=1.2, label="control")
         axes.axhspan(least["low"], least["high"], color="black", alpha=0.1, linewidth=0)
         shown["control"] = target["control"]
+    if "published" in target:
+        means = target["published"]["mean"]
+        label = f"published:\n{target['published']['label']}"
+        axes.plot(layers, np.array(means, dtype=np.float64), label=label, **line(1, dashed=True))
+        shown["published"] = {"mean": means}
     mark_loops(axes, result["b"], color="grey", linestyle=":")
-    axes.set_ylabel(f"{_error(result)} of {target['label']}")
+    axes.set_ylabel(error_label(result, name))
     _finish(figure, axes, result, f"{_unit(result)} (0: the read-in)")
     save(figure, path, _unit(result), layers, shown)
 
@@ -55,16 +73,27 @@ def _by_length(result: Mapping[str, Any], target: Mapping[str, Any], path: Path)
     axes = figure.subplots()
     layers = len(target["unexplained"])
     some = sorted({0, 1, layers // 4, layers // 2, layers - 1})
-    shown: dict[str, Curve] = {}
-    for index, layer in enumerate(some):
-        curve = {"mean": target["unexplained"][layer]}
-        shown[f"{_unit(result)}_{layer}"] = curve
-        flat = dict.fromkeys(("mean", "low", "high"), curve["mean"])
-        band(axes, target["lengths"], flat, f"{_unit(result)} {layer}", line(index))
+    shown = {f"{_unit(result)} {layer}": _unexplained(target, layer) for layer in some}
+    for index, (label, curve) in enumerate(shown.items()):
+        band(axes, target["lengths"], curve, label, line(index))
     note_level(axes, 1, "knowing nothing")
     axes.set_ylabel(f"1 − R² of {target['label']}")
     _finish(figure, axes, result, "context length i (pairs)")
     save(figure, path, "length", target["lengths"], shown)
+
+
+def _unexplained(target: Mapping[str, Any], layer: int) -> Curve:
+    """1 − R² of a layer by length, with its interval; None where the target does not vary."""
+    known = [value is not None for value in target["unexplained"][layer]]
+    return {
+        part: [
+            value / variance if there else None
+            for value, variance, there in zip(
+                target["by_length"][part][layer], target["variance"], known, strict=True
+            )
+        ]
+        for part in ("mean", "low", "high")
+    }
 
 
 def _finish(figure: Figure, axes: Axes, result: Mapping[str, Any], axis: str) -> None:
@@ -81,7 +110,3 @@ def _finish(figure: Figure, axes: Axes, result: Mapping[str, Any], axis: str) ->
 
 def _unit(result: Mapping[str, Any]) -> str:
     return "layer" if result["family"] == "standard" else "loop"
-
-
-def _error(result: Mapping[str, Any]) -> str:
-    return "error / d" if result["settings"]["protocol"] == "reference" else "mean squared error"

@@ -23,10 +23,12 @@ from training.run import Run, RunError, RunFolder
 from .fit import Fit
 from .pictures import draw_probing
 from .prompts import control_prompts
+from .published import published
 from .score import measure, summary
 from .settings import ProbingSettings
 from .targets import find_target
 
+_FORMAT = 2  # of probing.json and of what probes learn from; another one is measured anew
 _APART = ("run", "device", "memory")  # settings that what is found does not depend on
 
 
@@ -40,12 +42,15 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
     settings = _fit_for(run, settings)
     layers = 1 + (settings.loops or trained_loops(run.config))
     asked: dict[str, Any] = {
+        "format": _FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {k: v for k, v in _plain(settings).items() if k not in _APART},
     }
     kept = read_json(run.path / "probing.json")
+    figures = run.path / "probing" / "figures"
     if kept and {key: kept.get(key) for key in asked} == asked:
+        draw_probing(kept, figures)
         return dict(kept)
     key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
     with RunFolder(run.path).lock():
@@ -59,10 +64,13 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
             "b": trained_loops(run.config),
             "targets": summary(fit, arrays),
         }
+        for entry in published(run.config, fit.protocol, layers):
+            if entry.target in result["targets"]:
+                result["targets"][entry.target]["published"] = entry.to_json()
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_bytes(run.path / "probing.npz", buffer.getvalue())
-        draw_probing(result, run.path / "probing" / "figures")
+        draw_probing(result, figures)
         write_json(run.path / "probing.json", result)
     return result
 

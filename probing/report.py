@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .pictures import error_label
+
+_SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
+
 
 def table(result: Mapping[str, Any]) -> str:
     """For each target: the mean error by layer with its interval, the spread over probe seeds, the
-    linear probe's and the control's; and 1 − R² at a handful of lengths."""
-    unit = "layer" if result["family"] == "standard" else "loop"
-    return "\n\n".join(_of_target(target, unit) for target in result["targets"].values())
+    linear probe's, the published one where there is any, and the control's; 1 − R² at a handful of
+    lengths; and whether the probes were still learning."""
+    return "\n\n".join(_of_target(result, name) for name in result["targets"])
 
 
-def _of_target(target: Mapping[str, Any], unit: str) -> str:
+def _of_target(result: Mapping[str, Any], name: str) -> str:
+    unit, target = "layer" if result["family"] == "standard" else "loop", result["targets"][name]
     lengths = target["lengths"]
     shown = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
+    theirs = [target["published"]] if "published" in target else []
     rows = [
         [
-            *(unit, "error", "90 %", "over seeds", "linear"),
+            *(unit, "error", "90 %", "over seeds", "linear", *["published"] * len(theirs)),
             *(f"1-R², i={lengths[index]}" for index in shown),
         ]
     ]
@@ -29,17 +35,43 @@ def _of_target(target: Mapping[str, Any], unit: str) -> str:
             [
                 *(str(layer), _text(mean), f"{_text(low)} to {_text(high)}"),
                 *(_text(target["seed_spread"][layer]), _text(target["linear"]["mean"][layer])),
+                *(_text(entry["mean"][layer]) for entry in theirs),
                 *(_text(unexplained[index]) for index in shown),
             ]
         )
-    lines = [f"{target['label']}: mean over lengths {lengths[0]} to {lengths[-1]}", *_aligned(rows)]
+    what = f"{error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
+    lines = [what, *_aligned(rows)]
     if "control" in target:
         least = target["control_least"]
         lines.append(
             f"control (trained with w = 1): {_text(least['mean'])} at its best, {unit} "
             f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])})"
         )
+    lines += _still_learning(target["learning"])
+    lines += [_origin(entry) for entry in theirs]
     return "\n".join(lines)
+
+
+def _still_learning(learning: Mapping[str, Any]) -> list[str]:
+    """What the last quarter of the training changed, where it was long enough to have quarters."""
+    errors = [sum(by_layer) / len(by_layer) for by_layer in learning["error"]]
+    if (quarter := len(errors) // 4) == 0:
+        return []
+    fell = 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter])
+    more = "; more steps would tell more" if fell > _SETTLED else ""
+    steps = learning["until_step"][-1]
+    return [
+        f"in the last quarter of {steps:,} steps the error in training fell by {fell:.1%}{more}"
+    ]
+
+
+def _origin(entry: Mapping[str, Any]) -> str:
+    """Where published errors come from, and what is known of how they were measured."""
+    return (
+        f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
+        f"{entry['steps']:,} on batches of {entry['prompts']} prompts; {entry['rounding']}; "
+        f"{entry['source']}"
+    )
 
 
 def _text(value: float | None) -> str:

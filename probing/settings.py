@@ -20,7 +20,7 @@ class ProbingSettings:
     loops: int | None = None  # how far the probed loops go; none: b
     steps: int = 1000
     batch_size: int = 128
-    learning_rate: float = 1e-3
+    learning_rate: float = 5e-3  # the paper's, of states as they are: 1e-3
     seeds: int = 2  # probes of each kind, from different initial weights
     prompts: int = 1280  # that the probes are tested on
     seed: int = 0

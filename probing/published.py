@@ -1,0 +1,74 @@
+"""What a notebook of arXiv 2311.12424's code prints of its probes, for runs of the same settings.
+
+for entry in published(run.config, REFERENCE, layers=21):
+    print(entry.target, entry.label, entry.mean[20], entry.source)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conf.schema import Config
+from evaluation.published import matching
+
+from .protocols import Protocol
+
+_PATH = Path(__file__).with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed curve: the probes' errors over the protocol's divisor, mean over lengths, entry t
+    at layer (or loop) t, entry 0 at the read-in; None beyond the last one printed.
+
+    They were measured on one batch of `prompts`, the size of those that the probes were trained on
+    for `steps` steps, and have no interval. `training_steps` are the probed model's; `rounding`
+    are the digits printed.
+    """
+
+    target: str
+    label: str
+    mean: tuple[float | None, ...]
+    steps: int
+    prompts: int
+    training_steps: int
+    rounding: str
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Field by field, as JSON gives it back."""
+        return asdict(self) | {"mean": list(self.mean)}
+
+
+def published(config: Config, protocol: Protocol, layers: int) -> list[Published]:
+    """The printed curves that a run's errors at `layers` layers (or loops and the read-in) can
+    stand beside, at most one for each target.
+
+    They need the protocol, the task (name, dims, points, settings, an endless set of prompts) and
+    the model's shape, b and T. The steps of the probes and of the model are not compared.
+    """
+    divisor = protocol.error_divisor(config.task.dims)
+    return [
+        _entry(curve, result, divisor, layers)
+        for curve, result in matching(_PATH, config)
+        if result["protocol"]["name"] == protocol.name
+    ]
+
+
+def _entry(
+    curve: Mapping[str, Any], result: Mapping[str, Any], divisor: float, layers: int
+) -> Published:
+    means = [value / divisor for value in curve["mean"][:layers]]
+    return Published(
+        target=curve["target"],
+        label=curve["label"],
+        mean=(*means, *[None] * (layers - len(means))),
+        steps=result["protocol"]["steps"],
+        prompts=result["protocol"]["prompts"],
+        training_steps=result["protocol"]["training_steps"],
+        rounding=curve["rounding"],
+        source=result["source"],
+    )
