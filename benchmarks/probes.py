@@ -4,8 +4,9 @@
 
 At the paper's sizes by default. The loop sums the tokens in each of several ways, from the
 reference's on; every way is timed on one layer, the fastest in turns with ours on --layers of them
-at a time. All start alike; the first step's gradients are compared, and what is read after it.
-A sum that rounding moves across a ReLU's kink, for one prompt, parts gradients by some 1e-5.
+at a time. All start alike; the first step's gradients are compared, and what is read after it; in
+float64 too, as a float32 sum that rounding moves across a ReLU's kink, for one prompt, parts
+gradients by some 1e-5.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Loop:
             for length, module in enumerate(row):
                 pairs = zip(module.parameters(), tensors(probes, layer, length), strict=True)
                 for parameter, tensor in pairs:
-                    parameter.data.copy_(tensor)
+                    parameter.data = tensor.clone(memory_format=torch.contiguous_format)
         every = [p for row in self.modules for module in row for p in module.parameters()]
         self._optimizer = Adam(every, lr=1e-3, fused=True)
 
@@ -171,7 +172,16 @@ def _compare(name: str, seen: Tensor, options: Namespace) -> dict[str, Any]:
     shape = (options.prompts, 2 * options.points, options.width)
     states = [torch.randn(shape, generator=draws) for _ in range(options.layers)]
     targets = torch.randn(options.prompts, options.points, options.outputs, generator=draws)
-    found: dict[str, Any] = {"one_layer": {}}
+    exact = start(1).double()
+    apart = _first_step(
+        Loop(exact, WAYS["reference"]), ProbeTrainer(exact), [states[0].double()], targets.double()
+    )
+    print(
+        f"{name}, one layer in float64: apart by {apart['gradients']:.1e} (gradients) and "
+        f"{apart['predictions']:.1e} (predictions)",
+        flush=True,
+    )
+    found: dict[str, Any] = {"float64_apart": apart, "one_layer": {}}
     for way, how in WAYS.items():
         sides = _in_turn(start(1), how, states[:1], targets, options.pairs)
         found["one_layer"][way] = sides
@@ -187,14 +197,7 @@ def _in_turn(
 ) -> dict[str, Any]:
     """Steps of a loop and of ours: how far apart the first leaves them, and the others' times."""
     loop, ours = Loop(probes, way), ProbeTrainer(probes)
-    loop.accumulate(states, targets)
-    for layer, of_layer in enumerate(states):
-        probes.accumulate(layer, of_layer, targets)
-    apart = {"gradients": loop.gradients_apart(probes)}
-    loop.update()
-    ours.update()
-    # Adam's first step has its full size even along a gradient that is all rounding.
-    apart["predictions"] = loop.predictions_apart(probes, [some[:_PART] for some in states])
+    apart = _first_step(loop, ours, states, targets)
     turns = [
         (
             measure(lambda: loop.step(states, targets), 1, _CPU),
@@ -210,6 +213,21 @@ def _in_turn(
         "ratio_wall": paired_ratio([t.wall for t in theirs], [t.wall for t in mine])._asdict(),
         "ratio_cpu": paired_ratio([t.cpu for t in theirs], [t.cpu for t in mine])._asdict(),
     }
+
+
+def _first_step(
+    loop: Loop, ours: ProbeTrainer, states: list[Tensor], targets: Tensor
+) -> dict[str, float]:
+    """A step of both; how far apart its gradients are, and what is read after it."""
+    loop.accumulate(states, targets)
+    for layer, of_layer in enumerate(states):
+        ours.probes.accumulate(layer, of_layer, targets)
+    gradients = loop.gradients_apart(ours.probes)
+    loop.update()
+    ours.update()
+    # Adam's first step has its full size even along a gradient that is all rounding.
+    some = [of_layer[:_PART] for of_layer in states]
+    return {"gradients": gradients, "predictions": loop.predictions_apart(ours.probes, some)}
 
 
 def _row(what: str, sides: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ from .whitening import Whitening
 _BETWEEN_SAVES = 20.0  # seconds
 _PARTS = 20  # of a training, in which errors are kept
 _LEAST_SIZE = 1e-4  # of a target: what does not vary but for rounding is not blown up
+_WORKING = 12  # times as much as the states of a layer, about, a model takes to make the next ones
 # Streams of random numbers of a seed, apart from those that a run was trained on.
 _MAIN, _CONTROL, _TEST, _LINEAR = 101, 102, 103, 104
 
@@ -119,8 +120,8 @@ class Fit:
 
     @torch.no_grad()
     def _states(self, prompts: Prompts) -> Iterator[tuple[int, slice, Tensor]]:
-        size = 4 * 2 * self.points * self.width  # bytes a prompt
-        some = max(1, self.settings.memory * 2**20 // size)
+        states = 4 * 2 * self.points * self.width  # bytes a prompt
+        some = max(1, self.settings.memory * 2**20 // (_WORKING * states))
         for first in range(0, len(prompts), some):
             part = slice(first, first + some)
             unrolled = self.model.unroll(prompts[part].to(self.device), self.layers - 1)

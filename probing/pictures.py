@@ -61,6 +61,7 @@ def _by_layer(result: Mapping[str, Any], name: str, path: Path) -> None:
         label = f"published:\n{target['published']['label']}"
         axes.plot(layers, np.array(means, dtype=np.float64), label=label, **line(1, dashed=True))
         shown["published"] = {"mean": means}
+    note_level(axes, float(np.mean(target["variance"])), "knowing nothing")
     mark_loops(axes, result["b"], color="grey", linestyle=":")
     axes.set_ylabel(error_label(result, name))
     _finish(figure, axes, result, f"{_unit(result)} (0: the read-in)")

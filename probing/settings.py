@@ -26,7 +26,7 @@ class ProbingSettings:
     seed: int = 0
     resamples: int = 1000  # of the bootstrap
     control: bool = True  # probes trained with w = 1 too, where the task has that
-    memory: int = 512  # MiB that the states of a layer may take at once
+    memory: int = 512  # MiB, about, that states in the making may take; the probes come on top
     device: str = "auto"
 
     def check(self) -> None:
