@@ -62,7 +62,8 @@ def _by_layer(result: Mapping[str, Any], name: str, path: Path) -> None:
         axes.plot(layers, np.array(means, dtype=np.float64), label=label, **line(1, dashed=True))
         shown["published"] = {"mean": means}
     note_level(axes, float(np.mean(target["variance"])), "knowing nothing")
-    mark_loops(axes, result["b"], color="grey", linestyle=":")
+    if result["family"] != "standard":
+        mark_loops(axes, result["b"], color="grey", linestyle=":")
     axes.set_ylabel(error_label(result, name))
     _finish(figure, axes, result, f"{_unit(result)} (0: the read-in)")
     save(figure, path, _unit(result), layers, shown)
@@ -99,7 +100,7 @@ def _unexplained(target: Mapping[str, Any], layer: int) -> Curve:
 
 def _finish(figure: Figure, axes: Axes, result: Mapping[str, Any], axis: str) -> None:
     axes.set_xlabel(axis)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.06 * axes.get_ylim()[1])  # room for the names of lines
     whole_numbers(axes)
     legend_beside(axes)
     task = result["task"].replace("_", " ")
