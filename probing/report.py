@@ -57,7 +57,7 @@ def _still_learning(learning: Mapping[str, Any]) -> list[str]:
     errors = [sum(by_layer) / len(by_layer) for by_layer in learning["error"]]
     if (quarter := len(errors) // 4) == 0:
         return []
-    fell = 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter])
+    fell = max(0, 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter]))
     more = "; more steps would tell more" if fell > _SETTLED else ""
     steps = learning["until_step"][-1]
     return [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from probing.targets import TARGETS
 from training import Run
 
 HOME = Path(__file__).parent.parent
@@ -27,7 +29,7 @@ def test_the_function_class_of_the_readme_trains_by_the_command_line(tmp_path: P
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, tmp_path / name)
-    (code,) = [block for block in blocks("python") if "@register" in block]
+    (code,) = [block for block in blocks("python") if '@register("sinusoid")' in block]
     (settings,) = blocks("yaml")
     (tmp_path / "tasks" / "sinusoid.py").write_text(code, encoding="utf-8")
     (tmp_path / "conf" / "task" / "sinusoid.yaml").write_text(settings, encoding="utf-8")
@@ -52,7 +54,7 @@ def test_the_function_class_of_the_readme_trains_by_the_command_line(tmp_path: P
 
 
 def test_the_python_example_runs_on_a_run_folder(tiny_run: Run) -> None:
-    (code,) = [block for block in blocks("python") if "load_run" in block]
+    (code,) = [block for block in blocks("python") if "predictions = " in block]
     # The points first: the folder's name may hold the same digits.
     code = code.replace("11", "7").replace("runs/NAME", str(tiny_run.path))
     names: dict[str, object] = {}
@@ -64,3 +66,17 @@ def test_every_file_the_readme_links_to_is_there() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if not target.startswith("http"):
             assert (HOME / target).exists(), target
+
+
+def test_the_target_of_the_readme_is_probed(tiny_run: Run) -> None:
+    (code,) = [block for block in blocks("python") if '@register("total")' in block]
+    code = code.replace("runs/NAME", str(tiny_run.path))
+    code = code.replace('("total",)', '("total",), steps=3, prompts=20, batch_size=8, resamples=5')
+    known = dict(TARGETS)
+    try:
+        exec(code, {"__name__": "of_a_user"})
+    finally:
+        TARGETS.clear()
+        TARGETS.update(known)
+    found = json.loads((tiny_run.path / "probing.json").read_text())["targets"]["total"]
+    assert (found["label"], found["lengths"][-1]) == ("sum of the outputs seen", 7)
