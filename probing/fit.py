@@ -27,12 +27,13 @@ from .settings import ProbingSettings
 from .targets import find_target
 from .whitening import Whitening
 
-_BETWEEN_SAVES = 20.0  # seconds
+_BETWEEN_SAVES = 20.0  # seconds, and
+_WORTH = 10  # times as long as the last one took: large probes take gigabytes
 _PARTS = 20  # of a training, in which errors are kept
 _LEAST_SIZE = 1e-4  # of a target: what does not vary but for rounding is not blown up
 _WORKING = 12  # times as much as the states of a layer, about, a model takes to make the next ones
 # Streams of random numbers of a seed, apart from those that a run was trained on.
-_MAIN, _CONTROL, _TEST, _LINEAR = 101, 102, 103, 104
+_MAIN, _CONTROL, _TEST, _LINEAR, _WEIGHTS, _CONTROL_WEIGHTS = range(101, 107)
 
 
 class Fit:
@@ -53,8 +54,8 @@ class Fit:
         self.width = run.config.model.n_embd
         self.whitening = self._whitening()
         self.sizes = {name: self._size(name) for name in self.targets}
-        self.probes = self._trainers(0)
-        self.control = self._trainers(1) if settings.control else {}
+        self.probes = self._trainers(_WEIGHTS)
+        self.control = self._trainers(_CONTROL_WEIGHTS) if settings.control else {}
         parts = min(_PARTS, settings.steps)
         self.learning = {
             name: torch.zeros(parts, layers, device=self.device) for name in self.probes
@@ -71,22 +72,24 @@ class Fit:
 
     def train(self) -> None:
         """All steps that are left, saving now and then."""
-        done, saved = self._resume(), time.monotonic()
+        done, saved, between = self._resume(), time.monotonic(), _BETWEEN_SAVES
         steps = range(done, self.settings.steps)
         with tqdm(
             steps, desc="probes", initial=done, total=self.settings.steps, leave=False, disable=None
         ) as bar:
             for step in bar:
                 self._step(step)
-                if time.monotonic() - saved > _BETWEEN_SAVES:
+                if time.monotonic() - saved > between:
+                    began = time.monotonic()
                     self._save(step + 1)
                     saved = time.monotonic()
+                    between = max(_BETWEEN_SAVES, _WORTH * (saved - began))
         self._save(self.settings.steps)
 
     def test_prompts(self) -> tuple[Prompts, Any]:
         """The prompts that probes are tested on, the same for all runs of a task, and their
         functions."""
-        generator = step_generator(self.settings.seed, 0, _TEST, torch.device("cpu"))
+        generator = self._generator(0, _TEST)
         return self.task.draw(generator, self.settings.prompts, self.points)
 
     def linear_prompts(self, batch: int) -> tuple[Prompts, Any]:
@@ -165,6 +168,7 @@ class Fit:
         return torch.ones_like(sizes) if self.protocol.as_they_are else sizes
 
     def _trainers(self, kind: int) -> dict[str, ProbeTrainer]:
+        rate = self.settings.learning_rate or self.protocol.learning_rate
         trainers = {}
         for index, name in enumerate(self.targets):
             probes = Probes(
@@ -173,9 +177,9 @@ class Fit:
                 self.tokens_seen(name),
                 self.width,
                 self.outputs(name),
-                generator=step_generator(self.settings.seed, index, kind, torch.device("cpu")),
+                generator=self._generator(index, kind),
             )
-            trainers[name] = ProbeTrainer(probes.to(self.device), self.settings.learning_rate)
+            trainers[name] = ProbeTrainer(probes.to(self.device), rate)
         return trainers
 
     def outputs(self, name: str) -> int:

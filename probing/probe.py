@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from training.run import Run, RunError, RunFolder
 from .fit import Fit
 from .pictures import draw_probing
 from .prompts import control_prompts
+from .protocols import PROTOCOLS
 from .published import published
 from .score import measure, summary
 from .settings import ProbingSettings
@@ -57,6 +59,10 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
         fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key}")
         fit.train()
         arrays = measure(fit)
+        if not all(np.isfinite(values).all() for values in arrays.values()):
+            raise RunError(
+                f"probes of {run.path} have errors that are not finite; a lower rate helps"
+            )
         result = asked | {
             "task": run.config.task.name,
             "family": run.config.model.family,
@@ -72,12 +78,18 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
         write_bytes(run.path / "probing.npz", buffer.getvalue())
         draw_probing(result, figures)
         write_json(run.path / "probing.json", result)
+        shutil.rmtree(
+            fit.folder, ignore_errors=True
+        )  # the probes are large, and of use for this result alone
     return result
 
 
 def _fit_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
     """The settings as this run takes them: without a control where its task has none."""
     _check_run(run)
+    if settings.learning_rate is None:
+        rate = PROTOCOLS[settings.protocol].learning_rate
+        settings = replace(settings, learning_rate=rate)
     most = run.model.loop.most_loops
     if settings.loops is not None and most is not None and settings.loops > most:
         raise ConfigError("loops", f"is {settings.loops}, but the run's model has {most} layers")

@@ -26,6 +26,7 @@ class Protocol:
 
     name: str
     whole_prompt: bool  # probes of all lengths see every token of the prompt
+    learning_rate: float  # Adam's, where the settings name none
     as_they_are: bool  # states are not whitened, nor targets scaled, for the probes to learn faster
     over_points: tuple[str, ...]  # targets that are divided by the number of pairs n
     up_to_dims: tuple[str, ...]  # targets that are asked for up to d pairs only
@@ -71,6 +72,7 @@ class Protocol:
 PAPER = Protocol(
     "paper",
     whole_prompt=False,
+    learning_rate=5e-3,
     as_they_are=False,
     over_points=(),
     up_to_dims=(),
@@ -79,6 +81,7 @@ PAPER = Protocol(
 REFERENCE = Protocol(
     "reference",
     whole_prompt=True,
+    learning_rate=1e-3,
     as_they_are=True,
     over_points=("gradient",),
     up_to_dims=("least_squares",),

@@ -7,6 +7,7 @@ from typing import Any
 
 from .pictures import error_label
 
+_FEW = 4  # lengths, among which one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
 
@@ -45,17 +46,42 @@ def _of_target(result: Mapping[str, Any], name: str) -> str:
         least = target["control_least"]
         lines.append(
             f"control (trained with w = 1): {_text(least['mean'])} at its best, {unit} "
-            f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])})"
+            f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])}); "
+            f"{_beside(target, unit)}"
         )
+    lines += _one_length(target)
     lines += _still_learning(target["learning"])
     lines += [_origin(entry) for entry in theirs]
     return "\n".join(lines)
 
 
+def _beside(target: Mapping[str, Any], unit: str) -> str:
+    """How far from the control's least error the probes' least is, prompt by prompt."""
+    gap = target["minus_control"]
+    best = min(range(len(gap["mean"])), key=lambda layer: gap["mean"][layer])
+    mean, low, high = (_text(gap[part][best]) for part in ("mean", "low", "high"))
+    return f"the probes' best, {unit} {best}, less that: {mean} ({low} to {high})"
+
+
+def _one_length(target: Mapping[str, Any]) -> list[str]:
+    """A warning where the mean over lengths is hardly more than one length's, as that of w_OLS is
+    from as many noisy pairs as dimensions: its variance is infinite there."""
+    variance = target["variance"]
+    most = max(variance)
+    if len(variance) < _FEW or 2 * most <= sum(variance):
+        return []
+    length = target["lengths"][variance.index(most)]
+    return [
+        f"most of these means is length {length}'s, where the target itself has the variance "
+        f"{_text(most)}: compare 1-R² instead"
+    ]
+
+
 def _still_learning(learning: Mapping[str, Any]) -> list[str]:
-    """What the last quarter of the training changed, where it was long enough to have quarters."""
+    """What the last quarter of the training changed, where its parts make quarters."""
     errors = [sum(by_layer) / len(by_layer) for by_layer in learning["error"]]
-    if (quarter := len(errors) // 4) == 0:
+    quarter, rest = divmod(len(errors), 4)
+    if rest:
         return []
     fell = max(0, 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter]))
     more = "; more steps would tell more" if fell > _SETTLED else ""

@@ -20,7 +20,7 @@ class ProbingSettings:
     loops: int | None = None  # how far the probed loops go; none: b
     steps: int = 1000
     batch_size: int = 128
-    learning_rate: float = 5e-3  # the paper's, of states as they are: 1e-3
+    learning_rate: float | None = None  # none: the protocol's
     seeds: int = 2  # probes of each kind, from different initial weights
     prompts: int = 1280  # that the probes are tested on
     seed: int = 0
@@ -41,8 +41,9 @@ class ProbingSettings:
         self._at_least("seed", 0)
         if self.loops is not None:
             self._at_least("loops", 1)
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigError("learning_rate", f"must be above 0, got {self.learning_rate}")
+        rate = self.learning_rate
+        if rate is not None and not (math.isfinite(rate) and rate > 0):
+            raise ConfigError("learning_rate", f"must be above 0, got {rate}")
 
     def _at_least(self, name: str, least: int) -> None:
         value = getattr(self, name)

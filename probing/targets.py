@@ -99,7 +99,11 @@ class Gradient(Target):
 
 @register("least_squares")
 class LeastSquares(Target):
-    """The least-squares weights w_OLS, of several the ones of least norm."""
+    """The least-squares weights w_OLS, of several the ones of least norm.
+
+    Where y is not exactly linear their variance is infinite at d − 1, d and d + 1 pairs, and a mean
+    over lengths is that of a few prompts there: 1 − R² by length, or `ridge`, tells more.
+    """
 
     label = "w_OLS"
 

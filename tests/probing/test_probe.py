@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from probing.score import measure
 from probing.settings import ProbingSettings
 from tests.conftest import tiny_config
 from training import Run, RunError, train
+from training.run import RunFolder
 
 SETTINGS = ProbingSettings(
     run="given", steps=6, batch_size=16, prompts=40, resamples=20, seeds=2, device="cpu"
@@ -84,7 +86,8 @@ def test_an_interrupted_probing_ends_as_one_that_was_not(
     for path in sorted((linear_run.path / "probing").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (linear_run.path / "probing.json").unlink()
-    monkeypatch.setattr(fit_module, "_BETWEEN_SAVES", 0.0)
+    for name in ("_BETWEEN_SAVES", "_WORTH"):
+        monkeypatch.setattr(fit_module, name, 0.0)
     original, seen = Fit._step, list[int]()
 
     def interrupted(self: Fit, step: int) -> None:
@@ -259,3 +262,77 @@ def test_the_errors_of_the_training_are_kept_part_by_part(
     fell = 1 - errors[15:].mean() / errors[10:15].mean()
     said = f"in the last quarter of 50 steps the error in training fell by {fell:.1%}"
     assert said in table(result)
+
+
+def test_other_weights_are_probed_again_and_lost_figures_drawn_again(
+    linear_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(SETTINGS, steps=1, seeds=1, targets=("residual",), control=False)
+    settings = replace(settings, learning_rate=5e-3)
+    probe(linear_run, settings)
+    assert not list((linear_run.path / "probing").glob("probes-*"))
+    figures = linear_run.path / "probing" / "figures"
+    for path in figures.iterdir():
+        path.unlink()
+    trained = list[ProbingSettings]()
+    monkeypatch.setattr(Fit, "train", lambda self: trained.append(self.settings))
+    probe(linear_run, settings)
+    assert (figures / "residual_by_layer.png").exists()
+    assert not trained
+    changes: dict[str, Any] = {"steps": 2, "batch_size": 8, "learning_rate": 1e-3, "seeds": 2}
+    changes |= {"prompts": 30, "resamples": 30, "control": True, "protocol": "reference"}
+    others = [settings]
+    for name, value in changes.items():
+        others.append(replace(others[-1], **{name: value}))
+        probe(linear_run, others[-1])
+    assert trained == others[1:]
+    with torch.no_grad():
+        linear_run.model.read_in.weight.mul_(2)
+    probe(linear_run, others[-1])
+    assert trained == [*others[1:], others[-1]]
+
+
+def test_a_run_that_someone_works_on_is_left_alone(linear_run: Run) -> None:
+    with RunFolder(linear_run.path).lock(), pytest.raises(RunError, match="being worked on"):
+        probe(linear_run, SETTINGS)
+
+
+def test_a_curriculum_that_ends_with_the_training_is_not_complete(tmp_path: Path) -> None:
+    """Step 40, of which the points would be all, is the first that is not made."""
+    config = tiny_config(tmp_path)
+    grows = CurriculumConfig(points=GrowthConfig(start=5, inc=2, intervals=(40,)))
+    run = train(replace(config, curriculum=grows))
+    with pytest.raises(RunError, match="and 5 of 7 points only"):
+        probe(run, SETTINGS)
+
+
+def test_errors_that_are_not_finite_are_told_and_not_kept(linear_run: Run) -> None:
+    with pytest.raises(RunError, match="errors that are not finite"):
+        probe(linear_run, replace(SETTINGS, learning_rate=1e30))
+    assert not (linear_run.path / "probing.json").exists()
+
+
+@pytest.mark.parametrize(("word", "rate"), [("paper", 5e-3), ("reference", 1e-3)])
+def test_without_another_rate_it_is_the_protocols(linear_run: Run, word: str, rate: float) -> None:
+    few = [f"run={linear_run.path}", "steps=1", "prompts=20", "resamples=5"]
+    assert main([*few, f"protocol={word}"]) == 0
+    kept = json.loads((linear_run.path / "probing.json").read_text())
+    assert kept["settings"]["learning_rate"] == rate
+
+
+def test_a_mean_that_is_one_lengths_is_told(tmp_path: Path) -> None:
+    """w_OLS of noisy functions, whose variance is infinite around d pairs."""
+    config = tiny_config(tmp_path)
+    noisy = replace(config.task, name="noisy_linear", settings={"noise_std": 1.0})
+    result = probe(train(replace(config, task=noisy)), replace(SETTINGS, steps=1, prompts=400))
+    said = table(result).partition("w_OLS")
+    assert "most of these means is length" not in said[0]
+    assert re.search(r"most of these means is length [234]'s, where the target itself", said[2])
+
+
+def test_the_table_says_how_far_under_the_control_the_probes_lie(linear_run: Run) -> None:
+    result = probe(linear_run, SETTINGS)
+    target = result["targets"]["gradient"]
+    gap = np.array(target["error"]["mean"]) - target["control_least"]["mean"]
+    np.testing.assert_allclose(target["minus_control"]["mean"], gap, rtol=1e-5)
+    assert f"the probes' best, loop {gap.argmin()}, less that: {gap.min():.3g} (" in table(result)

@@ -1,0 +1,214 @@
+"""What probes are trained on and tested on, without a trained run; and the sums of their errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from evaluation.bootstrap import bootstrap
+from probing import fit as fit_file
+from probing.fit import Fit
+from probing.linear import LinearProbes, readings
+from probing.score import measure, summary
+from probing.settings import ProbingSettings
+from probing.solve import solve_linear
+from tasks import Prompts
+from tests.conftest import tiny_config
+from training import Run
+from training.assemble import build_model, build_task, step_generator
+from training.checkpoint import newest_checkpoint
+
+SETTINGS = ProbingSettings(
+    run="given", steps=2, batch_size=5, prompts=9, resamples=20, seeds=2, device="cpu"
+)
+LAYERS, LENGTHS = 3, 7
+
+
+def fit(folder: Path, settings: ProbingSettings = SETTINGS, distinct: int = 0) -> Fit:
+    """Probes of two loops of fresh weights."""
+    config = tiny_config(folder)
+    task = replace(config.task, name="linear", settings={}, distinct_prompts=distinct)
+    config = replace(config, task=task)
+    run = Run(folder, config, build_task(config), build_model(config, build_task(config)).eval(), 0)
+    return Fit(run, settings, LAYERS, folder / "probes")
+
+
+def seen(of: Fit, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Prompts, Tensor]]:
+    """What a training learns from, and whether it is the control that does."""
+    batches: list[tuple[bool, Prompts, Tensor]] = []
+
+    def learn(self: Fit, trainers: Any, prompts: Prompts, parameters: Tensor) -> dict[str, Tensor]:
+        batches.append((trainers is self.control, prompts, parameters))
+        return {name: torch.zeros(LAYERS) for name in self.learning}
+
+    monkeypatch.setattr(Fit, "_learn", learn)
+    of.train()
+    return batches
+
+
+def test_the_control_alone_learns_from_weights_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = fit(tmp_path)
+    assert len(of.test_prompts()[1].unique()) == 9 * 3
+    batches = seen(of, monkeypatch)
+    assert [control for control, *_ in batches] == [False, True] * 2
+    for control, prompts, weights in batches:
+        assert bool((weights == 1).all()) == control
+        assert torch.allclose(prompts.ys, prompts.xs.sum(2), atol=1e-5) == control
+
+
+@pytest.mark.parametrize("distinct", [0, 1])
+def test_no_prompt_is_met_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: int
+) -> None:
+    """By either kind of probes at any step, in a test, by a linear probe or by the run itself."""
+    settings = replace(SETTINGS, batch_size=9)  # as many as in the tests: one stream, same numbers
+    of = fit(tmp_path, settings, distinct)
+    other = fit(tmp_path, replace(settings, seed=1))
+    own = of.task.draw(step_generator(0, 0, 0, torch.device("cpu")), 9, of.points)[0]
+    prompts = [own, *(batch for _, batch, _ in seen(of, monkeypatch))]
+    prompts += [of.test_prompts()[0], other.test_prompts()[0]]
+    prompts += [of.linear_prompts(batch)[0] for batch in range(3)]
+    inputs = torch.cat([some.xs[:, 0, 0] for some in prompts])
+    assert len(inputs.unique()) == len(inputs) == 10 * 9
+
+
+def test_every_probe_begins_apart(tmp_path: Path) -> None:
+    one, other = fit(tmp_path), fit(tmp_path, replace(SETTINGS, seed=1))
+    trainers = [*one.probes.values(), *one.control.values(), other.probes["gradient"]]
+    scores = torch.cat([trainer.probes.scores.flatten() for trainer in trainers])
+    assert len(scores.unique()) == len(scores)
+    assert one.probes["gradient"].optimizer.param_groups[0]["lr"] == 5e-3
+
+
+@pytest.mark.parametrize("protocol", ["paper", "reference"])
+def test_probes_read_in_units_of_the_target(tmp_path: Path, protocol: Any) -> None:
+    """They learn the target over its standard deviation at each length."""
+    of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
+    values = of.values("gradient", *of.linear_prompts(0)).numpy()
+    units = values.std(0, ddof=1).mean(-1) if protocol == "paper" else np.ones(LENGTHS)
+    trainer = of.probes["gradient"]
+    with torch.no_grad():
+        trainer.probes.weight_out.zero_()
+        trainer.probes.bias_out.fill_(1.0)
+    read = of.predict(trainer, "gradient", 1, torch.randn(4, 14, of.width))
+    np.testing.assert_allclose(read[1, :, 2, 0], units, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("working", "passes"), [(300, 3), (2**40, 9)])
+def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working: int, passes: int
+) -> None:
+    """A MiB is for 3 prompts, or for less than one."""
+    # As they are: few prompts, whitened, make much of rounding.
+    settings = replace(SETTINGS, targets=("gradient", "residual"), protocol="reference")
+    at_once = fit(tmp_path / "a", settings)
+    monkeypatch.setattr(fit_file, "_WORKING", working)
+    parts = fit(tmp_path / "b", replace(settings, memory=1))
+    assert len(list(parts.states(parts.test_prompts()[0]))) == passes * LAYERS
+    found = measure(parts)
+    monkeypatch.undo()
+    for name, values in measure(at_once).items():
+        np.testing.assert_allclose(found[name], values, rtol=2e-3, atol=1e-5, err_msg=name)
+    at_once.train()
+    monkeypatch.setattr(fit_file, "_WORKING", working)
+    parts.train()
+    for name, sums in at_once.learning.items():
+        torch.testing.assert_close(parts.learning[name], sums, rtol=1e-3, atol=1e-5)
+    saved, _ = newest_checkpoint(parts.folder)
+    assert saved is not None
+    assert saved.step == 2
+
+
+def test_what_does_not_vary_is_not_blown_up(tmp_path: Path) -> None:
+    """From d pairs on, least squares leaves but rounding."""
+    sizes = fit(tmp_path, replace(SETTINGS, targets=("residual",))).sizes["residual"].flatten()
+    assert sizes[:2].min() > 0.1
+    assert sizes[2:].min() == pytest.approx(1e-4)
+
+
+def test_linear_probes_are_solved_from_prompts_enough(tmp_path: Path) -> None:
+    """Eight batches, and hardly a penalty; targets that share a solution keep their own."""
+    of = fit(tmp_path, replace(SETTINGS, targets=("gradient", "residual", "weights"), prompts=6))
+    solved = solve_linear(of)
+    others = torch.randn(4, 14, of.width)
+    for name in of.targets:
+        alone = LinearProbes(LAYERS, readings(of.tokens_seen(name)), of.width, of.outputs(name))
+        for batch in range(8):
+            prompts, parameters = of.linear_prompts(batch)
+            for layer, part, states in of.states(prompts):
+                alone.add(layer, states, of.values(name, prompts, parameters)[part])
+        expected = alone.solve(1e-6).predict(2, others)
+        torch.testing.assert_close(solved[name].predict(2, others), expected)
+
+
+def test_a_summary_by_hand() -> None:
+    """Errors [layers, seeds, lengths, P]; the last length's target does not vary."""
+    draws = np.random.default_rng(0)
+    sizes = draws.uniform(1, 2, size=(3, 1, 1, 1)), draws.uniform(1, 2, size=(1, 2, 4, 1))
+    errors = (draws.uniform(size=(3, 2, 4, 30)) * sizes[0] * sizes[1]).astype(np.float32)
+    control = (3 + draws.uniform(size=(3, 2, 4, 30))).astype(np.float32)
+    control[[0, 2]] += 1
+    linear = draws.uniform(size=(3, 4, 30)).astype(np.float32)
+    variance = np.array([1.0, 2.0, 3.0, 1e-12])
+    stand_in: Any = SimpleNamespace(
+        targets={"x": SimpleNamespace(label="X")},
+        lengths=lambda name: range(1, 5),
+        settings=SimpleNamespace(resamples=50, seed=7, steps=5),
+        control={"x": None},
+        learning={"x": torch.tensor([[3.0, 6.0, 9.0], [3.0, 6.0, 9.0]])},
+    )
+    arrays = {"x/probes": errors, "x/control": control, "x/linear": linear, "x/variance": variance}
+    found = summary(stand_in, arrays)["x"]
+
+    def interval(rows: Any) -> Any:
+        return bootstrap(rows.T, 50, 7).to_json()
+
+    mean, of_control = (a.mean((1, 2), dtype=np.float64) for a in (errors, control))
+    for key, rows in (
+        ("error", mean),
+        ("linear", linear.mean(1, dtype=np.float64)),
+        ("control", of_control),
+        ("minus_control", mean - of_control[1]),
+    ):
+        for part, values in interval(rows).items():
+            np.testing.assert_allclose(found[key][part], values, err_msg=key)
+    least = found["control_least"]
+    assert least == {"layer": 1, **{part: found["control"][part][1] for part in found["control"]}}
+    by_length = errors.mean(1, dtype=np.float64)
+    for layer in range(3):
+        for part, values in interval(by_length[layer]).items():
+            np.testing.assert_allclose(found["by_length"][part][layer], values)
+    for key, of in (("unexplained", by_length), ("linear_unexplained", linear)):
+        ratios = np.array([row[:3] for row in found[key]])
+        np.testing.assert_allclose(ratios, (of.mean(2) / variance)[:, :3], rtol=1e-5)
+        assert [row[3] for row in found[key]] == [None] * 3
+    each = errors.mean((2, 3), dtype=np.float64)
+    np.testing.assert_allclose(found["seed_spread"], abs(each[:, 0] - each[:, 1]) / 2**0.5)
+    assert found["learning"] == {"until_step": [3, 5], "error": [[1, 2, 3], [1.5, 3, 4.5]]}
+
+
+@pytest.mark.parametrize("protocol", ["paper", "reference"])
+def test_errors_are_means_over_outputs_and_the_divisor(tmp_path: Path, protocol: Any) -> None:
+    of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
+    for trainers, value in ((of.probes, 0.0), (of.control, 2.0)):
+        with torch.no_grad():
+            trainers["gradient"].probes.weight_out.zero_()
+            trainers["gradient"].probes.bias_out.fill_(value)
+    arrays = measure(of)
+    wanted = of.values("gradient", *of.test_prompts()).double().numpy()  # [P, lengths, d]
+    units = of.sizes["gradient"][:, 0].numpy()
+    divisor = 3 if protocol == "reference" else 1
+    for kind, value in (("probes", 0.0), ("control", 2.0)):
+        expected = ((wanted - value * units) ** 2).mean(-1).T / divisor
+        np.testing.assert_allclose(arrays[f"gradient/{kind}"][1, 1], expected, rtol=1e-4)
+    variance = wanted.var(0, ddof=1).mean(-1) / divisor
+    np.testing.assert_allclose(arrays["gradient/variance"], variance, rtol=1e-5)
