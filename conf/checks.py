@@ -112,9 +112,9 @@ def _check_curriculum(config: Config) -> None:
 
 def _check_training(config: Config) -> None:
     training = config.training
-    for name in ("steps", "batch_size", "shards", "checkpoint_every", "log_every"):
+    for name in ("batch_size", "shards", "checkpoint_every", "log_every"):
         _at_least(f"training.{name}", getattr(training, name), 1)
-    for name in ("weight_decay", "clip", "warmup", "decay", "beta1", "beta2"):
+    for name in ("steps", "weight_decay", "clip", "warmup", "decay", "beta1", "beta2"):
         _at_least(f"training.{name}", getattr(training, name), 0)
     if not training.learning_rate > 0:
         raise ConfigError(

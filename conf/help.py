@@ -31,7 +31,7 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   task.dims, task.points      dimensions of x; pairs in a prompt, k + 1
   loops.b, loops.T            loops, and how many of the last count in the loss
   model.n_embd, model.n_head  width and heads
-  training.steps              how long
+  training.steps              how long; 0 leaves the model as it was drawn
   training.learning_rate      Adam's rate
   training.batch_size         prompts in a step
   evaluation.loops            loop at which errors by examples are read beside b, or auto

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from conf.checks import ConfigError
-from conf.words import settings_from_words
-
+from .command import defaults, run_command
 from .settings import ProbingSettings
 
 _HELP = """\
@@ -16,48 +14,34 @@ Train probes on every loop (or layer) of a trained run and every context length;
   python -m probing run=runs/NAME targets=[gradient,ridge,weights] seeds=3
   python -m probing run=runs/NAME protocol=reference steps=10000 batch_size=1280
 
-Settings, with their defaults: {settings}
+Settings, with their defaults:
+{settings}
+loops=null probes b loops, or all layers; learning_rate=null is the protocol's own.
 Targets: {targets}
 """
 
 
 def main(words: list[str]) -> int:
     """Do what the words ask for; the exit code."""
-    if {"-h", "--help"} & set(words):
-        from .targets import TARGETS
-
-        defaults = {k: v for k, v in vars(ProbingSettings()).items() if k != "run"}
-        shown = ", ".join(f"{key}={value}" for key, value in defaults.items())
-        print(_HELP.format(settings=shown, targets=", ".join(TARGETS)), end="")
-        return 0
-    try:
-        settings = settings_from_words(ProbingSettings, words)
-        settings.check()
-        return _probe(settings)
-    except ConfigError as error:
-        print(f"probing: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on", flush=True)
-        return 130
+    stopped = "stopped; the same command goes on"
+    return run_command("probing", ProbingSettings, words, _help, _probe, stopped)
 
 
-def _probe(settings: ProbingSettings) -> int:
-    # Imported here, so that mistakes are answered without waiting for torch.
+def _help() -> str:
+    from .targets import TARGETS
+
+    return _HELP.format(settings=defaults(ProbingSettings), targets=", ".join(TARGETS))
+
+
+def _probe(settings: ProbingSettings) -> str:
+    """Probe the run; what is shown of it."""
     from evaluation import load_run
-    from training import RunError
 
     from .probe import probe
     from .report import table
 
-    try:
-        run = load_run(settings.run)
-        result = probe(run, settings)
-    except (RunError, OSError) as error:
-        print(f"probing: {error}", file=sys.stderr)
-        return 1
-    print(f"{table(result)}\n\n{run.path}: probing.json, probing/figures/", flush=True)
-    return 0
+    run = load_run(settings.run)
+    return f"{table(probe(run, settings))}\n\n{run.path}: probing.json, probing/figures/"
 
 
 if __name__ == "__main__":

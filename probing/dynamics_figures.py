@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from evaluation.figures import (
     Curve,
@@ -23,15 +23,6 @@ from evaluation.figures import (
     whole_numbers,
 )
 
-_RESIDUAL = "‖M(Yₜ) − Yₜ‖ / ‖Yₜ‖"
-_LABELS = {
-    "raw": "before the final norm",
-    "stream": "what the next loop reads",
-    "absolute": "‖Yₜ − Yₜ₋₁‖",
-    "relative": "‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖",
-    "residual": _RESIDUAL,
-}
-
 
 def figure_names(result: Mapping[str, Any]) -> list[str]:
     """The pictures' files."""
@@ -41,42 +32,73 @@ def figure_names(result: Mapping[str, Any]) -> list[str]:
 
 def draw_dynamics(result: Mapping[str, Any], folder: Path) -> None:
     """Draw a result's pictures into `folder`."""
-    standard = result["family"] == "standard"
     with styled():
-        # A standard model's norm stands at the read-out: its two states are one.
-        norms = ("stream",) if standard else ("raw", "stream")
-        _curves(result, "norm", norms, "norm of a token's state", folder)
-        _curves(
-            result, "change", ("absolute", "relative"), f"change over a {_unit(result)}", folder
-        )
+        _norm(result, folder / "norm.png")
+        _change(result, folder / "change.png")
         _cosines(result, folder / "increment_cosines.png")
         _rank(result, folder / "effective_rank.png")
         if "residual" in result:
-            # Its curve stands alone, so that its part of the result has no names of curves.
-            curve = {key: values for key, values in result["residual"].items() if key != "loop"}
-            alone = {**result, "residual": {"loop": result["residual"]["loop"], "residual": curve}}
-            _curves(alone, "residual", ("residual",), f"fixed-point residual {_RESIDUAL}", folder)
+            _residual(result, folder / "residual.png")
 
 
-def _curves(
-    result: Mapping[str, Any], part: str, names: tuple[str, ...], what: str, folder: Path
-) -> None:
-    """One part's curves over all loops, on a log scale."""
+def _norm(result: Mapping[str, Any], path: Path) -> None:
+    labels = {"raw": "before the final norm", "stream": "what the next loop reads"}
+    if result["family"] == "standard":
+        # Its norm stands at the read-out: its two states are one.
+        labels = {"stream": "what the next layer reads"}
     figure = Figure()
     axes = figure.subplots()
-    loops = result[part]["loop"]
-    shown: dict[str, Curve] = {name: result[part][name] for name in names}
-    for index, (name, curve) in enumerate(shown.items()):
-        band(axes, loops, curve, _LABELS[name], line(index))
+    shown = _bands(axes, result["norm"], labels)
+    # Norms stay within a decade or two, where powers of ten alone say little.
+    for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        ticks(LogFormatter(minor_thresholds=(2, 0.5)))
+    _finish(axes, result, "norm of a token's state", ", 90 % bands")
+    save(figure, path, _unit(result), result["norm"]["loop"], shown)
+
+
+def _change(result: Mapping[str, Any], path: Path) -> None:
+    labels = {"absolute": "‖Yₜ − Yₜ₋₁‖", "relative": "‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖"}
+    figure = Figure()
+    axes = figure.subplots()
+    shown = _bands(axes, result["change"], labels)
+    _finish(axes, result, f"change over a {_unit(result)}", ", 90 % bands")
+    save(figure, path, _unit(result), result["change"]["loop"], shown)
+
+
+def _residual(result: Mapping[str, Any], path: Path) -> None:
+    """Means, and how the ratio spreads over prompts: where some prompts come to rest and others do
+    not, the mean is that of the others."""
+    labels = {"absolute": "‖M(Yₜ) − Yₜ‖", "relative": "‖M(Yₜ) − Yₜ‖ / ‖Yₜ‖"}
+    part, style = result["residual"], line(2)
+    figure = Figure()
+    axes = figure.subplots()
+    shown = _bands(axes, part, labels)
+    over = shown["relative"] = {**shown["relative"], **part["over_prompts"]}
+    curve = {
+        "mean": over["median"],
+        "low": over["percentile_5"],
+        "high": over["percentile_95"],
+    }
+    band(axes, part["loop"], curve, "the same, median prompt\n(band: 5 to 95 % of prompts)", style)
+    legend_beside(axes)
+    _finish(axes, result, "fixed-point residual", ", 90 % bands of means")
+    save(figure, path, _unit(result), part["loop"], shown)
+
+
+def _bands(axes: Axes, part: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Curve]:
+    """A part's curves of these names over all loops, on a log scale."""
+    shown: dict[str, Curve] = {name: part[name] for name in labels}
+    for index, (name, label) in enumerate(labels.items()):
+        band(axes, part["loop"], shown[name], label, line(index))
     axes.set_yscale("log")
-    _finish(axes, result, what, ", 90 % bands")
-    if len(names) > 1:
+    axes.margins(y=0.12)  # the name of b stands above the curves
+    if len(shown) > 1:
         legend_beside(axes)
-    save(figure, folder / f"{part}.png", _unit(result), loops, shown)
+    return shown
 
 
 def _cosines(result: Mapping[str, Any], path: Path) -> None:
-    """The matrix as a picture; grey where an increment has no direction."""
+    """The matrix as a picture."""
     figure = Figure(figsize=(5.6, 4.8))
     axes = figure.subplots()
     part = result["cosines"]
@@ -89,7 +111,8 @@ def _cosines(result: Mapping[str, Any], path: Path) -> None:
     )
     axes.grid(visible=False)
     figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-    _finish(axes, result, f"increment of {_unit(result)}")
+    grey = ", grey where at rest" if np.isnan(matrix).any() else ""
+    _finish(axes, result, f"increment of {_unit(result)}", grey)
     axes.set_xlabel(f"increment of {_unit(result)}")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     columns = {str(loop): column for loop, column in zip(loops, part["mean"], strict=True)}
@@ -105,13 +128,15 @@ def _rank(result: Mapping[str, Any], path: Path) -> None:
     most = max((value for value in part["value"] if value is not None), default=1.0)
     axes.set_ylim(0, 1.15 * most)  # the name of b stands above the curve
     axes.set_xlim(-0.5, part["loop"][-1] + 0.5)  # also where prompts do not differ any more
-    _finish(axes, result, "effective rank of the states at x,\ncentred at each position")
+    alike = ", none where all are alike" if np.isnan(values).any() else ""
+    _finish(axes, result, "effective rank of the states at x,\ncentred at each position", alike)
     shown: dict[str, Curve] = {"effective_rank": {"value": part["value"]}}
     save(figure, path, _unit(result), part["loop"], shown)
 
 
-def _finish(axes: Axes, result: Mapping[str, Any], what: str, bands: str = "") -> None:
-    """What all pictures share: axes, b, and the title above them, with what `bands` are."""
+def _finish(axes: Axes, result: Mapping[str, Any], what: str, more: str) -> None:
+    """What all pictures share: axes, b, and the title above them, with what `more` there is to
+    say."""
     if result["family"] != "standard":
         mark_loops(axes, result["b"])
     axes.set_xlabel(_unit(result))
@@ -120,7 +145,7 @@ def _finish(axes: Axes, result: Mapping[str, Any], what: str, bands: str = "") -
     assert isinstance(axes.figure, Figure)
     task = result["task"].replace("_", " ")
     axes.figure.suptitle(
-        f"{task}, d = {result['dims']}, {result['family']}, {result['prompts']} prompts{bands}"
+        f"{task}, d = {result['dims']}, {result['family']}, {result['prompts']} prompts{more}"
     )
 
 

@@ -1,8 +1,8 @@
-"""What `python -m probing.dynamics` is asked for, checked against the run. No torch here."""
+"""What `python -m probing.dynamics` may be asked for. No torch here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from conf.build import read_config
@@ -14,29 +14,36 @@ from conf.schema import Config
 class DynamicsSettings:
     """The run folder, and how its states are followed."""
 
-    run: str
+    run: str = ""
     loops: int | None = None  # none: the greater of 100 and 5 b; a standard model's are its layers
     prompts: int = 64
     seed: int = 2024  # of the prompts, the resamples and where power iteration begins
     device: str = "auto"
 
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be, of this run or at all."""
+        if not self.run:
+            raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
+        if self.loops is not None:
+            _at_least("loops", self.loops, 2)
+        _at_least("prompts", self.prompts, 2)
+        _at_least("seed", self.seed, 0)
+        if self.seed >= 2**62:
+            raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
+        self.loops_of(read_config(Path(self.run)))
 
-def resolved(settings: DynamicsSettings) -> tuple[DynamicsSettings, Config]:
-    """The settings with their loops filled in, and the configuration of the run. Raises ConfigError
-    for a folder that is no run, and for what cannot be measured of it."""
-    config = read_config(Path(settings.run))
-    layers = config.model.n_layer if config.model.family == "standard" else None
-    if settings.loops is None:
-        settings = replace(settings, loops=layers or max(100, 5 * config.loops.b))
-    elif layers is not None and settings.loops > layers:
-        raise ConfigError(
-            "loops", f"is {settings.loops}, but this standard model has {layers} layers and no more"
-        )
-    else:
-        _at_least("loops", settings.loops, 2)
-    _at_least("prompts", settings.prompts, 2)
-    _at_least("seed", settings.seed, 0)
-    return settings, config
+    def loops_of(self, config: Config) -> int:
+        """How many loops (or layers) of the run with this configuration are followed. Raises
+        ConfigError for more than a standard model has."""
+        layers = config.model.n_layer if config.model.family == "standard" else None
+        if self.loops is None:
+            return layers or max(100, 5 * config.loops.b)
+        if layers is not None and self.loops > layers:
+            raise ConfigError(
+                "loops",
+                f"is {self.loops}, but this standard model has {layers} layers and no more",
+            )
+        return self.loops
 
 
 def _at_least(key: str, value: int, least: int) -> None:

@@ -1,5 +1,5 @@
 """How much one loop stretches small differences, and how fast they die out when it is repeated: the
-spectral norm and the spectral radius of its Jacobian, by products with vectors alone.
+spectral norm and the spectral radius of its Jacobian, by power iteration.
 
 estimate = spectral_radius(one_loop(model.loop, e), stream, Generator().manual_seed(0))
 """
@@ -16,14 +16,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from models.loop import Loop, LoopState
 
 Map = Callable[[Tensor], Tensor]
-_MOST = 400  # iterations
-_NORM_TOLERANCE, _RADIUS_TOLERANCE = 1e-6, 1e-3
-_FIRST, _EVERY = 32, 8  # iterations after which, and then between which, a radius is judged
+MOST_ITERATIONS = 128  # whose vectors are all kept
+_NORM_TOLERANCE, _RADIUS_TOLERANCE = 1e-6, 1e-4
+_EVERY = 8  # iterations between two readings of the value
+_NOTHING = 1e-12  # of a vector: what is left of it by rounding alone
 
 
 class Estimate(NamedTuple):
-    """One number a prompt, [B]; how much it still changed at the end, relative to itself, [B]; and
-    the iterations made."""
+    """One number a prompt, [B]; how much it changed over the last iterations (eight of them, where
+    there were that many), relative to itself, [B]; and the iterations made."""
 
     values: Tensor
     change: Tensor
@@ -68,26 +69,18 @@ def spectral_norm(
     at: Tensor,
     generator: Generator,
     tolerance: float = _NORM_TOLERANCE,
-    most: int = _MOST,
+    most: int = MOST_ITERATIONS,
 ) -> Estimate:
-    """The largest singular value of the Jacobian J of `function` for each prompt of `at` [B, …],
-    by power iteration on JᵀJ.
+    """The largest singular value of the Jacobian J of `function` for each prompt of `at` [B, …]:
+    the root of the largest eigenvalue of JᵀJ.
 
     A prompt's output may depend on its own input alone. Ends where no value changes by more than
-    `tolerance`, or after `most` iterations.
+    `tolerance` any more, or after `most` iterations.
     """
-    direction, _ = _normed(_drawn(at, generator))
     push, pull = products(function, at)
-    values = change = at.new_full(at.shape[:1], torch.inf)
-    iteration = 0
-    while iteration < most and not bool((change <= tolerance).all()):
-        iteration += 1
-        before = values
-        image = push(direction)
-        _, values = _normed(image)
-        direction, _ = _normed(pull(image))
-        change = (values / before - 1).abs() if iteration > 1 else change
-    return Estimate(values, change, iteration)
+    squares = _largest(lambda v: pull(push(v)), _drawn(at, generator), 2 * tolerance, most)
+    # A root changes half as much as its square.
+    return Estimate(squares.values.sqrt(), squares.change / 2, squares.iterations)
 
 
 def spectral_radius(
@@ -95,42 +88,67 @@ def spectral_radius(
     at: Tensor,
     generator: Generator,
     tolerance: float = _RADIUS_TOLERANCE,
-    most: int = _MOST,
+    most: int = MOST_ITERATIONS,
 ) -> Estimate:
     """The largest absolute eigenvalue of the Jacobian of `function` for each prompt of `at` [B, …],
-    by power iteration.
+    which may be one of a complex pair. Prompts and end as for `spectral_norm`.
 
     Below 1 at a fixed point, repeating the function comes back to it from nearby, and the distance
-    shrinks by this factor a time. Where the eigenvalue is one of a complex pair, the growth of the
-    vector swings for ever: the value is its geometric mean over the last half of the iterations,
-    and the change that between the two quarters of these. Ends where no change is above
-    `tolerance`, or after `most` iterations.
+    shrinks by this factor a time in the long run.
     """
-    direction, _ = _normed(_drawn(at, generator))
     push, _ = products(function, at)
-    growth: list[Tensor] = []
-    values = change = at.new_full(at.shape[:1], torch.inf)
-    while len(growth) < most and not bool((change <= tolerance).all()):
-        direction, grown = _normed(push(direction))
-        growth.append(grown.log())
-        made = len(growth)
-        if made == most or (made >= _FIRST and made % _EVERY == 0):
-            quarter = max(made // 4, 1)
-            last = torch.stack(growth[-quarter:]).mean(0)
-            earlier = torch.stack(growth[-2 * quarter : -quarter]).mean(0)
-            values = ((last + earlier) / 2).exp()
-            change = (last - earlier).expm1().abs()
-    return Estimate(values, change, len(growth))
+    return _largest(push, _drawn(at, generator), tolerance, most)
+
+
+def _largest(product: Map, start: Tensor, tolerance: float, most: int) -> Estimate:
+    """The largest absolute eigenvalue of a linear map of each prompt [B, …], by power iteration.
+
+    Its last vector alone would say it slowly, and never where it is one of a complex pair. All
+    vectors together say it soon: the map is projected onto their span, and the eigenvalue is that
+    of the small matrix which it is there (Arnoldi 1951; for symmetric maps Lanczos 1950).
+    """
+    first = start.flatten(1)
+    basis = first.new_zeros(len(first), most + 1, first.shape[1])
+    basis[:, 0] = first / torch.linalg.vector_norm(first, dim=1, keepdim=True)
+    projected = first.new_zeros(len(first), most + 1, most)
+    values = change = first.new_full((len(first),), torch.inf)
+    made = 0
+    while made < most and not bool((change <= tolerance).all()):
+        image = product(basis[:, made].view_as(start)).flatten(1)
+        made += 1
+        parts, rest = _split(image, basis[:, :made])
+        projected[:, :made, made - 1] = parts
+        projected[:, made, made - 1], basis[:, made] = rest
+        if made % _EVERY == 0 or made == most:
+            before = values
+            values = _radius(projected[:, :made, :made])
+            change = (values - before).abs() / values.clamp_min(torch.finfo(values.dtype).tiny)
+    return Estimate(values, change, made)
+
+
+def _split(vectors: Tensor, basis: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Each prompt's vector [B, N] in terms of its orthonormal basis [B, m, N], [B, m]; and what is
+    left of it: its length [B] and direction [B, N], zero where only rounding is left."""
+    # As rows: a row times a matrix is several times as fast as a matrix times a column.
+    rows, parts = vectors[:, None], basis.new_zeros(len(basis), 1, basis.shape[1])
+    for _ in range(2):  # the second time takes away what the first one's rounding left
+        more = rows @ basis.mT
+        rows, parts = rows - more @ basis, parts + more
+    rest = rows.squeeze(1)
+    length = torch.linalg.vector_norm(rest, dim=1)
+    known = length > _NOTHING * torch.linalg.vector_norm(vectors, dim=1)
+    return parts.squeeze(1), (
+        length * known,
+        torch.where(known[:, None], rest / length[:, None], 0.0),
+    )
+
+
+def _radius(matrices: Tensor) -> Tensor:
+    """The largest absolute eigenvalue of each small matrix. On the CPU: GPUs are slow at it."""
+    return torch.linalg.eigvals(matrices.cpu()).abs().amax(1).to(matrices.device)
 
 
 def _drawn(like: Tensor, generator: Generator) -> Tensor:
     """Standard normal numbers, drawn where the generator is."""
     drawn = torch.randn(like.shape, generator=generator, dtype=like.dtype)
     return drawn.to(like.device)
-
-
-def _normed(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Each prompt's vector [B, …] at length 1, and its length [B], above zero."""
-    lengths = torch.linalg.vector_norm(vectors.flatten(1), dim=1)
-    lengths = lengths.clamp_min(torch.finfo(vectors.dtype).tiny)
-    return vectors / lengths.view(-1, *[1] * (vectors.ndim - 1)), lengths

@@ -19,19 +19,21 @@ from models.loop import LoopState
 from models.model import PromptBatch
 
 from .effective_rank import StateSpread
+from .jacobian import Map, one_loop
 
-_AT_REST = 1e-12  # of the state: a smaller increment is rounding, and has no direction
+_ROUNDING = 1e-12  # of the state: a smaller increment is rounding, and has no direction
 
 
 class Trajectory(NamedTuple):
-    """The states of a batch of prompts, [B, S, n_embd] each: the read-in, what it is `e` to each
-    loop, what the loops start from (Y₀: zeros where the prompt is added, ones where it is
-    multiplied, else e), and the states after loop 1, 2, …, one at a time."""
+    """The states of a batch of prompts, [B, S, n_embd] each: the read-in, what the loops start from
+    (Y₀: zeros where the prompt is added, ones where it is multiplied, else the read-in, in a
+    standard model with its positions), and the states after loop 1, 2, …, one at a time; and Y ↦
+    M(Y), the loop, where all loops are the same."""
 
     read_in: Tensor
-    e: Tensor
     start: Tensor
     states: Iterator[LoopState]
+    one_loop: Map | None
 
 
 def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
@@ -45,7 +47,8 @@ def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
     with torch.no_grad():
         e = model.loop.prepare(read_in)
         start = model.loop.start(e).stream
-    return Trajectory(read_in, e, start, steps)
+    repeated = one_loop(model.loop, e) if model.loop.most_loops is None else None
+    return Trajectory(read_in, start, steps, repeated)
 
 
 class Movements:
@@ -59,12 +62,12 @@ class Movements:
         self._batches: list[Arrays] = []
         self._spread = StateSpread()
 
+    @torch.no_grad()
     def add(self, trajectory: Trajectory) -> Tensor:
         """Follow a batch to its end; its last stream [B, S, n_embd]."""
-        before, length_before = trajectory.start, _lengths(trajectory.start)
-        read_in = _lengths(trajectory.read_in)
+        before, read_in = trajectory.start, _lengths(trajectory.read_in)
         rows: dict[str, list[Tensor]] = {"raw": [read_in], "stream": [read_in]}
-        rows |= {"absolute": [], "relative": [], "residual": []}
+        rows |= {"absolute": [], "relative": []}
         directions: list[Tensor] = []
         self._spread.add(0, trajectory.read_in[:, ::2])
         for loop, (stream, raw) in enumerate(trajectory.states, start=1):
@@ -74,12 +77,17 @@ class Movements:
             rows["stream"].append(length)
             rows["absolute"].append(moved)
             rows["relative"].append(moved / length)
-            if loop > 1:  # at Y₀, which may be zero, there is none
-                rows["residual"].append(moved / length_before)
             if loop <= self._near:
-                directions.append(_directions(increment, moved > _AT_REST * length))
+                directions.append(_directions(increment, moved > _ROUNDING * length))
                 self._spread.add(loop, stream[:, ::2])
-            before, length_before = stream, length
+            before = stream
+        if trajectory.one_loop is not None:
+            # How far the next loop moves a state. Not at Y₀, which may be zero.
+            gaps = [*rows["absolute"][1:], _lengths(trajectory.one_loop(before) - before)]
+            rows["residual"] = gaps
+            rows["relative_residual"] = [
+                gap / length for gap, length in zip(gaps, rows["stream"][1:], strict=True)
+            ]
         arrays = {name: _by_prompt(values) for name, values in rows.items()}
         self._batches.append(arrays | {"cosines": cosines(directions).cpu().numpy()})
         return before
@@ -87,8 +95,9 @@ class Movements:
     def arrays(self) -> Arrays:
         """Prompt by prompt, with T loops: `raw` and `stream` [P, T + 1], the norms from index 0,
         the read-in; `absolute` and `relative` [P, T], ‖Yₜ − Yₜ₋₁‖ and the same over ‖Yₜ‖ from
-        loop 1; `residual` [P, T − 1], ‖M(Yₜ) − Yₜ‖ over ‖Yₜ‖ from loop 1 to the last but one;
-        `cosines` [P, near, near] between increments, counted by the loop that makes them."""
+        loop 1; `cosines` [P, near, near] between increments, counted by the loop that makes them;
+        and where all loops are the same `residual` and `relative_residual` [P, T], ‖M(Yₜ) − Yₜ‖
+        and the same over ‖Yₜ‖ from loop 1."""
         names = self._batches[0]
         return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
 
@@ -119,6 +128,4 @@ def _lengths(states: Tensor) -> Tensor:
 
 def _by_prompt(values: list[Tensor]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Means over tokens of what was measured loop by loop, [B, loops]."""
-    if not values:
-        return np.empty((0, 0))
     return torch.stack([each.mean(1) for each in values], dim=1).cpu().numpy()

@@ -54,7 +54,7 @@ def test_dims_cannot_start_below_what_the_task_makes_sense_in(tmp_path: Path) ->
     ("changes", "key"),
     [
         ({"training": {"batch_size": 7, "shards": 2}}, "training.shards"),
-        ({"training": {"steps": 0}}, "training.steps"),
+        ({"training": {"steps": -1}}, "training.steps"),
         ({"training": {"log_every": 0}}, "training.log_every"),
         ({"training": {"checkpoint_every": 0}}, "training.checkpoint_every"),
         ({"training": {"beta1": 1.5}}, "training.beta1"),

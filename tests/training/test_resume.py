@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from evaluation import load_run
 from training import Interrupted, train
+from training.assemble import build_model
+from training.run import RunFolder
 
 from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
@@ -100,3 +104,13 @@ def test_another_seed_ends_elsewhere(tmp_path: Path) -> None:
     train(theirs)
     with pytest.raises(AssertionError):
         assert_same_bits(saved_tensors(ours), saved_tensors(theirs))
+
+
+def test_a_run_of_no_steps_is_finished_and_fresh(tmp_path: Path) -> None:
+    config = tiny(tmp_path, steps=0)
+    run = train(config)
+    assert RunFolder(run.path).status()["state"] == "finished"
+    fresh = build_model(config, run.task).state_dict()
+    for weights in (run.model.state_dict(), load_run(run.path).model.state_dict()):
+        assert weights.keys() == fresh.keys()
+        assert all(torch.equal(weights[name], fresh[name]) for name in fresh)

@@ -76,7 +76,7 @@ def test_what_it_lacks_takes_the_default(tmp_path: Path) -> None:
         ("schema_version: new", "schema_version"),
         ("schema_version: 1\ncolour: red", "colour"),
         ("training: {stepz: 3}", "training.stepz"),
-        ("training: {steps: 0}", "training.steps"),
+        ("training: {steps: -1}", "training.steps"),
         ("task: linear", "task"),
     ],
 )

@@ -1,0 +1,139 @@
+"""What both commands of the room share: how words become settings, and what a mistake costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conf.checks import ConfigError
+from probing.command import defaults, run_command
+from training import RunError
+
+HOME = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Settings:
+    run: str = ""
+    loops: int | None = None
+    steps: int = 1
+    rate: float = 1e-3
+    control: bool = False
+    targets: tuple[str, ...] = ("a", "b")
+
+    def check(self) -> None:
+        if self.steps < 0:
+            raise ConfigError("steps", "must be at least 0")
+
+
+def test_words_become_settings_and_what_is_measured_is_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = run_command("name", Settings, ["run=x", "steps=2"], str, lambda each: f"{each}!")
+    assert code == 0
+    assert capsys.readouterr().out == f"{Settings('x', steps=2)}!\n"
+    assert run_command("name", Settings, ["run=x", "-h"], lambda: "helps\n", _refuse) == 0
+    assert capsys.readouterr().out == "helps\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "raised", "code", "said"),
+    [
+        (["steps=-1"], None, 2, "name: steps must be at least 0\n"),
+        (["stpes=1"], None, 2, "name: stpes is not a setting; did you mean 'steps'?\n"),
+        ([], ConfigError("run", "is wrong"), 2, "name: run is wrong\n"),
+        ([], RunError("it diverged"), 1, "name: it diverged\n"),
+        ([], PermissionError(13, "Permission denied", "a"), 1, "Permission denied: 'a'\n"),
+    ],
+)
+def test_what_fails_is_one_line_and_a_code(
+    words: list[str],
+    raised: Exception | None,
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measure(_: Settings) -> str:
+        assert raised is not None
+        raise raised
+
+    assert run_command("name", Settings, words, str, measure) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("name: ")
+    assert err.endswith(said)
+    assert err.count("\n") == 1
+
+
+def test_a_stop_is_said_and_a_bug_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(_: Settings) -> str:
+        raise KeyboardInterrupt
+
+    assert run_command("name", Settings, [], str, stop) == 130
+    assert capsys.readouterr().out == "\nstopped\n"
+    assert run_command("name", Settings, [], str, stop, "stopped; it goes on") == 130
+    assert capsys.readouterr().out == "\nstopped; it goes on\n"
+    with pytest.raises(AssertionError):
+        run_command("name", Settings, [], str, _refuse)
+
+
+def _refuse(_: Settings) -> str:
+    raise AssertionError("measured")
+
+
+def test_defaults_are_shown_as_words_that_mean_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = defaults(Settings)
+    assert text == "  loops=null steps=1 rate=0.001 control=false targets=[a,b]"
+    run_command("name", Settings, text.split(), str, str)
+    assert capsys.readouterr().out == f"{Settings()}\n"
+
+
+@pytest.mark.parametrize("module", ["probing.__main__", "probing.dynamics"])
+def test_mistakes_are_answered_without_torch(module: str, tmp_path: Path) -> None:
+    code = (
+        f"import sys; from {module} import main\n"
+        f"assert [main(words) for words in ([], ['lops=3'], ['sede=1'])] == [2, 2, 2]\n"
+        f"assert main(['run={tmp_path}', 'prompts=1']) == 2\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    assert _python(code) == ""
+
+
+def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
+    """It must be set before torch is loaded."""
+    code = (
+        "import os, sys\n"
+        "from probing.command import run_command\n"
+        "from probing.settings import ProbingSettings\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n"
+        "            print('spin', os.environ['GOMP_SPINCOUNT'])\n"
+        "            sys.exit()\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "run_command('name', ProbingSettings, ['run=x'], str, lambda _: 'done')\n"
+    )
+    assert _python(code) == "spin 1000\n"
+    assert _python(code, GOMP_SPINCOUNT="7") == "spin 7\n"
+
+
+def _python(code: str, **extra: str) -> str:
+    """What a process prints that runs the code."""
+    environment = {key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=HOME,
+        env={**environment, **extra},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
