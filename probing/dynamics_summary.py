@@ -15,7 +15,7 @@ from .jacobian import Estimate
 from .trajectory import Movements
 
 _RESAMPLES = 1000  # of the bootstrap
-_AT_REST = 1e-1  # of the state's norm: a smaller fixed-point residual
+_AT_REST = 1e-6  # of the state's norm: a smaller fixed-point residual
 
 Curve = dict[str, list[float | None]]
 

@@ -116,9 +116,8 @@ def _largest(product: Map, start: Tensor, tolerance: float, most: int) -> Estima
     while made < most and not bool((change <= tolerance).all()):
         image = product(basis[:, made].view_as(start)).flatten(1)
         made += 1
-        parts, rest = _split(image, basis[:, :made])
-        projected[:, :made, made - 1] = parts
-        projected[:, made, made - 1], basis[:, made] = rest
+        parts, length, basis[:, made] = _split(image, basis[:, :made])
+        projected[:, :made, made - 1], projected[:, made, made - 1] = parts, length
         if made % _EVERY == 0 or made == most:
             before = values
             values = _radius(projected[:, :made, :made])
@@ -126,21 +125,19 @@ def _largest(product: Map, start: Tensor, tolerance: float, most: int) -> Estima
     return Estimate(values, change, made)
 
 
-def _split(vectors: Tensor, basis: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def _split(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Each prompt's vector [B, N] in terms of its orthonormal basis [B, m, N], [B, m]; and what is
-    left of it: its length [B] and direction [B, N], zero where only rounding is left."""
+    left of it: its length [B] and its direction [B, N], zero where only rounding is left."""
     # As rows: a row times a matrix is several times as fast as a matrix times a column.
     rows, parts = vectors[:, None], basis.new_zeros(len(basis), 1, basis.shape[1])
     for _ in range(2):  # the second time takes away what the first one's rounding left
         more = rows @ basis.mT
         rows, parts = rows - more @ basis, parts + more
-    rest = rows.squeeze(1)
-    length = torch.linalg.vector_norm(rest, dim=1)
+    left = rows.squeeze(1)
+    length = torch.linalg.vector_norm(left, dim=1)
     known = length > _NOTHING * torch.linalg.vector_norm(vectors, dim=1)
-    return parts.squeeze(1), (
-        length * known,
-        torch.where(known[:, None], rest / length[:, None], 0.0),
-    )
+    direction = torch.where(known[:, None], left / length[:, None], 0.0)
+    return parts.squeeze(1), length, direction
 
 
 def _radius(matrices: Tensor) -> Tensor:

@@ -22,8 +22,6 @@ from probing import dynamics_run
 from probing.dynamics import main
 from probing.dynamics_run import dynamics
 from probing.dynamics_settings import DynamicsSettings
-from probing.dynamics_summary import contraction
-from probing.jacobian import Estimate
 from probing.trajectory import follow
 from tests.conftest import tiny_config
 from training import Run, train
@@ -144,21 +142,6 @@ def test_the_numbers_are_those_of_the_runs_states(
     assert result["cosines"]["consecutive"]["mean"] == pytest.approx(np.diagonal(matrix, 1))
     apart = matrix[~np.eye(6, dtype=bool)].mean()
     assert result["cosines"]["pairs"]["mean"] == [pytest.approx(apart)]
-
-
-def test_contraction_tells_norm_from_radius() -> None:
-    """Over batches; a loop may stretch at once and yet come to rest."""
-    norms = Estimate(torch.tensor([2.0, 3.0]), torch.tensor([1e-7, 1e-9]), 30)
-    radii = Estimate(torch.tensor([0.5, 1.5]), torch.tensor([1e-4, 2e-4]), 40)
-    more = Estimate(torch.tensor([0.75]), torch.tensor([1e-3]), 32)
-    found = contraction((norms, more), (radii, more), loop=7, seed=0)
-    assert found["loop"] == 7
-    assert found["spectral_norm"]["by_prompt"] == [2.0, 3.0, 0.75]
-    assert found["spectral_norm"]["mean"] == [pytest.approx(5.75 / 3)]
-    assert found["spectral_radius"]["by_prompt"] == [0.5, 1.5, 0.75]
-    assert found["spectral_radius"]["iterations"] == 40
-    assert found["spectral_radius"]["remaining_change"] == pytest.approx(1e-3)
-    assert found["below_one"]["mean"] == [pytest.approx(2 / 3)]
 
 
 def _flat(part: Any) -> np.ndarray[Any, Any]:
