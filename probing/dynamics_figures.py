@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator, StrMethodFormatter
 
 from evaluation.figures import (
     Curve,
@@ -50,8 +50,8 @@ def _norm(result: Mapping[str, Any], path: Path) -> None:
     axes = figure.subplots()
     shown = _bands(axes, result["norm"], labels)
     # Norms stay within a decade or two, where powers of ten alone say little.
-    for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        ticks(LogFormatter(minor_thresholds=(2, 0.5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
     _finish(axes, result, "norm of a token's state", ", 90 % bands")
     save(figure, path, _unit(result), result["norm"]["loop"], shown)
 
@@ -69,7 +69,7 @@ def _residual(result: Mapping[str, Any], path: Path) -> None:
     """Means, and how the ratio spreads over prompts: where some prompts come to rest and others do
     not, the mean is that of the others."""
     labels = {"absolute": "‖M(Yₜ) − Yₜ‖", "relative": "‖M(Yₜ) − Yₜ‖ / ‖Yₜ‖"}
-    part, style = result["residual"], line(2)
+    part, style = result["residual"], line(2, dashed=True)  # it may cover the mean's
     figure = Figure()
     axes = figure.subplots()
     shown = _bands(axes, part, labels)
@@ -114,6 +114,8 @@ def _cosines(result: Mapping[str, Any], path: Path) -> None:
     grey = ", grey where at rest" if np.isnan(matrix).any() else ""
     _finish(axes, result, f"increment of {_unit(result)}", grey)
     axes.set_xlabel(f"increment of {_unit(result)}")
+    for text in axes.texts:  # b, on any colour
+        text.set_bbox({"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1})
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     columns = {str(loop): column for loop, column in zip(loops, part["mean"], strict=True)}
     save(figure, path, _unit(result), loops, {"cosine": columns})
