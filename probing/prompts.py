@@ -25,8 +25,7 @@ def control_prompts(
     """
     if not isinstance(task, Linear) or isinstance(task, SparseLinear):
         raise ValueError(
-            "the control, all weights 1, is that of dense linear functions, not of "
-            f"{type(task).__name__}"
+            f"the control, all weights 1, is that of dense linear functions, not of {task.name}"
         )
     draws = FreshDraws(generator, batch)
     weights = torch.ones_like(task.parameters(draws, task.dims))

@@ -50,8 +50,7 @@ class Target(ABC):
         """Raises ValueError where a task does not have this target."""
         if self.of is not None and not isinstance(task, self.of):
             raise ValueError(
-                f"target {self.name} is one of {self.of.__name__} tasks, "
-                f"which {type(task).__name__} is not"
+                f"target {self.name} is one of {self.of.name} tasks, which {task.name} is not"
             )
 
     def lengths(self, points: int) -> range:

@@ -36,6 +36,7 @@ class Task(ABC):
     dims: int
     distinct_prompts: int = 0
 
+    name: ClassVar[str]  # given by `register`
     loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` outputs
     classes: ClassVar[int] = 0
     baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
@@ -101,6 +102,7 @@ def register(name: str) -> Callable[[_AnyTask], _AnyTask]:
     """Class decorator: make a task known under the name that its file in conf/task/ has."""
 
     def add(cls: _AnyTask) -> _AnyTask:
+        cls.name = name
         _REGISTRY[name] = cls
         return cls
 

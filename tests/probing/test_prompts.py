@@ -63,14 +63,7 @@ def test_linear_functions_of_a_users_own_have_it_too() -> None:
     assert torch.equal(weights, torch.ones(2, 3))
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("sparse_linear", "SparseLinear"),
-        ("decision_tree", "DecisionTree"),
-        ("relu_network", "ReluNetwork"),
-    ],
-)
-def test_other_functions_have_none(name: str, said: str) -> None:
-    with pytest.raises(ValueError, match=f"dense linear functions, not of {said}$"):
+@pytest.mark.parametrize("name", ["sparse_linear", "decision_tree", "relu_network"])
+def test_other_functions_have_none(name: str) -> None:
+    with pytest.raises(ValueError, match=f"dense linear functions, not of {name}$"):
         control_prompts(make_task(name, 5), generator(), 2, 4)
