@@ -109,9 +109,11 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     if value is None or value in words:
         return value
-    (other,) = (
+    other, *more = (
         kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal
     )
+    if more:  # int | str
+        return _convert_one_scalar([other, *more], value, key)
     try:
         return _convert(other, value, key)
     except ConfigError as error:
@@ -120,6 +122,15 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
         raise ConfigError(
             key, f"must be {_KINDS[other]} or {' or '.join(words)}, got {value!r}"
         ) from error
+
+
+def _convert_one_scalar(kinds: list[type], value: Any, key: str) -> Any:
+    for kind in kinds:
+        try:
+            return convert_scalar(kind, value, key)
+        except ConfigError:
+            continue
+    raise ConfigError(key, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}, got {value!r}")
 
 
 def convert_scalar(kind: type, value: Any, key: str) -> Any:

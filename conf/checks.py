@@ -21,6 +21,10 @@ class ConfigError(ValueError):
         self.key = key
 
 
+class RunError(RuntimeError):
+    """What cannot go on, and why: a run, a file that it needs. One line, fit for a user."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean …?' with the known name nearest to `name`, or the list of all of them."""
     options = sorted(known)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from .command import defaults, run_command
+from conf.command import defaults, run_command
+
 from .settings import ProbingSettings
 
 _HELP = """\

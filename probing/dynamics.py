@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .command import defaults, run_command
+from conf.command import defaults, run_command
+
 from .dynamics_settings import DynamicsSettings
 
 _HELP = """\

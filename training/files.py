@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write beside the file, wait for the disk, rename over it."""
+    """Write the file, whole or not at all."""
+    write_with(path, lambda file: file.write(content))
+
+
+def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let `write` write beside the file, wait for the disk, rename over it."""
     beside = path.with_name(path.name + ".partial")
     with open(beside, "wb") as file:
-        file.write(content)
+        write(file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)

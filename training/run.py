@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from conf.build import config_to_mapping, flatten
 from conf.checks import ConfigError
+from conf.checks import RunError as RunError
 from conf.schema import Config
 from models import Model
 from tasks import Task, task_class
@@ -36,10 +37,6 @@ _APART = (
     *("task.name", "model.family"),
     *("training.checkpoint_every", "training.log_every", "training.on_divergence"),
 )
-
-
-class RunError(RuntimeError):
-    """A run that cannot go on, and why. One line, fit for a user."""
 
 
 @dataclass(frozen=True)

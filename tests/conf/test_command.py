@@ -1,4 +1,4 @@
-"""What both commands of the room share: how words become settings, and what a mistake costs."""
+"""What the small commands share: how words become settings, and what a mistake costs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conf.checks import ConfigError
-from probing.command import defaults, run_command
-from training import RunError
+from conf.checks import ConfigError, RunError
+from conf.command import defaults, run_command
 
 HOME = Path(__file__).parent.parent.parent
 
@@ -110,7 +109,7 @@ def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
     """It must be set before torch is loaded."""
     code = (
         "import os, sys\n"
-        "from probing.command import run_command\n"
+        "from conf.command import run_command\n"
         "from probing.settings import ProbingSettings\n"
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
@@ -118,7 +117,7 @@ def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
         "            print('spin', os.environ['GOMP_SPINCOUNT'])\n"
         "            sys.exit()\n"
         "sys.meta_path.insert(0, Watch())\n"
-        "run_command('name', ProbingSettings, ['run=x'], str, lambda _: 'done')\n"
+        "run_command('name', ProbingSettings, ['run=x'], str, lambda _: __import__('torch'))\n"
     )
     assert _python(code) == "spin 1000\n"
     assert _python(code, GOMP_SPINCOUNT="7") == "spin 7\n"

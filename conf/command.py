@@ -1,4 +1,4 @@
-"""What the two commands of this room have in common: words to settings, mistakes to one line.
+"""What the small commands (`python -m …`) have in common: words to settings, mistakes to one line.
 
 sys.exit(run_command("probing", ProbingSettings, sys.argv[1:], help_text, measure))
 """
@@ -12,8 +12,8 @@ from dataclasses import MISSING, fields
 from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
-from conf.checks import ConfigError
-from conf.words import settings_from_words
+from .checks import ConfigError, RunError
+from .words import settings_from_words
 
 
 class Settings(Protocol):
@@ -57,8 +57,6 @@ def run_command(
 def _measured(name: str, settings: _T, measure: Callable[[_T], str]) -> int:
     # As for run.py: threads that wait spin only briefly. Read when torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    from training import RunError
-
     try:
         print(measure(settings), flush=True)
     except (RunError, OSError) as error:

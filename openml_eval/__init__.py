@@ -1,0 +1,1 @@
+"""Transfer to real tables: their data, fetched once and checked."""

@@ -1,0 +1,55 @@
+"""What `python -m openml_eval action=fetch` may be asked for. No torch, pandas or openml here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conf.checks import ConfigError, nearest
+
+from .catalogue import TABLES, ids_by_name
+
+DATASETS = Path("org", "openml", "www", "datasets")  # where an openml cache keeps openml.org's
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """Which tables, and where they come from and go to."""
+
+    tables: tuple[int | str, ...] = tuple(each.openml_id for each in TABLES)  # ids and CSV files
+    data_dir: str = "openml_data"
+    cache_dir: str | None = None  # an openml cache that is there already; it is only read
+    target: str | None = None  # the CSV files' column of classes; none: their last
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be."""
+        if not self.tables:
+            raise ConfigError("tables", "must hold at least one OpenML id or CSV file")
+        for table in self.tables:
+            _check_table(table)
+        names = [Path(table).stem if isinstance(table, str) else table for table in self.tables]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError("tables", f"holds {name} twice")
+        if self.target is not None and not any(isinstance(table, str) for table in self.tables):
+            raise ConfigError("target", "is for CSV files; a table of OpenML has its own")
+        if self.cache_dir is not None:
+            self._check_cache(Path(self.cache_dir))
+
+    def _check_cache(self, cache: Path) -> None:
+        if not (cache / DATASETS).is_dir():
+            raise ConfigError("cache_dir", f"is {cache}, which holds no folder {DATASETS}")
+        if Path(self.data_dir).resolve().is_relative_to(cache.resolve()):
+            raise ConfigError("data_dir", f"cannot lie in cache_dir={cache}, which is only read")
+
+
+def _check_table(table: int | str) -> None:
+    if isinstance(table, int):
+        if table < 1:
+            raise ConfigError("tables", f"holds {table}, which is no OpenML id")
+    elif not table.endswith(".csv"):
+        known = ids_by_name()
+        hint = f"; {table} is {known[table]}" if table in known else nearest(table, known)
+        raise ConfigError("tables", f"holds {table!r}, neither an OpenML id nor a .csv file{hint}")
+    elif not Path(table).is_file():
+        raise ConfigError("tables", f"holds {table}, and there is no such file")

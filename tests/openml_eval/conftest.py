@@ -1,0 +1,89 @@
+"""Without a network, and with a server in its place."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from openml_eval import library
+
+from .small_cache import description
+
+_ERROR = (
+    '<oml:error xmlns:oml="http://openml.org/openml"><oml:code>111</oml:code>'
+    "<oml:message>Unknown dataset</oml:message></oml:error>"
+)
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every attempt to connect, or to find an address, fails and is listed here."""
+    attempts: list[str] = []
+
+    def refuse(*words: Any, **_: Any) -> None:
+        attempts.append(str(words))
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(library, "_TRIES", 1)
+    return attempts
+
+
+@dataclass
+class Server:
+    """OpenML as the package sees it: `texts` are the ARFF files it has by id, `descriptions` those
+    that are not as usual; `asked` the paths that were asked for."""
+
+    url: str = ""
+    texts: dict[int, str] = field(default_factory=dict)
+    sent: dict[int, str] = field(default_factory=dict)  # in place of `texts`: altered on the way
+    fields: dict[int, dict[str, str]] = field(default_factory=dict)  # of a description, changed
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, path: str) -> tuple[int, str]:
+        self.asked.append(path)
+        openml_id = int(path.rpartition("/")[2].removesuffix(".arff"))
+        if openml_id not in self.texts:
+            return 412, _ERROR
+        text = self.texts[openml_id]
+        if path.endswith(".arff"):
+            return 200, self.sent.get(openml_id, text)
+        fields = {"url": f"{self.url}/{openml_id}.arff", **self.fields.get(openml_id, {})}
+        return 200, description(openml_id, text, **fields)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of this machine in openml.org's place."""
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, text = state.answer(self.path.partition("?")[0])
+            self.send_response(code)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{http.server_port}"
+    monkeypatch.setattr(library, "SERVER", f"{state.url}/api/v1/xml")
+    monkeypatch.setattr(library, "_TRIES", 1)
+    monkeypatch.setenv("no_proxy", "*")
+    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread.start()
+    yield state
+    http.shutdown()
+    http.server_close()
+    thread.join()
