@@ -1,1 +1,21 @@
-"""Transfer to real tables: their data, fetched once and checked."""
+"""Transfer to real tables, and trained models as scikit-learn estimators.
+
+from openml_eval import LoopedClassifier, LoopedRegressor
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimators import LoopedClassifier, LoopedRegressor
+
+__all__ = ["LoopedClassifier", "LoopedRegressor"]
+
+
+def __getattr__(name: str) -> Any:
+    # Not before somebody asks: they need torch, and a mistaken command is answered without it.
+    if name in __all__:
+        return getattr(import_module(".estimators", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -64,8 +64,9 @@ def test_every_room_is_on_a_floor() -> None:
         ),
         (
             "conf.command, conf.words, probing.dynamics, probing.settings, openml_eval.__main__",
-            ["torch", "hydra", "openml", "pandas"],
+            ["torch", "hydra", "openml", "pandas", "sklearn"],
         ),
+        ("openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
         # scikit-learn imports pandas where it is installed, and with it evaluation does.
         ("training", ["sklearn", "matplotlib", "pandas"]),
     ],

@@ -1,1 +1,1 @@
-"""Tests of the room of real tables."""
+"""Tests of the room openml_eval."""

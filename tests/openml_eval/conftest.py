@@ -1,4 +1,4 @@
-"""Without a network, and with a server in its place."""
+"""Without a network, with a server in its place, and run folders that tests of estimators share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openml_eval import library
 
+from .averaging import write_averaging
+from .runs import write_restless
 from .small_cache import description
 
 _ERROR = (
@@ -87,3 +90,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     http.shutdown()
     http.server_close()
     thread.join()
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`classifier` and `regressor`, which average (averaging.py); `restless-classifier` and
+    `restless-regressor`, looped models of noise, with checkpoints of steps 1 and 2 (runs.py).
+    Nobody writes in them."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, classes in (("classifier", 2), ("regressor", 0)):
+        write_averaging(folder / name, classes)
+        for step in (1, 2):
+            write_restless(folder / f"restless-{name}", classes, step)
+    return folder

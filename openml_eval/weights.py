@@ -1,0 +1,88 @@
+"""Read a trained model from a run folder, or from a checkpoint in one, and nothing else of the run.
+
+trained = read_model("runs/NAME", classes=0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+
+from conf.build import read_config
+from conf.checks import ConfigError
+from conf.schema import Config
+from models import Model, ModelSpec
+from training.assemble import trained_loops
+from training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, newest_checkpoint
+
+SHIPPED = Path(__file__).parent / "checkpoints"
+_KINDS = {0: "a regressor", 2: "a classifier of two classes"}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, on the CPU and in eval mode, and the configuration of its run."""
+
+    path: Path
+    config: Config
+    model: Model
+
+    @property
+    def loops(self) -> int:
+        """b: the loops it was trained to make; a standard model's layers."""
+        return trained_loops(self.config)
+
+    @property
+    def context(self) -> int:
+        """The examples that its longest prompts held in training, beside the query."""
+        return min(self.config.task.points, self.model.spec.n_positions) - 1
+
+
+def shipped(name: str) -> Path:
+    """The run folder that comes with the project under a name; ConfigError where it is absent."""
+    path = SHIPPED / name
+    if not path.is_dir():
+        raise ConfigError("checkpoint", f"must be given: {path} is not there")
+    return path
+
+
+def read_model(path: str | PathLike[str], classes: int) -> Trained:
+    """The model of a run folder (its newest good checkpoint) or of one checkpoint in it, made from
+    configuration and weights alone: a task's data need not be there.
+
+    Raises ConfigError, one line, for a path that is neither, a damaged checkpoint, and a model of
+    another number of `classes` (0: a regression).
+    """
+    path = Path(path)
+    is_file = path.suffix == ".safetensors"
+    folder = path.parent.parent if is_file else path
+    if not path.exists():
+        raise ConfigError("checkpoint", f"{path} does not exist")
+    config = read_config(folder)
+    weights = _checkpoint(path, is_file).weights()
+    outputs = len(weights["read_out.bias"]) if "read_out.bias" in weights else 0
+    found = 0 if outputs == 1 else outputs
+    if outputs and found != classes:
+        kind = _KINDS.get(found, f"a classifier of {found} classes")
+        raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
+    model = Model(ModelSpec(dims=config.task.dims, classes=classes, **asdict(config.model)))
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError("checkpoint", f"{path} does not fit its config.yaml: {reason}") from None
+    return Trained(path, config, model.eval().requires_grad_(False))
+
+
+def _checkpoint(path: Path, is_file: bool) -> Checkpoint:
+    try:
+        if is_file:
+            return load_checkpoint(path)
+    except CheckpointError as error:
+        raise ConfigError("checkpoint", str(error)) from None
+    checkpoint, problems = newest_checkpoint(path / "checkpoints")
+    if checkpoint is None:
+        reasons = "; ".join([f"{path} holds none that can be read", *problems])
+        raise ConfigError("checkpoint", reasons)
+    return checkpoint

@@ -1,0 +1,173 @@
+"""What the estimators predict, against plain prompts and against what must not change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from evaluation import load_run
+from models import Model
+from openml_eval import LoopedClassifier, LoopedRegressor
+from openml_eval.weights import read_model
+from tasks import Prompts
+
+from .data import Floats, halves, table
+from .runs import DIMS, POINTS, B
+
+NEW = table(7, 4, seed=1)[0]  # queries
+
+
+def standard(values: Floats, of: Floats) -> Floats:
+    return (values - of.mean(0)) / of.std(0)
+
+
+def asked_alone(model: Model, xs: Floats, ys: Floats, queries: Floats, loops: int) -> Floats:
+    """Predictions of the plain model in float64, from a prompt for each query."""
+    answers = []
+    for query in queries:
+        padded = np.zeros((1, len(xs) + 1, DIMS))
+        padded[0, :, -xs.shape[1] :] = np.vstack((xs, query))
+        prompt = Prompts(torch.from_numpy(padded), torch.from_numpy(np.append(ys, 0.0)[None]))
+        with torch.no_grad():
+            answers.append(model.double()(prompt, loops)[0, 0, -1].numpy())
+    return np.array(answers)
+
+
+def order_of(fitted: Any, X: Floats) -> NDArray[np.intp]:
+    """The rows of X in the order that the one context of an estimator has them."""
+    xs = fitted._contexts.xs[0, :, -X.shape[1] :].numpy()
+    return np.abs(xs[:, None] - standard(X, X)[None]).sum(2).argmin(1)
+
+
+@pytest.mark.parametrize("loops", [None, 9])
+def test_the_regressor_asks_as_separate_prompts_would(runs: Path, loops: int | None) -> None:
+    run = runs / "restless-regressor"
+    X, y = table(POINTS - 1, 4)
+    fitted = LoopedRegressor(run, n_loops=loops).fit(X, y)
+    assert fitted.n_loops_ == (loops or B)
+    order = order_of(fitted, X)
+    assert sorted(order) == list(range(len(X)))
+    xs, ys = standard(X, X)[order], DIMS**0.5 * standard(y, y)[order]
+    alone = asked_alone(load_run(run).model, xs, ys, standard(NEW, X), loops or B)
+    expected = y.mean() + y.std() * alone / DIMS**0.5
+    np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
+
+
+def test_the_classifier_asks_with_both_polarities(runs: Path) -> None:
+    run = runs / "restless-classifier"
+    X, labels = halves(POINTS - 1, 4)
+    fitted = LoopedClassifier(run).fit(X, labels)
+    order = order_of(fitted, X)
+    xs, ys = standard(X, X)[order], labels[order].astype(float)
+    model = read_model(run, classes=2).model
+    logits, swapped = (asked_alone(model, xs, y, standard(NEW, X), B) for y in (ys, 1 - ys))
+    ones = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
+    zeros = 1 / (1 + np.exp(swapped[:, 0] - swapped[:, 1]))
+    probabilities = fitted.predict_proba(NEW)
+    np.testing.assert_allclose(probabilities[:, 1], (ones + 1 - zeros) / 2, rtol=1e-9)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    likelier = (probabilities[:, 1] > 0.5).astype(int)
+    np.testing.assert_array_equal(fitted.predict(NEW), likelier)
+
+
+def test_classes_named_the_other_way_round_swap_the_probabilities(runs: Path) -> None:
+    X, labels = halves(40, 4)
+    estimator = LoopedClassifier(runs / "restless-classifier")
+    names = np.array(["b", "a"])[labels]
+    first = estimator.fit(X, labels).predict_proba(NEW)
+    np.testing.assert_allclose(estimator.fit(X, names).predict_proba(NEW), first[:, ::-1])
+    assert np.ptp(first[:, 1]) > 1e-3
+
+
+@pytest.mark.parametrize("loops", [None, "auto"])
+def test_no_query_depends_on_the_others(runs: Path, loops: Any) -> None:
+    """Not on their number, their order, nor on what else is asked."""
+    X, labels = halves(40, 4)
+    many = table(600, 4, seed=2)[0]
+    fitted = LoopedClassifier(runs / "restless-classifier", n_loops=loops).fit(X, labels)
+    together = fitted.predict_proba(many)
+    for rows in ([5], [599, 3], range(250, 300)):
+        alone = fitted.predict_proba(many[list(rows)])
+        np.testing.assert_allclose(alone, together[list(rows)], rtol=0, atol=1e-11)
+
+
+def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
+    """Of so many rows each, whose predictions are those of estimators fitted to them alone (but
+    for the scaling, which all rows have made)."""
+    X, y = table(40, 4)
+    run = runs / "restless-regressor"
+    fitted = LoopedRegressor(run, n_contexts=3).fit(X, y)
+    assert list(fitted._contexts.xs.shape) == [3, POINTS - 1, DIMS]
+    model, each = load_run(run).model, []
+    for xs, ys in zip(fitted._contexts.xs, fitted._contexts.ys, strict=True):
+        each.append(asked_alone(model, xs.numpy()[:, -4:], ys.numpy(), standard(NEW, X), B))
+    expected = y.mean() + y.std() * np.mean(each, axis=0) / DIMS**0.5
+    np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
+    longer = LoopedRegressor(run, n_contexts=2, max_context=POINTS + 1).fit(X, y)
+    assert list(longer._contexts.xs.shape) == [2, POINTS + 1, DIMS]
+
+
+def test_every_context_holds_both_classes(runs: Path) -> None:
+    X = table(100, 4)[0]
+    rare = (np.arange(100) < 10).astype(int)
+    fitted = LoopedClassifier(runs / "restless-classifier", n_contexts=10).fit(X, rare)
+    assert fitted._contexts.ys.sum(1).tolist() == [1] * 10 + [9] * 10
+
+
+def test_the_seed_chooses_the_contexts(runs: Path) -> None:
+    X, labels = halves(40, 4)
+    estimators = [
+        LoopedClassifier(runs / "restless-classifier", random_state=seed).fit(X, labels)
+        for seed in (0, 0, 1)
+    ]
+    one, again, other = (estimator.predict_proba(NEW) for estimator in estimators)
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-4
+
+
+def test_units_do_not_matter(runs: Path) -> None:
+    """Neither those of the features nor those of y, which are the predictions' too; however far
+    from 1."""
+    X, y = table(40, 4)
+    estimator = LoopedRegressor(runs / "restless-regressor")
+    expected = estimator.fit(X, y).predict(NEW)
+    units = np.array([1e-9, 2, 0.3, 1e4])
+    moved = estimator.fit(X * units + 5 * units, 3 * y - 2).predict(NEW * units + 5 * units)
+    np.testing.assert_allclose(moved, 3 * expected - 2, rtol=1e-9)
+    huge = estimator.fit(X * 1e300, y * 1e-300).predict(NEW * 1e300)
+    np.testing.assert_allclose(huge * 1e300, expected, rtol=1e-9)
+
+
+def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
+    X, y = table(30, 4)
+    estimator = LoopedRegressor(runs / "restless-regressor")
+    expected = estimator.fit(X, y).predict(NEW)
+    same = np.column_stack((np.full(30, 0.1), X))
+    other = np.column_stack((np.arange(len(NEW)), NEW))
+    np.testing.assert_allclose(estimator.fit(same, y).predict(other), expected)
+
+
+def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
+    X = table(30, 4)[0]
+    constant = LoopedRegressor(runs / "restless-regressor").fit(X, np.full(30, 0.1))
+    np.testing.assert_allclose(constant.predict(NEW), 0.1)
+    alone = LoopedClassifier(runs / "restless-classifier").fit(X, ["yes"] * 30)
+    assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
+    np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
+    assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
+
+
+def test_averaging_learns(runs: Path) -> None:
+    """A function in context, and the classes of its sign."""
+    X, y = table(300, 10)
+    _, labels = halves(300, 10)
+    train, test = slice(200), slice(200, None)
+    regressor = LoopedRegressor(runs / "regressor").fit(X[train], y[train])
+    assert regressor.score(X[test], y[test]) > 0.8
+    classifier = LoopedClassifier(runs / "classifier").fit(X[train], labels[train])
+    assert classifier.score(X[test], labels[test]) > 0.85
