@@ -1,0 +1,23 @@
+"""What tests of probing a run share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from probing.settings import ProbingSettings
+from tests.conftest import tiny_config
+from training import Run, train
+
+SETTINGS = ProbingSettings(
+    run="given", steps=6, batch_size=16, prompts=40, resamples=20, seeds=2, device="cpu"
+)
+
+
+@pytest.fixture
+def linear_run(tmp_path: Path) -> Run:
+    """A finished run of dense linear functions, for which there is a control."""
+    config = tiny_config(tmp_path)
+    return train(replace(config, task=replace(config.task, name="linear", settings={})))
