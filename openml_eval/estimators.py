@@ -1,6 +1,6 @@
 """Trained models as scikit-learn estimators: a fit is a context, a prediction is a query.
 
-LoopedClassifier().fit(X, y).predict_proba(X_new)
+LoopedClassifier("runs/NAME").fit(X, y).predict_proba(X_new)
 LoopedRegressor(checkpoint="runs/NAME", n_loops="auto").fit(X, y).predict(X_new)
 """
 
@@ -126,7 +126,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     probabilities are averaged. So are those with the labels as they are and swapped: naming the
     classes the other way round swaps the probabilities, no more.
 
-    checkpoint: a run folder or a .safetensors in one; None: the classifier of the project.
+    checkpoint: a run folder or a .safetensors in one; None: the classifier that is in
+        openml_eval/checkpoints/, a ConfigError where there is none.
     n_loops: loops or layers; None: as in training; "auto": each prediction until it settles.
     max_context: None: as many rows as in training.
     random_state: chooses the contexts' rows and their order.
@@ -195,8 +196,8 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     """In-context regression by a trained model.
 
     As `LoopedClassifier`, with y scaled to mean 0 and the variance that it had in training, and
-    predictions, averaged over the contexts, scaled back. `checkpoint` None: the regressor of the
-    project.
+    predictions, averaged over the contexts, scaled back. `checkpoint` None: the regressor in the
+    same place.
 
     Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the most loops made.
     """

@@ -39,7 +39,8 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
 
     The result is read from the run folder where it stands there for the same weights and settings;
     an interrupted training goes on from where it was last saved. Raises ConfigError for targets
-    that the run's task does not have, RunError for a run that is not fit to be probed.
+    that the run's task does not have, RunError for a run that is not fit to be probed, that another
+    process works on, or whose probes' errors are not finite.
     """
     settings = _fit_for(run, settings)
     layers = 1 + (settings.loops or trained_loops(run.config))
