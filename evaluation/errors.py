@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -34,10 +34,8 @@ def error_name(task: Task) -> str:
 
 def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prompts:
     """The prompts that every model of this task is measured on: drawn on the CPU, so that a seed
-    means the same prompts on every device. Also a model of finitely many prompts is measured on
-    those of the endless set."""
-    endless = replace(task, distinct_prompts=0)
-    return endless.sample(Generator().manual_seed(seed), prompts, points)
+    means the same prompts on every device."""
+    return task.for_evaluation().sample(Generator().manual_seed(seed), prompts, points)
 
 
 def model_errors(

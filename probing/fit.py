@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,7 @@ class Fit:
     layers]."""
 
     def __init__(self, run: Run, settings: ProbingSettings, layers: int, folder: Path) -> None:
-        # A run of finitely many prompts is probed, as it is evaluated, on the endless set.
-        self.task = replace(run.task, distinct_prompts=0)
+        self.task = run.task.for_evaluation()
         self.settings, self.layers, self.folder = settings, layers, folder
         self.points = run.config.task.points
         self.protocol = PROTOCOLS[settings.protocol]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -37,8 +37,9 @@ class Task(ABC):
     distinct_prompts: int = 0
 
     name: ClassVar[str]  # given by `register`
-    loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` outputs
+    loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` = 2 outputs
     classes: ClassVar[int] = 0
+    left_padded: ClassVar[bool] = False  # inputs of fewer features stand in the last dimensions
     baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
     min_dims: ClassVar[int] = 1  # the least visible dimensions it makes sense in
 
@@ -59,6 +60,20 @@ class Task(ABC):
     @abstractmethod
     def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
         """The functions' values [B, n] at xs [B, n, d]."""
+
+    @property
+    def labels(self) -> tuple[float, float]:
+        """What stands for class 0 and class 1 in a prompt's ys, where there are classes."""
+        return -1.0, 1.0
+
+    def check_data(self) -> None:
+        """Raises RunError, saying what to do, where something that prompts are made of is absent
+        or damaged; a task that needs nothing never does."""
+
+    def for_evaluation(self) -> Task:
+        """The task whose prompts a model of this one is measured on: the endless set, also for a
+        model of finitely many prompts."""
+        return replace(self, distinct_prompts=0)
 
     def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
         """What is observed in place of the values ys [B, n]; by default ys itself."""

@@ -10,12 +10,12 @@ from torch.nn import functional as F
 def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
     """Mean over the window's loops, the batch and all prefixes (Yang et al. 2024, eq. 3).
 
-    predictions [window, B, n] and ys [B, n] for `squared_error`; [window, B, n, classes] and class
-    numbers for `cross_entropy`.
+    predictions [window, B, n] and ys [B, n] for `squared_error`; for `cross_entropy`, of two
+    classes, [window, B, n, 2] and label tokens: class 1 is that whose token is above 0.
     """
     if kind == "squared_error":
         return (predictions - ys).square().mean()
-    targets = ys.long().expand(predictions.shape[:-1])
+    targets = _classes(ys).expand(predictions.shape[:-1])
     return F.cross_entropy(predictions.flatten(0, -2), targets.flatten())
 
 
@@ -23,4 +23,8 @@ def error(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
     """Error of each prediction, [..., B, n]: squared, or 1 where the likeliest class is wrong."""
     if kind == "squared_error":
         return (predictions - ys).square()
-    return (predictions.argmax(-1) != ys).to(torch.float32)
+    return (predictions.argmax(-1) != _classes(ys)).to(torch.float32)
+
+
+def _classes(ys: Tensor) -> Tensor:
+    return (ys > 0).long()

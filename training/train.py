@@ -46,6 +46,7 @@ def train(config: Config) -> Run:
     curriculum = build_curriculum(config, task)
     placement = place(config.device, config.precision, config.backend)
     check_wandb(config.wandb)
+    task.check_data()
     folder = run_folder(config)
     model = placement.prepare(build_model(config, task))
     trainer = Trainer(config, task, curriculum, model)
