@@ -66,7 +66,7 @@ class Task(ABC):
         """What stands for class 0 and class 1 in a prompt's ys, where there are classes."""
         return -1.0, 1.0
 
-    def check_data(self) -> None:
+    def check_data(self) -> None:  # noqa: B027 (most need nothing)
         """Raises RunError, saying what to do, where something that prompts are made of is absent
         or damaged; a task that needs nothing never does."""
 
