@@ -161,10 +161,18 @@ def _compose(words: list[str]) -> dict[str, Any]:
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
     """A task's YAML names its settings and, by their defaults, their types."""
     settings = {
-        key: convert_scalar(type(default), task.pop(key), f"task.{key}")
+        key: _typed(default, task.pop(key), f"task.{key}")
         for key, default in _own_settings(task["name"]).items()
     }
     return task | {"settings": settings}
+
+
+def _typed(default: Any, value: Any, key: str) -> Any:
+    """`value` as what its default is: a bool, a number, a name or a tuple of those."""
+    if not isinstance(default, list):
+        return convert_scalar(type(default), value, key)
+    items = value if isinstance(value, list) else [value]
+    return tuple(convert_scalar(type(default[0]), item, key) for item in items)
 
 
 def _own_settings(name: str) -> dict[str, Any]:

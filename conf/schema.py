@@ -46,6 +46,7 @@ Baseline = Literal[
     "boosted_trees",
     "boosted_trees_signs",
     "network",
+    "majority",
 ]
 
 

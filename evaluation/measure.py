@@ -118,9 +118,7 @@ class Measure:
         content["task"] = repr(self.task)
 
         def compute(rows: slice) -> Arrays:
-            examples, asked = _float64(prompts[rows]), _float64(queries[rows])
-            errors = np.square(solve(*examples, asked[0]) - asked[1]) / self.task.divisor
-            return {"errors": errors}
+            return {"errors": _errors_of(solve, self.task, prompts[rows], queries[rows])}
 
         chunk = _SLOWLY if name in SLOW else _SOLVED_AT_ONCE
         return self._cache.rows(name, content, len(prompts), chunk, compute)["errors"]
@@ -163,6 +161,15 @@ def shift_names(settings: EvaluationConfig) -> tuple[str, ...]:
 def _digest_of(prompts: Prompts, queries: Prompts | None) -> str:
     more = (queries.xs, queries.ys) if queries else ()
     return digest(prompts.xs, prompts.ys, *more)
+
+
+def _errors_of(solve: Solver, task: Task, prompts: Prompts, queries: Prompts) -> Floats:
+    """A solver's errors [B, n] at each query, from the pairs before it."""
+    (xs, ys), (asked, wanted) = _float64(prompts), _float64(queries)
+    if not task.classes:
+        return np.square(solve(xs, ys, asked) - wanted) / task.divisor
+    answers = solve(xs, np.where(ys > 0, 1.0, -1.0), asked)
+    return ((answers > 0) != (wanted > 0)).astype(np.float64)
 
 
 def _float64(prompts: Prompts) -> tuple[Floats, Floats]:

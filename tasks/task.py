@@ -140,4 +140,5 @@ def make_task(
     for key in settings or {}:
         if key not in known:
             raise ValueError(f"task {name} has no setting {key!r}{nearest(key, known)}")
-    return cls(dims=dims, distinct_prompts=distinct_prompts, **(settings or {}))
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in (settings or {}).items()}
+    return cls(dims=dims, distinct_prompts=distinct_prompts, **values)

@@ -1,7 +1,8 @@
 """What a user would predict without a transformer, and what nobody can beat.
 
 Every solver is `solve(xs, ys, queries)`: float64 arrays [B, n, d], [B, n] and [B, n, d] to
-predictions [B, n], the k-th for query k from the first k pairs alone, zero without examples.
+predictions [B, n], the k-th for query k from the first k pairs alone, zero without examples. Of two
+classes, ys are -1 and 1, and the class predicted is 1 where the prediction is above 0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tasks.linear import Linear, NoisyLinear, SparseLinear
 from ..bootstrap import Floats
 from .bayes import linear_posterior, sparse_posterior
 from .lasso import lasso
-from .linear import averaging, least_squares, ridge
+from .linear import averaging, least_squares, majority, ridge
 from .neighbours import nearest_neighbours
 from .network import network
 from .trees import boosted_trees, greedy_tree
@@ -41,6 +42,7 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
     "boosted_trees": {"boosted trees": boosted_trees},
     "boosted_trees_signs": {"boosted trees, of signs": partial(boosted_trees, signs=True)},
     "network": {"2-layer network, Adam": network},
+    "majority": {"majority": majority},
 }
 NAMES = ("bayes", *_SOLVERS)
 SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts

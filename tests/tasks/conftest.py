@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tasks import task_class
+
 FOLDER = Path(__file__).parents[2] / "conf" / "task"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-@pytest.fixture(params=sorted(path.stem for path in FOLDER.glob("*.yaml")))
-def name(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=NAMES)
+def any_name(request: pytest.FixtureRequest) -> str:
     """The name of each task that can be configured, one after another."""
+    return str(request.param)
+
+
+@pytest.fixture(params=[name for name in NAMES if not task_class(name).classes])
+def name(request: pytest.FixtureRequest) -> str:
+    """The name of each class of real functions, one after another."""
     return str(request.param)

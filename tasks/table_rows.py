@@ -1,0 +1,148 @@
+"""Rows of stored tables on a device: packed, drawn without replacement, standardised.
+
+rows = load_rows("openml_data", ("abalone", "wind"), "cpu")
+index = distinct(draws, rows.count[tables], 41)                       # [B, 41]
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from conf.checks import RunError
+
+from .draws import Draws
+
+# Of a table's rows, the numbers of those that are meant.
+Part = Callable[[int], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """m tables one after another. `xs` float32 [rows, width] has each table's features last, mean
+    0 and variance 1 over all its rows, and zeros before them; `classes` int64 [rows] is 0 or 1.
+    `first`, `count` and `features` int64 [m] say where a table begins, how many rows and how many
+    features it has; `fewest` is the least of `count`, known without asking the device."""
+
+    xs: Tensor
+    classes: Tensor
+    first: Tensor
+    count: Tensor
+    features: Tensor
+    fewest: int
+
+
+def load_rows(
+    folder: str, names: tuple[str, ...], device: torch.device, part: Part | None = None
+) -> Rows:
+    """The tables `names` of a folder, or that part of each which `part` tells of so many rows. Read
+    once, and again where a file has changed.
+
+    Raises RunError, with the command that helps, for a file that is absent or damaged.
+    """
+    times = tuple(_path(folder, name).stat().st_mtime_ns for name in names)
+    return _loaded(folder, names, times, device, part)
+
+
+def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Rows and features of the tables `names`; RunError as for `load_rows`."""
+    return {name: _arrays(_path(folder, name))[0].shape for name in names}
+
+
+def distinct(draws: Draws, count: Tensor, points: int) -> Tensor:
+    """For each prompt `points` different numbers below its own of `count` [B], every ordered choice
+    equally likely; int64 [B, points].
+
+    Floyd's sampling (Bentley and Floyd 1987), all prompts at once, and a shuffle: its time and
+    memory do not depend on how many rows there are.
+    """
+    fine = draws.uniform(points, 2).double()  # 48 bits: of a million rows none is favoured
+    uniform = fine[..., 0] + fine[..., 1] * 2.0**-24
+    chosen = torch.empty_like(uniform, dtype=torch.int64)
+    for index in range(points):
+        last = count - points + index
+        number = (uniform[:, index] * (last + 1)).long()
+        taken = (chosen[:, :index] == number[:, None]).any(1)
+        chosen[:, index] = torch.where(taken, last, number)
+    return chosen.gather(1, draws.uniform(points).argsort(1))
+
+
+def standardised(xs: Tensor) -> Tensor:
+    """Inputs [B, n, d] with mean 0 and variance 1 over each prompt's context, its first n - 1 rows.
+    What is constant there becomes 0, for the query too."""
+    context = xs[:, :-1]
+    varies = context.amax(1, keepdim=True) > context.amin(1, keepdim=True)
+    std, mean = torch.std_mean(context, 1, correction=0, keepdim=True)
+    return torch.where(varies, (xs - mean) / torch.where(varies, std, 1.0), 0.0)
+
+
+@lru_cache(maxsize=4)
+def _loaded(
+    folder: str,
+    names: tuple[str, ...],
+    times: tuple[int, ...],
+    device: torch.device,
+    part: Part | None,
+) -> Rows:
+    tables, labels = [], []
+    for name in names:
+        xs, classes = _arrays(_path(folder, name))
+        chosen = np.arange(len(xs)) if part is None else part(len(xs))
+        tables.append(_standardised_columns(xs, chosen))
+        labels.append(torch.from_numpy(classes[chosen]))
+    count = torch.tensor([len(table) for table in tables])
+    features = torch.tensor([table.shape[1] for table in tables])
+    first = count.cumsum(0) - count
+    packed = torch.zeros(int(count.sum()), int(features.max()))
+    for start, table in zip(first.tolist(), tables, strict=True):
+        packed[start : start + len(table), packed.shape[1] - table.shape[1] :] = table
+    return Rows(
+        packed.to(device),
+        torch.cat(labels).to(device),
+        first.to(device),
+        count.to(device),
+        features.to(device),
+        fewest=int(count.min()),
+    )
+
+
+def _standardised_columns(xs: NDArray[np.float64], chosen: NDArray[np.int64]) -> Tensor:
+    """Rows `chosen` in float32, of mean 0 and variance 1 over all rows. In float64 first: a column
+    may vary by little beside its mean. One column at a time, to take little memory."""
+    table = torch.empty(len(chosen), xs.shape[1])
+    for index in range(xs.shape[1]):
+        column = xs[:, index]
+        unit = np.abs(column).max() or 1.0  # so that no square overflows
+        scaled = column / unit
+        column = (scaled - scaled.mean()) / (scaled.std() or 1.0)
+        table[:, index] = torch.from_numpy(column[chosen])
+    return table
+
+
+def _arrays(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            xs, ys = file["xs"], file["ys"]
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split())
+        raise RunError(f"{path} is damaged ({reason}); {_fetching(path)} makes it anew") from None
+    return xs, ys
+
+
+def _path(folder: str, name: str) -> Path:
+    path = Path(folder, f"{name}.npz")
+    if not path.is_file():
+        raise RunError(f"there is no table {path}; {_fetching(path)} fetches what is missing")
+    return path
+
+
+def _fetching(path: Path) -> str:
+    return f"`python -m openml_eval action=fetch data_dir={path.parent}`"

@@ -1,0 +1,246 @@
+"""Rows of real tables with two classes: train on all tables but one, be measured on that one.
+
+task = make_task("tables", dims=14, settings={"held_out": "wind"})   # of openml_data/*.npz
+prompts = task.sample(torch.Generator().manual_seed(0), batch=32, points=41)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from conf.checks import ConfigError, RunError, check_choice
+
+from .classification import Classification
+from .draws import Draws
+from .prompts import Prompts
+from .table_rows import Rows, distinct, load_rows, standardised, table_sizes
+from .task import Task, register
+
+TEN = (
+    *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),
+    *("puma8NH", "delta_elevators", "wind", "pollen", "compas-two-years"),
+)
+_OWN, _COLUMN = 1 / 3, 2 / 3  # a number below: a table's own class, one of its columns, a halfspace
+_TEST_SHARE, _SPLIT_SEED = 0.05, 2021  # the reference's split of each table
+
+
+@dataclass(frozen=True)
+class _OfTables(Classification):
+    """What the rows for training and those for evaluation have in common."""
+
+    data_dir: str = "openml_data"  # NAME.npz: xs [rows, features], ys [rows] of 0 and 1
+    tables: tuple[str, ...] = TEN
+    held_out: str = "abalone"
+    protocol: Literal["corrected", "reference"] = "corrected"
+
+    left_padded = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("protocol", self.protocol, ("corrected", "reference"))
+        if self.held_out and self.held_out not in self.tables:
+            known = ", ".join(self.tables)
+            raise ConfigError("held_out", f"is {self.held_out!r}, none of the tables: {known}")
+        if not self._training_tables():
+            raise ConfigError("tables", "must hold one to train on, beside held_out")
+
+    @property
+    def labels(self) -> tuple[float, float]:
+        return (0.0, 1.0) if self.protocol == "reference" else super().labels
+
+    def check_data(self) -> None:
+        for name, (_, features) in table_sizes(self.data_dir, self.tables).items():
+            if features > self.dims:
+                raise RunError(
+                    f"{name} has {features} features, more than the {self.dims} that the model "
+                    f"reads: task.dims={features}"
+                )
+
+    def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
+        """Raises ConfigError: a table's rows have their classes, and no others."""
+        raise ConfigError(
+            "evaluation.shifts", "must be empty: a table has no function to ask at other inputs"
+        )
+
+    def _training_tables(self) -> tuple[str, ...]:
+        return tuple(name for name in self.tables if name != self.held_out)
+
+    def _tokens(self, classes: Tensor) -> Tensor:
+        zero, one = self.labels
+        return torch.where(classes > 0, one, zero)
+
+    def _pad(self, xs: Tensor) -> Tensor:
+        """Features stand in the last dimensions, as in the reference."""
+        return torch.nn.functional.pad(xs, (self.dims - xs.shape[-1], 0))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Of each prompt: its table [B]; which column stands where, and its sign [B, width]; what the
+    class is of [B]; a halfspace's weights [B, width]; whether labels are swapped [B]; which of its
+    columns a dimension shows [B, dims]."""
+
+    table: Tensor
+    order: Tensor
+    sign: Tensor
+    kind: Tensor
+    weights: Tensor
+    swapped: Tensor
+    place: Tensor
+
+
+@register("tables")
+@dataclass(frozen=True)
+class Tables(_OfTables):
+    """Prompts of rows of every table but `held_out`.
+
+    With `protocol` corrected, a prompt's inputs are standardised by its own context, and nothing
+    stays that could be remembered of a table: columns stand in random places among the first `dims`
+    dimensions, each mirrored or not, and labels are swapped or not. While a curriculum shows fewer
+    dimensions than a table has features, the class is a random halfspace of the visible ones
+    through the context's mean. From then on it is, with equal chances, the table's own; whether one
+    of the columns, which then is not shown, lies above its mean; or a halfspace. (In nine of the
+    ten published tables the class is a column cut at its mean.)
+
+    With `protocol` reference, as in the reference code: tables standardised by all of their rows, a
+    twentieth of them left out, one table a batch, labels 0 and 1 as they are.
+
+    Without `held_out`, all tables are trained on, and evaluation asks what training does.
+    """
+
+    def for_evaluation(self) -> Task:
+        settings = vars(self) | {"distinct_prompts": 0}
+        return HeldOut(**settings) if self.held_out else Tables(**settings)
+
+    def parameters(self, draws: Draws, dims: int) -> _Choice | Tensor:
+        where = draws.uniform(1).device
+        rows = self._rows(where)
+        tables, width = len(rows.count), rows.xs.shape[1]
+        table = (draws.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
+        if self.protocol == "reference":
+            return table[:1].expand(len(table))
+        # A table's own columns come first, in random order; then the empty ones.
+        empty = torch.arange(width, 0, -1, device=where) > rows.features[table][:, None]
+        order = (draws.uniform(width) + empty).argsort(1)
+        shown = torch.arange(width, device=where) < dims
+        return _Choice(
+            table,
+            order,
+            sign=torch.where(draws.uniform(width) < 0.5, -1.0, 1.0),
+            kind=_kind(draws.uniform(1)[:, 0], rows.features[table], dims),
+            weights=draws.normal(width) * shown,
+            swapped=draws.uniform(1)[:, 0] < 0.5,
+            place=draws.uniform(self.dims)[:, :dims].argsort(1),
+        )
+
+    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+        if self.protocol == "reference":
+            return self._as_in_the_reference(parameters, draws, points)
+        choice: _Choice = parameters
+        xs, own = _drawn(self._rows(choice.table.device), choice.table, draws, points)
+        order = choice.order[:, None, :].expand_as(xs)
+        xs = standardised(xs).gather(2, order) * choice.sign[:, None, :]
+        by_column = (choice.kind >= _OWN) & (choice.kind < _COLUMN)
+        column = xs[:, :, 0] > 0
+        xs[:, :, 0] = xs[:, :, 0].masked_fill(by_column[:, None], 0.0)
+        halfspace = (xs * choice.weights[:, None, :]).sum(2) > 0
+        classes = torch.where(by_column[:, None], column, halfspace)
+        classes = torch.where(choice.kind[:, None] < _OWN, own > 0, classes)
+        return Prompts(
+            self._placed(xs, choice.place, dims), self._tokens(classes ^ choice.swapped[:, None])
+        )
+
+    def _placed(self, xs: Tensor, place: Tensor, dims: int) -> Tensor:
+        """Columns [B, n, width], the first `dims` of them, in their places among the first `dims`
+        dimensions; [B, n, self.dims]."""
+        pad = torch.nn.functional.pad
+        shown = pad(xs, (0, max(0, dims - xs.shape[2])))[:, :, :dims]
+        shown = shown.gather(2, place[:, None, :].expand_as(shown))
+        return pad(shown, (0, self.dims - dims))
+
+    def _as_in_the_reference(self, table: Tensor, draws: Draws, points: int) -> Prompts:
+        """One table's rows, none of them twice in the batch."""
+        rows = self._rows(table.device)
+        batch, total = len(table), len(rows.xs)
+        if batch * points > rows.fewest:
+            raise ConfigError(
+                "training.batch_size",
+                f"is {batch}, which takes {batch * points} rows of one table, and one has "
+                f"{rows.fewest} rows",
+            )
+        # Every number gets a random key; those that are no row of this table come last.
+        keys = draws.uniform(-(-total // batch)).flatten()[:total]
+        absent = torch.arange(total, device=keys.device) >= rows.count[table[0]]
+        chosen = (keys + absent).argsort()[: batch * points]
+        index = rows.first[table[0]] + chosen.view(batch, points)
+        return Prompts(self._pad(rows.xs[index]), self._tokens(rows.classes[index]))
+
+    def _rows(self, device: torch.device) -> Rows:
+        part = _train_rows if self.protocol == "reference" else None
+        return load_rows(self.data_dir, self._training_tables(), device, part)
+
+
+@dataclass(frozen=True)
+class HeldOut(_OfTables):
+    """Prompts of the rows of the one table that `Tables` of the same settings never shows: its own
+    classes, its features in their order in the last dimensions.
+
+    With `protocol` corrected, inputs are standardised by the context and half of the prompts have
+    their labels swapped; with `protocol` reference, all is as there: of the twentieth that its
+    split leaves.
+    """
+
+    name = Tables.name
+
+    def parameters(self, draws: Draws, dims: int) -> Tensor:
+        swapped = draws.uniform(1)[:, 0] < 0.5
+        return swapped & (self.protocol == "corrected")
+
+    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+        part = _test_rows if self.protocol == "reference" else None
+        name = self.held_out
+        rows = load_rows(self.data_dir, (name,), parameters.device, part)
+        table = torch.zeros_like(parameters, dtype=torch.int64)
+        xs, classes = _drawn(rows, table, draws, points)
+        if self.protocol == "corrected":
+            xs = standardised(xs)
+        return Prompts(self._pad(xs), self._tokens((classes > 0) ^ parameters[:, None]))
+
+
+def _kind(uniform: Tensor, features: Tensor, dims: int) -> Tensor:
+    """The numbers of `_Choice.kind` [B]: only where all features are visible anything but 2, and a
+    table's only column is never the class."""
+    only_one = (features == 1) & (uniform >= _OWN)
+    return torch.where((features > dims) | only_one, 2.0, uniform)
+
+
+def _drawn(rows: Rows, table: Tensor, draws: Draws, points: int) -> tuple[Tensor, Tensor]:
+    """For each prompt `points` rows of its table: inputs [B, n, width] and classes [B, n]."""
+    if points > rows.fewest:
+        raise ConfigError("task.points", f"is {points}, and a table has {rows.fewest} rows")
+    index = rows.first[table][:, None] + distinct(draws, rows.count[table], points)
+    return rows.xs[index], rows.classes[index]
+
+
+def _split(rows: int) -> list[NDArray[np.int64]]:
+    from sklearn.model_selection import train_test_split
+
+    numbers = np.arange(rows)
+    parts: list[NDArray[np.int64]] = train_test_split(
+        numbers, test_size=_TEST_SHARE, random_state=_SPLIT_SEED
+    )
+    return parts
+
+
+def _train_rows(rows: int) -> NDArray[np.int64]:
+    return _split(rows)[0]
+
+
+def _test_rows(rows: int) -> NDArray[np.int64]:
+    return _split(rows)[1]
