@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from .figures import (
     Curve,
     band,
+    error_axis,
+    error_scale,
     legend_beside,
     line,
-    log_above_rounding,
     mark_loops,
     note_level,
     padded,
@@ -55,9 +56,7 @@ def _by_examples(result: Mapping[str, Any], labels: Mapping[str, str], path: Pat
         band(axes, result["k"], curve, labels[run], line(index))
     for index, (name, curve) in enumerate(result["baselines"].items(), start=len(own)):
         band(axes, result["k"], curve, result["labels"][name], line(index, dashed=True))
-    note_level(axes, 1, "predicting zero")
-    log_above_rounding(axes, list(own.values()), list(result["baselines"].values()))
-    axes.set_ylabel(result["error"])
+    error_axis(axes, result["error"], list(own.values()), list(result["baselines"].values()))
     _finish(figure, result, path, own | result["baselines"])
 
 
@@ -94,7 +93,7 @@ def _by_loop(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -
         mark_loops(axes, b)
     axes.set_xlabel("loop (layer, for standard models)")
     axes.set_ylabel(f"{result['error']} at k = {result['k'][-1]}")
-    axes.set_yscale("log")
+    error_scale(axes, result["error"])
     whole_numbers(axes)
     legend_beside(axes)
     figure.suptitle(title(result))

@@ -14,6 +14,8 @@ from training.objective import error
 from .cache import Arrays
 from .halting import Halting
 
+ERROR_RATE = "error rate"
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -28,7 +30,7 @@ class Reading:
 def error_name(task: Task) -> str:
     """What an error of this task is called, on an axis."""
     if task.loss != "squared_error":
-        return "error rate"
+        return ERROR_RATE
     return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
 
 

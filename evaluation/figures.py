@@ -22,6 +22,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
+from .errors import ERROR_RATE
+
 # Values by part (mean, low, high), each as long as the axis; None where there is no number.
 Curve = Mapping[str, Sequence[float | None]]
 
@@ -108,6 +110,26 @@ def log_above_rounding(
     highs = np.concatenate([_numbers(curve["high"]) for curve in (*models, *rest)])
     least = min(means[means > 0].min(), 0.1) / 10
     axes.set_ylim(least, min(np.nanmax(highs) * 1.5, most))
+
+
+def error_axis(axes: Axes, name: str, models: Sequence[Curve], rest: Sequence[Curve]) -> None:
+    """Label and scale of an axis of errors, and a level to compare with: guessing, or predicting
+    zero."""
+    axes.set_ylabel(name)
+    error_scale(axes, name)
+    if name == ERROR_RATE:
+        note_level(axes, 0.5, "guessing")
+    else:
+        note_level(axes, 1, "predicting zero")
+        log_above_rounding(axes, models, rest)
+
+
+def error_scale(axes: Axes, name: str) -> None:
+    """Rates from 0, all other errors on a log scale."""
+    if name == ERROR_RATE:
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set_yscale("log")
 
 
 def legend_beside(axes: Axes) -> None:

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from .figures import (
     Curve,
     band,
+    error_axis,
+    error_scale,
     legend_beside,
     line,
     log_above_rounding,
@@ -83,12 +85,10 @@ def _by_examples(result: Mapping[str, Any], path: Path) -> None:
     k, shown = result["by_examples"]["k"], curves(result)
     for index, (name, (label, curve)) in enumerate(shown.items()):
         band(axes, k, curve, label, line(index, dashed=name in result["labels"]))
-    note_level(axes, 1, "predicting zero")
     axes.set_xlabel("in-context examples k")
-    axes.set_ylabel(result["error"])
     whole_numbers(axes)
     own = [curve for _, curve in models(result, result["by_examples"]).values()]
-    log_above_rounding(axes, own, [curve for _, curve in shown.values()])
+    error_axis(axes, result["error"], own, [curve for _, curve in shown.values()])
     legend_beside(axes)
     figure.suptitle(title(result))
     save(figure, path, "k", k, {name: curve for name, (_, curve) in shown.items()})
@@ -104,7 +104,7 @@ def _by_loop(result: Mapping[str, Any], path: Path) -> None:
     axes.plot(at, curve["mean"][at - 1], "o", color=line(1)["color"], label=_near_text(result))
     axes.set_xlabel(_unit(result))
     axes.set_ylabel(_last(result))
-    axes.set_yscale("log")
+    error_scale(axes, result["error"])
     whole_numbers(axes)
     legend_beside(axes)
     figure.suptitle(title(result))
@@ -141,7 +141,7 @@ def _halting(result: Mapping[str, Any], path: Path) -> None:
     mark_loops(axes, result["b"])
     axes.set_xlabel(f"mean {_unit(result)}s used (dots: tolerances 1 to 0.0001)")
     axes.set_ylabel(_last(result))
-    axes.set_yscale("log")
+    error_scale(axes, result["error"])
     legend_beside(axes)
     figure.suptitle(title(result))
     shown: dict[str, Curve] = {

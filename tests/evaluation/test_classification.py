@@ -1,0 +1,107 @@
+"""A task of two classes is evaluated in error rates, the solvers beside it too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from conf.checks import ConfigError
+from conf.schema import Config, EvaluationConfig
+from evaluation import compare, comparison_pictures, evaluate, figures, load_run, pictures
+from evaluation.errors import evaluation_prompts
+from evaluation.report import report
+from tests.conftest import tiny_config
+from tests.tasks import small_tables
+from training import Run, train
+
+SETTINGS = EvaluationConfig(prompts=30, resamples=20, batch_size=16)
+
+
+@pytest.fixture(params=["corrected", "reference"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """A trained run of small tables."""
+    return train(config(tmp_path, request.param))
+
+
+def config(folder: Path, protocol: str = "corrected") -> Config:
+    tiny = tiny_config(folder)
+    settings: dict[str, Any] = {
+        "data_dir": str(small_tables.write(folder)),
+        "tables": tuple(small_tables.SIZES),
+        "held_out": "beta",
+        "protocol": protocol,
+    }
+    task = replace(tiny.task, name="tables", dims=6, points=7, settings=settings)
+    return replace(tiny, task=task)
+
+
+def test_errors_are_rates_of_the_held_out_tables_prompts(run: Run) -> None:
+    result = evaluate(run, SETTINGS)
+    assert result["error"] == "error rate"
+    prompts = evaluation_prompts(run.task, 30, 7, SETTINGS.seed)
+    assert (prompts.xs[:, :, :1] == 0).all()
+    assert (prompts.xs[:, :, 1:] != 0).all()  # the five features of beta
+    b = result["b"]
+    wrong = run.model(prompts, b)[-1].argmax(-1) != (prompts.ys > 0)
+    found = result["by_examples"]["model_at_b"]["mean"]
+    np.testing.assert_allclose(found, wrong.double().mean(0).numpy(), atol=1e-7)
+
+
+def test_solvers_answer_with_classes(run: Run) -> None:
+    """Whatever tokens stand for them."""
+    found = evaluate(run, SETTINGS)["by_examples"]
+    prompts = evaluation_prompts(run.task, 30, 7, SETTINGS.seed)
+    xs, ones = prompts.xs.double().numpy(), prompts.ys.numpy() > 0
+    signs = np.where(ones, 1.0, -1.0)
+    majority, line = np.zeros((2, 30, 7))
+    for b in range(30):
+        for k in range(7):
+            majority[b, k] = (ones[b, :k].mean() > 0.5 if k else False) != ones[b, k]
+            w = np.linalg.lstsq(xs[b, :k], signs[b, :k], rcond=1e-6)[0] if k else np.zeros(6)
+            line[b, k] = (xs[b, k] @ w > 0) != ones[b, k]
+    np.testing.assert_allclose(found["majority"]["mean"], majority.mean(0))
+    np.testing.assert_allclose(found["least_squares"]["mean"], line.mean(0))
+    assert set(np.unique(np.round(np.array(found["nearest_neighbours"]["mean"]) * 30, 9) % 1)) == {
+        0
+    }
+
+
+def test_pictures_of_rates_begin_at_zero_and_show_guessing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, Figure] = {}
+
+    def keep(figure: Figure, path: Path, *rest: object) -> None:
+        kept[path.stem] = figure
+        figures.save(figure, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pictures, "save", keep)
+    monkeypatch.setattr(comparison_pictures, "save", keep)
+    runs = [train(replace(config(tmp_path), seed=seed)) for seed in (0, 1)]
+    result = evaluate(runs[0], SETTINGS)
+    compare(runs, SETTINGS, tmp_path)
+    for name in ("error_by_examples", "error_by_loop", "halting"):
+        axes = kept[name].axes[0]
+        assert axes.get_yscale() == "linear"
+        assert axes.get_ylim()[0] == 0
+    levels = [text.get_text() for text in kept["error_by_examples"].axes[0].texts]
+    assert levels == ["guessing"]
+    assert "majority" in report(result)
+
+
+def test_there_is_no_function_to_ask_at_shifted_inputs(tmp_path: Path) -> None:
+    run = train(config(tmp_path))
+    with pytest.raises(ConfigError, match=r"evaluation.shifts must be empty: a table has no"):
+        evaluate(run, replace(SETTINGS, shifts=("half_subspace",)))
+
+
+def test_a_run_is_loaded_without_its_tables(tmp_path: Path) -> None:
+    run = train(config(tmp_path))
+    for name in small_tables.SIZES:
+        (tmp_path / f"{name}.npz").unlink()
+    assert load_run(run.path).step == run.step
