@@ -46,3 +46,26 @@ def resampled_means(errors: NDArray[np.floating], resamples: int, seed: int) -> 
     counts = np.random.default_rng(seed).multinomial(prompts, uniform, size=resamples)
     means = counts @ errors.reshape(prompts, -1).astype(np.float64) / prompts
     return means.reshape(resamples, *errors.shape[1:])
+
+
+def clustered_bootstrap(
+    sums: NDArray[np.floating], counts: NDArray[np.integer], resamples: int, seed: int
+) -> Interval:
+    """Mean of values that come in clusters, each cluster measured once for each of some training
+    seeds: sums [seeds, clusters, ...] of counts [clusters] values each.
+
+    Clusters are resampled whole, and so are the seeds (of one seed there is nothing to resample):
+    what stands in one cluster, or comes from one training, is not independent. Percentiles as in
+    `bootstrap`.
+    """
+    seeds, clusters = sums.shape[:2]
+    flat = sums.reshape(seeds, clusters, -1).astype(np.float64)
+    mean = flat.sum((0, 1)) / (seeds * counts.sum())
+    random = np.random.default_rng(seed)
+    times = random.multinomial(clusters, np.full(clusters, 1 / clusters), size=resamples)
+    trained = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+    totals = np.einsum("rs,rc,scv->rv", trained, times, flat, optimize=True)
+    means = totals / (seeds * (times @ counts))[:, None]
+    low, high = np.percentile(means, (5, 95), axis=0)
+    shape = sums.shape[2:]
+    return Interval(mean.reshape(shape), low.reshape(shape), high.reshape(shape))

@@ -1,15 +1,38 @@
-"""`python -m openml_eval action=fetch`: the tables of the published experiment, and one's own."""
+"""`python -m openml_eval held_out=720`: train on all tables but one, test on that one;
+`action=fetch`: get the tables of the published experiment, and one's own."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 
-from conf.checks import ConfigError, check_choice
+from conf.checks import ConfigError, RunError, check_choice
 from conf.command import defaults, run_command
+from conf.schema import Config
+from conf.words import settings_from_words
 
+from .run_settings import RunSettings, split_words
 from .settings import FetchSettings
 
+_RUN_HELP = """\
+Train on all tables but one and test on that one; print ours beside the published Table 2 and what
+scikit-learn makes of the same contexts.
+
+  python -m openml_eval                                   # each of ten tables, looped and standard
+  python -m openml_eval model=looped held_out=720
+  python -m openml_eval 'held_out=[720,wind]' 'seeds=[0,1,2]' training.steps=2000
+  python -m openml_eval protocol=reference scale=paper    # as published; wants a GPU
+  python -m openml_eval action=fetch                      # get the tables first; it has a --help
+
+Settings, with their defaults:
+{settings}
+All others are run.py's (scale, seed, training.steps, device, folder, ...; python run.py --help).
+The same command finds what is done and goes on where it stopped.
+
+Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
+"""
 _FETCH_HELP = """\
 Fetch tables with two classes once, check them and keep them; afterwards no network is needed.
 
@@ -40,12 +63,49 @@ def _split_action(words: list[str]) -> tuple[str, list[str]]:
     rest = [word for word in words if not word.startswith("action=")]
     if len(given) > 1:
         raise ConfigError("action", "is given twice")
-    if not given and {"-h", "--help"} & set(words):
-        given = ["fetch"]
-    if not given:
-        raise ConfigError("action", f"is missing; expected one of {', '.join(_ACTIONS)}")
-    check_choice("action", given[0], _ACTIONS)
-    return given[0], rest
+    action = given[0] if given else "run"
+    check_choice("action", action, _ACTIONS)
+    return action, rest
+
+
+def _run(words: list[str]) -> int:
+    if {"-h", "--help"} & set(words):
+        print(_RUN_HELP.format(settings=defaults(RunSettings)), end="")
+        return 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        own, rest = split_words(words)
+        settings = settings_from_words(RunSettings, own)
+        settings.check()
+        configs: dict[str, Config] = {each: _composed(each, rest) for each in settings.model}
+        return _leave_one_out(settings, configs)
+    except ConfigError as error:
+        print(f"openml_eval: {error}", file=sys.stderr)
+        return 2
+    except (RunError, OSError) as error:
+        print(f"openml_eval: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, SystemExit) as stop:
+        print("\nstopped, with every training saved; the same command goes on", flush=True)
+        return int(stop.code or 0) if isinstance(stop, SystemExit) else 130
+
+
+def _composed(family: str, rest: list[str]) -> Config:
+    """The configuration of a run of this family, as run.py puts it together."""
+    from conf.compose import commands
+
+    (command,) = commands(["task=tables", f"model={family}", *rest])
+    return command.config
+
+
+def _leave_one_out(settings: RunSettings, configs: dict[str, Config]) -> int:
+    # As for run.py: threads that wait spin only briefly. Read when torch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    from .leave_one_out import leave_one_out
+
+    found = leave_one_out(settings, configs)
+    print(f"\n{found.text}", flush=True)
+    return 1 if found.failed else 0
 
 
 def _fetch(words: list[str]) -> int:
@@ -64,7 +124,7 @@ def _fetched(settings: FetchSettings) -> str:
 
 
 # What can be asked for: each takes the words beside action=, and gives the exit code.
-_ACTIONS: dict[str, Callable[[list[str]], int]] = {"fetch": _fetch}
+_ACTIONS: dict[str, Callable[[list[str]], int]] = {"run": _run, "fetch": _fetch}
 
 
 if __name__ == "__main__":

@@ -43,10 +43,11 @@ class Scaling:
         return (values * self.std + self.mean) * self.unit
 
 
-def pad(xs: Floats, dims: int) -> Floats:
-    """xs [rows, features] with zeros before them, [rows, dims]: features stand in the last columns,
-    as in Yang et al.'s OpenML protocol."""
-    return np.pad(xs, ((0, 0), (dims - xs.shape[1], 0)))
+def pad(xs: Floats, dims: int, left: bool) -> Floats:
+    """xs [rows, features] with zeros up to [rows, dims]: after the features, as a curriculum shows
+    the first dimensions, or (`left`) before them, as in Yang et al.'s OpenML protocol."""
+    absent = dims - xs.shape[1]
+    return np.pad(xs, ((0, 0), (absent, 0) if left else (0, absent)))
 
 
 def context_rows(

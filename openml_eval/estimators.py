@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from conf.checks import ConfigError
-from tasks import Prompts
+from tasks import Prompts, Task
 from training.assemble import build_task
 from training.device import place
 
@@ -84,25 +84,27 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
     def _keep(
         self,
         trained: Trained,
+        task: Task,
         X: Floats,
         ys: Floats,
-        labels: NDArray[np.int64] | None,
-        divisor: float,
+        labels: NDArray[np.int64] | None = None,
     ) -> None:
-        """Hold the model and its contexts of rows X [n, features] with y tokens ys [n]."""
+        """Hold the model and its contexts of rows X [n, features] with y tokens ys [n]; `labels`
+        [n] are shared out evenly over the contexts."""
         spec = trained.model.spec
         contexts = _count("n_contexts", self.n_contexts)
         size = trained.context
         if self.max_context is not None:
             size = _count("max_context", self.max_context, spec.n_positions - 1)
-        reading = self._read_as(trained, divisor)
+        reading = self._read_as(trained, task.divisor)
         device = place(self.device, "fp32", "eager").device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
         random = check_random_state(self.random_state)
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
-        xs = pad(self._scaling.apply(X), spec.dims)
+        self._left_padded = task.left_padded
+        xs = pad(self._scaling.apply(X), spec.dims, task.left_padded)
         self._reading = reading
         self._model = trained.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
@@ -112,7 +114,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         """Of rows X [m, features] after the last loop [1, contexts, m] or, staged, after each."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        xs = pad(self._scaling.apply(rows), self._model.spec.dims)
+        xs = pad(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
         return read_queries(self._model, self._contexts, queries, self._reading, staged)
 
@@ -120,14 +122,14 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     """In-context classification of two classes by a trained model.
 
-    `fit` scales the features (mean 0, variance 1; zeros in front of them up to the model's
-    dimensions) and keeps the training set as the model's context; nothing is trained. What is
+    `fit` scales the features (mean 0, variance 1; zeros in place of those that the model could read
+    beside them) and keeps the training set as the model's context; nothing is trained. What is
     longer than a context is answered from `n_contexts` of `max_context` random rows each, whose
     probabilities are averaged. So are those with the labels as they are and swapped: naming the
     classes the other way round swaps the probabilities, no more.
 
-    checkpoint: a run folder or a .safetensors in one; None: the classifier that is in
-        openml_eval/checkpoints/, a ConfigError where there is none.
+    checkpoint: a run folder or a .safetensors in one; None: the classifier that comes with the
+        project, in openml_eval/checkpoints/, trained on halfspaces alone.
     n_loops: loops or layers; None: as in training; "auto": each prediction until it settles.
     max_context: None: as many rows as in training.
     random_state: chooses the contexts' rows and their order.
@@ -151,9 +153,10 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
             )
         self.classes_, labels = np.unique(y, return_inverse=True)
         trained = self._load(rows.shape[1])
-        self._keep(trained, rows, labels.astype(np.float64), labels, divisor=1.0)
+        task = build_task(trained.config)
+        self._keep(trained, task, rows, np.array(task.labels)[labels], labels)
         xs, ys = self._contexts.xs, self._contexts.ys
-        self._contexts = Prompts(torch.cat((xs, xs)), torch.cat((ys, 1 - ys)))
+        self._contexts = Prompts(torch.cat((xs, xs)), torch.cat((ys, sum(task.labels) - ys)))
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -197,7 +200,7 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
 
     As `LoopedClassifier`, with y scaled to mean 0 and the variance that it had in training, and
     predictions, averaged over the contexts, scaled back. `checkpoint` None: the regressor in the
-    same place.
+    same place, a ConfigError where there is none.
 
     Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the most loops made.
     """
@@ -210,11 +213,11 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets: Floats = np.asarray(y, dtype=np.float64)
         trained = self._load(rows.shape[1])
-        divisor = build_task(trained.config).divisor
-        self._spread = divisor**0.5
+        task = build_task(trained.config)
+        self._spread = task.divisor**0.5
         self._target_scaling = Scaling.of(targets)
         ys = self._target_scaling.apply(targets) * self._spread
-        self._keep(trained, rows, ys, None, divisor)
+        self._keep(trained, task, rows, ys)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:

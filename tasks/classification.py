@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .task import Task
 
@@ -19,7 +20,7 @@ class Classification(Task):
 
     loss = "cross_entropy"
     classes = 2
-    baselines = ("majority", "nearest_neighbours", "least_squares")
+    baselines: ClassVar[tuple[str, ...]] = ("majority", "nearest_neighbours", "least_squares")
 
     @property
     def divisor(self) -> float:

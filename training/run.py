@@ -34,7 +34,7 @@ _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 # What a run's weights do not depend on, and so its name neither.
 _APART = (
     *("seed", "device", "backend", "folder", "scale", "wandb", "evaluation."),
-    *("task.name", "model.family"),
+    *("task.name", "model.family", "task.settings.data_dir"),
     *("training.checkpoint_every", "training.log_every", "training.on_divergence"),
 )
 

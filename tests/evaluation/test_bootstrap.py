@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.stats import norm
 
-from evaluation.bootstrap import bootstrap
+from evaluation.bootstrap import bootstrap, clustered_bootstrap
 
 
 def test_it_is_the_percentile_interval_of_resampled_means() -> None:
@@ -35,3 +36,34 @@ def test_its_width_is_that_of_the_normal_law() -> None:
     interval = bootstrap(errors, resamples=4000, seed=0)
     expected = 2 * norm.ppf(0.95) * errors.std() / np.sqrt(5000)
     assert abs(float(interval.high[0] - interval.low[0]) / expected - 1) < 0.1
+
+
+def test_clusters_and_seeds_are_resampled_whole() -> None:
+    random = np.random.default_rng(5)
+    counts = np.array([2, 3, 4, 1, 3])
+    values = [[random.normal(size=(n, 2)) for n in counts] for _ in range(3)]
+    sums = np.array([[each.sum(0) for each in own] for own in values])
+    found = clustered_bootstrap(sums, counts, resamples=60, seed=9)
+    draws = np.random.default_rng(9)
+    clusters = draws.multinomial(5, [0.2] * 5, size=60)
+    seeds = draws.multinomial(3, [1 / 3] * 3, size=60)
+    means = []
+    for times, trained in zip(clusters, seeds, strict=True):
+        drawn = [
+            values[s][c]
+            for s in np.repeat(np.arange(3), trained)
+            for c in np.repeat(np.arange(5), times)
+        ]
+        means.append(np.concatenate(drawn).mean(0))
+    everything = np.concatenate([each for own in values for each in own])
+    np.testing.assert_allclose(found.mean, everything.mean(0))
+    np.testing.assert_allclose(found.low, np.percentile(means, 5, axis=0))
+    np.testing.assert_allclose(found.high, np.percentile(means, 95, axis=0))
+
+
+def test_what_clusters_share_widens_their_interval() -> None:
+    sums = np.array([[0, 10]]).repeat(20, axis=1)  # 40 clusters, each of one kind
+    alone = clustered_bootstrap(sums, np.full(40, 10), 400, 0)
+    apart = clustered_bootstrap(np.full((1, 40), 5), np.full(40, 10), 400, 0)
+    assert apart.low == apart.high == alone.mean == 0.5
+    assert alone.high - alone.low == pytest.approx(2 * 1.645 * 0.5 / 40**0.5, rel=0.15)

@@ -31,7 +31,7 @@ SHARP, ONLY = 3e4, 1e3  # logits that single out a neighbour by its angle, and t
 def write_averaging(folder: Path, classes: int) -> Path:
     """A run folder with such a model of `classes` (0: a regressor of linear functions)."""
     config = Config(
-        task=TaskConfig("nowhere" if classes else "linear", dims=DIMS, points=POINTS),
+        task=TaskConfig("halfspaces" if classes else "linear", dims=DIMS, points=POINTS),
         model=ModelConfig("standard", 2, 2 * HALF, 2, POINTS, "none"),
     )
     return write_run(folder, config, averaging(make_model(config, classes), BETA))
@@ -67,7 +67,7 @@ def averaging(model: Model, beta: float) -> Model:
     query[:, IS_Y, CONSTANT], key[:, IS_Y, IS_Y] = ONLY / LARGE, 1.0
     value[0, SUM, 0], value[1, SUM, 0] = 1.0, -1.0
     set_attention(model, 1, query, key, value)
-    model.read_out.weight[-1, SUM] = (2 if model.spec.classes else 1) / beta
+    model.read_out.weight[-1, SUM] = 1 / beta
     return model
 
 

@@ -1,5 +1,5 @@
-"""Run folders as far as estimators read them: a configuration and weights. Their tasks need not
-exist."""
+"""Run folders as far as estimators read them: a configuration and weights. Of their tasks only
+the words on prompts matter: labels, padding, divisor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_restless(folder: Path, classes: int, step: int = 0) -> Path:
     """A looped model whose weights are noise, of its step: no two of its answers are alike, and
     they move from loop to loop."""
     config = Config(
-        task=TaskConfig("nowhere" if classes else "linear", dims=DIMS, points=POINTS),
+        task=TaskConfig("halfspaces" if classes else "linear", dims=DIMS, points=POINTS),
         model=ModelConfig("looped", 1, 16, 2, POINTS + 2, "add"),
         loops=LoopsConfig(B, 2),
     )

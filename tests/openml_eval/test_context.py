@@ -63,5 +63,6 @@ def test_the_largest_numbers_do_not_overflow() -> None:
         assert np.isfinite(Scaling.of(values).apply(values)).all()
 
 
-def test_features_stand_last() -> None:
-    np.testing.assert_array_equal(pad(np.array([[1.0, 2.0]]), 4), [[0, 0, 1, 2]])
+@pytest.mark.parametrize(("left", "padded"), [(True, [0, 0, 1, 2]), (False, [1, 2, 0, 0])])
+def test_features_stand_last_or_first(left: bool, padded: list[int]) -> None:
+    np.testing.assert_array_equal(pad(np.array([[1.0, 2.0]]), 4, left), [padded])

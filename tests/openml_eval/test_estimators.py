@@ -15,6 +15,7 @@ from models import Model
 from openml_eval import LoopedClassifier, LoopedRegressor
 from openml_eval.weights import read_model
 from tasks import Prompts
+from tasks.halfspaces import Halfspaces
 
 from .data import Floats, halves, table
 from .runs import DIMS, POINTS, B
@@ -26,21 +27,28 @@ def standard(values: Floats, of: Floats) -> Floats:
     return (values - of.mean(0)) / of.std(0)
 
 
-def asked_alone(model: Model, xs: Floats, ys: Floats, queries: Floats, loops: int) -> Floats:
+def places(features: int, left: bool) -> slice:
+    """Where features stand in a prompt: `left` of them are zeros, or behind them."""
+    return slice(DIMS - features, None) if left else slice(features)
+
+
+def asked_alone(
+    model: Model, xs: Floats, ys: Floats, queries: Floats, loops: int, left: bool = False
+) -> Floats:
     """Predictions of the plain model in float64, from a prompt for each query."""
     answers = []
     for query in queries:
         padded = np.zeros((1, len(xs) + 1, DIMS))
-        padded[0, :, -xs.shape[1] :] = np.vstack((xs, query))
+        padded[0, :, places(xs.shape[1], left)] = np.vstack((xs, query))
         prompt = Prompts(torch.from_numpy(padded), torch.from_numpy(np.append(ys, 0.0)[None]))
         with torch.no_grad():
             answers.append(model.double()(prompt, loops)[0, 0, -1].numpy())
     return np.array(answers)
 
 
-def order_of(fitted: Any, X: Floats) -> NDArray[np.intp]:
+def order_of(fitted: Any, X: Floats, left: bool = False) -> NDArray[np.intp]:
     """The rows of X in the order that the one context of an estimator has them."""
-    xs = fitted._contexts.xs[0, :, -X.shape[1] :].numpy()
+    xs = fitted._contexts.xs[0, :, places(X.shape[1], left)].numpy()
     return np.abs(xs[:, None] - standard(X, X)[None]).sum(2).argmin(1)
 
 
@@ -58,14 +66,24 @@ def test_the_regressor_asks_as_separate_prompts_would(runs: Path, loops: int | N
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
 
 
-def test_the_classifier_asks_with_both_polarities(runs: Path) -> None:
+@pytest.mark.parametrize("tokens", [(-1.0, 1.0), (0.0, 1.0)])
+@pytest.mark.parametrize("left", [True, False])
+def test_the_classifier_asks_as_its_task_does_with_both_polarities(
+    tokens: tuple[float, float], left: bool, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the task's own label tokens, and features where the task has them."""
+    monkeypatch.setattr(Halfspaces, "labels", tokens)
+    monkeypatch.setattr(Halfspaces, "left_padded", left)
     run = runs / "restless-classifier"
     X, labels = halves(POINTS - 1, 4)
     fitted = LoopedClassifier(run).fit(X, labels)
-    order = order_of(fitted, X)
-    xs, ys = standard(X, X)[order], labels[order].astype(float)
-    model = read_model(run, classes=2).model
-    logits, swapped = (asked_alone(model, xs, y, standard(NEW, X), B) for y in (ys, 1 - ys))
+    order = order_of(fitted, X, left)
+    assert sorted(order) == list(range(len(X)))
+    xs, model = standard(X, X)[order], read_model(run, classes=2).model
+    logits, swapped = (
+        asked_alone(model, xs, np.array(tokens)[classes], standard(NEW, X), B, left)
+        for classes in (labels[order], 1 - labels[order])
+    )
     ones = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
     zeros = 1 / (1 + np.exp(swapped[:, 0] - swapped[:, 1]))
     probabilities = fitted.predict_proba(NEW)
@@ -105,7 +123,7 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     assert list(fitted._contexts.xs.shape) == [3, POINTS - 1, DIMS]
     model, each = load_run(run).model, []
     for xs, ys in zip(fitted._contexts.xs, fitted._contexts.ys, strict=True):
-        each.append(asked_alone(model, xs.numpy()[:, -4:], ys.numpy(), standard(NEW, X), B))
+        each.append(asked_alone(model, xs.numpy()[:, :4], ys.numpy(), standard(NEW, X), B))
     expected = y.mean() + y.std() * np.mean(each, axis=0) / DIMS**0.5
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
     longer = LoopedRegressor(run, n_contexts=2, max_context=POINTS + 1).fit(X, y)
@@ -116,7 +134,7 @@ def test_every_context_holds_both_classes(runs: Path) -> None:
     X = table(100, 4)[0]
     rare = (np.arange(100) < 10).astype(int)
     fitted = LoopedClassifier(runs / "restless-classifier", n_contexts=10).fit(X, rare)
-    assert fitted._contexts.ys.sum(1).tolist() == [1] * 10 + [9] * 10
+    assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
 
 
 def test_the_seed_chooses_the_contexts(runs: Path) -> None:
@@ -147,8 +165,8 @@ def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
     X, y = table(30, 4)
     estimator = LoopedRegressor(runs / "restless-regressor")
     expected = estimator.fit(X, y).predict(NEW)
-    same = np.column_stack((np.full(30, 0.1), X))
-    other = np.column_stack((np.arange(len(NEW)), NEW))
+    same = np.column_stack((X, np.full(30, 0.1)))
+    other = np.column_stack((NEW, np.arange(len(NEW))))
     np.testing.assert_allclose(estimator.fit(same, y).predict(other), expected)
 
 

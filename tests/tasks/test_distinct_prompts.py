@@ -9,6 +9,7 @@ from torch import Tensor
 from tasks import Prompts, make_task
 
 from .statistics import assert_frequencies, assert_normal, generator
+from .visible import visible
 
 DIMS, POINTS = 4, 5
 
@@ -36,7 +37,8 @@ def test_there_are_exactly_n_prompts_in_the_world(name: str) -> None:
         same = ys[which == prompt]
         # Equal but for the order of sums, which may depend on the size of the batch.
         torch.testing.assert_close(same, same[:1].expand_as(same), rtol=1e-5, atol=1e-5)
-    assert len(ys.mul(1e3).round().unique(dim=0)) >= 7, "two prompts share their outputs"
+    if not make_task(name, DIMS).classes:  # few labels may well be alike
+        assert len(ys.mul(1e3).round().unique(dim=0)) >= 7, "two prompts share their outputs"
 
 
 def test_fewer_points_are_the_beginning_of_more(name: str) -> None:
@@ -69,7 +71,8 @@ def test_a_world_without_end_costs_nothing(name: str) -> None:
     """10^12 prompts could not be stored; two of 400 draws coincide once in ten million times."""
     prompts = sample(name, 10**12, 400, seed=0)
     assert len(prompts.xs.flatten(1).unique(dim=0)) == 400
-    assert len(prompts.ys.unique(dim=0)) == 400
+    if not make_task(name, DIMS).classes:
+        assert len(prompts.ys.unique(dim=0)) == 400
 
 
 def test_numbered_inputs_are_standard_normal() -> None:
@@ -93,8 +96,9 @@ def test_noise_belongs_to_the_prompt() -> None:
     assert not torch.any(torch.isclose(first[0], second[0]))
 
 
-@pytest.mark.parametrize("visible", [1, 2])
-def test_visible_dims_leave_the_visible_inputs_as_they_are(name: str, visible: int) -> None:
+@pytest.mark.parametrize("dims", [1, 2])
+def test_visible_dims_leave_the_visible_inputs_as_they_are(name: str, dims: int) -> None:
     task = make_task(name, DIMS, distinct_prompts=50)
-    some, full = (task.sample(generator(), 20, POINTS, dims) for dims in (visible, DIMS))
-    assert torch.equal(some.xs[:, :, :visible], full.xs[:, :, :visible])
+    some, full = (task.sample(generator(), 20, POINTS, shown) for shown in (dims, DIMS))
+    seen = visible(task, dims)
+    assert torch.equal(some.xs[:, :, seen], full.xs[:, :, seen])

@@ -13,6 +13,7 @@ from tasks.draws import FreshDraws
 
 from .spy import sample_with_parameters
 from .statistics import generator
+from .visible import hidden
 
 
 def parts(parameters: Any) -> tuple[Tensor, ...]:
@@ -43,7 +44,7 @@ def test_prompts_of_given_functions_show_the_visible_dims(name: str) -> None:
     _, parameters = task.draw(generator(), 6, 4)
     prompts = task.prompts(parameters, FreshDraws(generator(1), 6), points=7, dims=2)
     assert prompts.xs.shape == (6, 7, 5)
-    assert torch.all(prompts.xs[:, :, 2:] == 0)
+    assert torch.all(prompts.xs[:, :, hidden(task, 2)] == 0)
     assert torch.equal(prompts.ys, task.outputs(prompts.xs, parameters))
 
 

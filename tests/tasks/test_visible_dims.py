@@ -14,6 +14,7 @@ from tasks.linear import Linear
 
 from .spy import sample_with_parameters
 from .statistics import generator
+from .visible import hidden, visible
 
 DIMS, VISIBLE = 8, 3
 
@@ -23,8 +24,8 @@ def test_hidden_inputs_are_zero_and_visible_ones_are_not(name: str, distinct_pro
     task = make_task(name, DIMS, distinct_prompts)
     xs = task.sample(generator(), batch=50, points=7, dims=VISIBLE).xs
     assert xs.shape == (50, 7, DIMS)
-    assert torch.all(xs[:, :, VISIBLE:] == 0)
-    assert torch.all(xs[:, :, :VISIBLE] != 0)
+    assert torch.all(xs[:, :, hidden(task, VISIBLE)] == 0)
+    assert torch.all(xs[:, :, visible(task, VISIBLE)] != 0)
 
 
 def test_every_dim_is_visible_by_default(name: str) -> None:
@@ -36,7 +37,10 @@ def test_every_dim_is_visible_by_default(name: str) -> None:
     assert torch.equal(by_default.ys, all_dims.ys)
 
 
-@pytest.mark.parametrize("name", ["linear", "sparse_linear", "decision_tree", "relu_network"])
+@pytest.mark.parametrize(
+    "name",
+    ["linear", "sparse_linear", "decision_tree", "relu_network", "halfspaces"],
+)
 def test_outputs_are_those_of_the_truncated_inputs(name: str) -> None:
     """What a model sees determines y, but for the function: x is cut before y is made from it."""
     task = make_task(name, DIMS)

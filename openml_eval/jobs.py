@@ -1,0 +1,170 @@
+"""The two kinds of work in leave-one-out: train a run and score it, and let solvers score a table.
+Both go on where they were interrupted, and find what is done."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conf.schema import Config
+from evaluation.cache import Cache
+from evaluation.measure import weights_digest
+from training import Run, train
+from training.assemble import trained_loops
+from training.device import place
+from training.run import RunFolder, run_folder
+
+from .deal import deal
+from .participants import Participant
+from .reference_scoring import FIRST_SEED, reference_accuracies
+from .scoring import ABSENT, Hits, Subject, model_hits, solver_hits
+from .solvers import SOLVERS
+from .store import read_table
+from .tables import Table
+
+_VERSION = 1  # of what is computed; raised when the same content would give other numbers
+_AT_ONCE = 8  # groups
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a table is asked about: `size` rows in each of `contexts` contexts, for evaluation seeds
+    0, 1, … up to `seeds`; `folder` is where tables are kept."""
+
+    folder: Path
+    size: int
+    contexts: int
+    seeds: int
+
+    def content(self, table: Participant, seed: int) -> dict[str, Any]:
+        """What the numbers of one evaluation seed depend on, beside who answers."""
+        return {
+            "version": _VERSION,
+            "table": table.sha256,
+            "size": self.size,
+            "contexts": self.contexts,
+            "seed": seed,
+        }
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """Train as configured, unless that is done, and score the run on its held-out table."""
+
+    config: Config
+    table: Participant
+    scoring: Scoring
+
+    @property
+    def name(self) -> str:
+        """Table, model and seed, for a user."""
+        return f"{self.table.label}, {self.config.model.family}, seed {self.config.seed}"
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return run_folder(self.config).path
+
+    def __call__(self) -> dict[str, Any]:
+        """`path`, `step`, `seconds` of training, and `hits` [evaluation seeds, groups, most, 2] or,
+        under the reference's protocol, `accuracies` [evaluation seeds, 2].
+
+        Raises what `train` does.
+        """
+        run = train(self.config)
+        with RunFolder(run.path).lock():
+            found = self._score(run)
+        seconds = RunFolder(run.path).status().get("seconds")
+        return {"path": str(run.path), "step": run.step, "seconds": seconds, **found}
+
+    def said(self, result: dict[str, Any]) -> str:
+        """The accuracy found, in a few words."""
+        accuracy = (
+            np.mean(result["accuracies"][:, 0])
+            if "accuracies" in result
+            else _share(result["hits"], result["hits"])
+        )
+        return f"accuracy {accuracy:.3f}, trained in {result['seconds'] or 0:.0f} s"
+
+    def _score(self, run: Run) -> dict[str, Any]:
+        table = read_table(self.scoring.folder, self.table.name)
+        placement = place(self.config.device, "fp32", "eager")
+        subject = Subject(placement.prepare(run.model).eval(), run.task, trained_loops(run.config))
+        if self.config.task.settings["protocol"] == "reference":
+            points = self.scoring.size + 1
+            seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
+            found = [reference_accuracies(subject, table, points, seed) for seed in seeds]
+            return {"accuracies": np.array(found)}
+        cache = Cache(run.path / "cache")
+        weights = weights_digest(run.model)
+        return {
+            "hits": np.stack(
+                [
+                    self._hits(cache, weights, subject, table, seed)
+                    for seed in range(self.scoring.seeds)
+                ]
+            )
+        }
+
+    def _hits(self, cache: Cache, weights: str, subject: Subject, table: Table, seed: int) -> Hits:
+        dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
+        content = self.scoring.content(self.table, seed)
+        content |= {"weights": weights, "labels": subject.task.labels, "loops": subject.loops}
+        found = cache.rows(
+            "tables",
+            content,
+            len(dealt.groups),
+            _AT_ONCE,
+            lambda groups: {"hits": model_hits(subject, table, dealt, groups)},
+        )
+        return found["hits"]
+
+
+@dataclass(frozen=True)
+class SolverJob:
+    """Let every solver answer what the models of a table are asked."""
+
+    table: Participant
+    scoring: Scoring
+    cache: Path
+
+    @property
+    def name(self) -> str:
+        """For a user."""
+        return f"{self.table.label}, {', '.join(SOLVERS)}"
+
+    def __call__(self) -> dict[str, Any]:
+        """Hits [evaluation seeds, groups, most] by solver; `seconds`."""
+        began = time.monotonic()
+        self.cache.mkdir(parents=True, exist_ok=True)
+        table = read_table(self.scoring.folder, self.table.name)
+        hits = {
+            name: np.stack([self._hits(name, table, seed) for seed in range(self.scoring.seeds)])
+            for name in SOLVERS
+        }
+        return {"hits": hits, "seconds": time.monotonic() - began}
+
+    def said(self, result: dict[str, Any]) -> str:
+        """The accuracies found, in a few words."""
+        shares = (f"{_share(hits, hits):.3f}" for hits in result["hits"].values())
+        return f"accuracies {', '.join(shares)}, found in {result['seconds']:.0f} s"
+
+    def _hits(self, name: str, table: Table, seed: int) -> Hits:
+        dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
+        found = Cache(self.cache).rows(
+            name,
+            self.scoring.content(self.table, seed) | {"solver": SOLVERS[name]},
+            len(dealt.groups),
+            _AT_ONCE,
+            lambda groups: {"hits": solver_hits(name, table, dealt, groups)},
+        )
+        return found["hits"]
+
+
+def _share(hits: Hits, there: NDArray[Any]) -> float:
+    return float(hits[there != ABSENT].mean())

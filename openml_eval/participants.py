@@ -1,0 +1,92 @@
+"""The tables that take part in leave-one-out, each checked once against its sha256.
+
+held_out, everyone = participants(RunSettings(held_out=(720,)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conf.checks import ConfigError
+from training.files import read_json
+
+from .catalogue import entry
+from .run_settings import RunSettings
+from .store import find_table, read_table
+
+
+@dataclass(frozen=True)
+class Participant:
+    """A stored table without its rows; `remarks` is what a reader of results should know of it."""
+
+    name: str
+    openml_id: int | None
+    rows: int
+    features: int
+    counts: tuple[int, int]
+    sha256: str
+    remarks: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Its id, where it has one, and its name."""
+        return f"{self.openml_id} {self.name}" if self.openml_id else self.name
+
+    @property
+    def majority(self) -> float:
+        """The share of its larger class."""
+        return max(self.counts) / self.rows
+
+
+def participants(settings: RunSettings) -> tuple[list[Participant], list[Participant]]:
+    """The tables that are held out, one after another, and all that take part.
+
+    Raises RunError for one that is not stored or damaged, saying what fetches it; ConfigError where
+    a table that is held out takes no part, or one takes part twice.
+    """
+    folder = Path(settings.data_dir)
+    everyone = []
+    for which in settings.tables:
+        found = participant(folder, which)
+        if found in everyone:
+            raise ConfigError("tables", f"holds {found.name} twice")
+        everyone.append(found)
+    if settings.held_out == ("all",):
+        return everyone, everyone
+    held_out = [_among(everyone, which) for which in settings.held_out]
+    for each in held_out:
+        if held_out.count(each) > 1:
+            raise ConfigError("held_out", f"holds {each.name} twice")
+    return held_out, everyone
+
+
+def participant(folder: Path, which: int | str) -> Participant:
+    """A stored table by id, name or the CSV file it was read from; RunError as `read_table`."""
+    if isinstance(which, str) and which.endswith(".csv"):
+        which = Path(which).stem
+    table = read_table(folder, which)
+    path = find_table(folder, which)
+    assert path is not None
+    known = entry(table.source["openml_id"]) if table.source.get("openml_id") else None
+    rows, features = table.xs.shape
+    remarks = known.remarks(rows, features) if known else []
+    return Participant(
+        name=table.name,
+        openml_id=table.source.get("openml_id"),
+        rows=rows,
+        features=features,
+        counts=table.counts,
+        sha256=read_json(path)["sha256"],
+        remarks=(*remarks, *table.source["notes"]),
+    )
+
+
+def _among(everyone: Sequence[Participant], which: int | str) -> Participant:
+    wanted = which.removesuffix(".csv") if isinstance(which, str) else which
+    for each in everyone:
+        if wanted in (each.openml_id, each.name):
+            return each
+    known = ", ".join(str(each.openml_id or each.name) for each in everyone)
+    raise ConfigError("held_out", f"cannot be {which!r}: the tables that take part are {known}")

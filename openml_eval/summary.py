@@ -1,0 +1,116 @@
+"""From hits row by row to openml.json: accuracies with intervals, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conf.schema import EvaluationConfig
+from evaluation.bootstrap import clustered_bootstrap
+
+from .jobs import RunJob, SolverJob
+from .participants import Participant
+from .scoring import ABSENT
+from .solvers import SOLVERS
+from .table2 import printed
+
+Done = Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]
+
+
+def summary(
+    done: Done, tables: Sequence[Participant], settings: EvaluationConfig
+) -> dict[str, Any]:
+    """`tables`, an entry for each that was held out, and `beats_majority`: for each family on how
+    many tables, of how many, the low end of its interval is above the share of the larger class.
+    """
+    entries = [_entry(table, done, settings) for table in tables]
+    families = {family: None for entry in entries for family in entry["models"]}
+    beaten = {}
+    for family in families:
+        of = [entry["models"][family] for entry in entries if family in entry["models"]]
+        if all("beats_majority" in each for each in of):
+            beaten[family] = [sum(each["beats_majority"] for each in of), len(of)]
+    return {"tables": entries, "solvers": SOLVERS, "beats_majority": beaten}
+
+
+def accuracy(
+    values: Sequence[NDArray[Any]], hits: NDArray[Any], settings: EvaluationConfig
+) -> dict[str, float]:
+    """Mean and 90 % interval of values [evaluation seeds, groups, most], one array for each
+    training seed, where `hits` of that shape are there. Groups, of which no two share a row or a
+    context, are resampled, and training seeds."""
+    there = hits != ABSENT
+    sums = np.stack([np.where(there, each, 0).sum((0, 2)) for each in values])
+    found = clustered_bootstrap(sums, there.sum((0, 2)), settings.resamples, settings.seed)
+    return {name: float(value) for name, value in found._asdict().items()}
+
+
+def _entry(table: Participant, done: Done, settings: EvaluationConfig) -> dict[str, Any]:
+    models: dict[str, list[tuple[RunJob, dict[str, Any]]]] = {}
+    solvers: dict[str, dict[str, float]] = {}
+    for job, result in done:
+        if job.table != table:
+            continue
+        if isinstance(job, RunJob):
+            models.setdefault(job.config.model.family, []).append((job, result))
+        else:
+            for name, hits in result["hits"].items():
+                solvers[name] = accuracy([hits], hits, settings)
+    paper = printed(table.openml_id)
+    return {
+        "name": table.name,
+        "label": table.label,
+        "openml_id": table.openml_id,
+        "rows": table.rows,
+        "features": table.features,
+        "counts": list(table.counts),
+        "majority_share": table.majority,
+        "sha256": table.sha256,
+        "remarks": list(table.remarks),
+        "models": {
+            family: _model(runs, table, settings)
+            | {"published": paper[family]._asdict() if family in paper else None}
+            for family, runs in models.items()
+        },
+        "solvers": solvers,
+    }
+
+
+def _model(
+    runs: Sequence[tuple[RunJob, Mapping[str, Any]]],
+    table: Participant,
+    settings: EvaluationConfig,
+) -> dict[str, Any]:
+    """One family's part of a table's entry, over its training seeds."""
+    content: dict[str, Any] = {
+        "runs": [
+            {
+                "path": result["path"],
+                "seed": job.config.seed,
+                "step": result["step"],
+                "seconds": result["seconds"],
+            }
+            for job, result in runs
+        ]
+    }
+    if "accuracies" in runs[0][1]:
+        by_draw = np.stack([result["accuracies"] for _, result in runs]).mean(0)
+        published, other = (
+            {"mean": float(mean), "std": float(std)}
+            for mean, std in zip(by_draw.mean(0), by_draw.std(0), strict=True)
+        )
+        return content | {"accuracy": published, "as_is": published, "swapped": other}
+    hits = [result["hits"] for _, result in runs]
+    as_is, swapped = ([each[..., side] for each in hits] for side in (0, 1))
+    both = [(a.astype(float) + b) / 2 for a, b in zip(as_is, swapped, strict=True)]
+    there = as_is[0]
+    found = accuracy(both, there, settings)
+    return content | {
+        "accuracy": found,
+        "as_is": accuracy(as_is, there, settings),
+        "swapped": accuracy(swapped, there, settings),
+        "beats_majority": found["low"] > table.majority,
+    }

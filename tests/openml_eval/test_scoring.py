@@ -1,0 +1,193 @@
+"""Hits beside a shared context are those of separate prompts; solvers are scikit-learn's."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from conf.checks import ConfigError, RunError
+from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from openml_eval import scoring
+from openml_eval.deal import Deal, deal
+from openml_eval.reference_scoring import reference_accuracies
+from openml_eval.scoring import ABSENT, Subject, model_hits, solver_hits
+from openml_eval.solvers import SOLVERS, solve
+from openml_eval.tables import Table
+from tasks import Prompts, make_task
+
+from .data import halves
+from .runs import make_model
+
+DIMS, SIZE = 5, 10
+
+
+def make_table(rows: int = 70, features: int = 3, seed: int = 0) -> Table:
+    xs, ys = halves(rows, features, seed)
+    names = tuple(f"x{index}" for index in range(features))
+    return Table("small", names, xs, ys, ("no", "yes"))
+
+
+@torch.no_grad()
+def subject(protocol: str = "corrected", family: str = "looped") -> Subject:
+    """A model of noise that gives each class as often as the other, by query and by context."""
+    shape = (1, 16, 2, SIZE + 1, "add") if family == "looped" else (2, 16, 2, SIZE + 1, "none")
+    config = Config(
+        task=TaskConfig("tables", DIMS, SIZE + 1),
+        model=ModelConfig(family, *shape),  # type: ignore[arg-type]
+        loops=LoopsConfig(4, 2),
+    )
+    model, source = make_model(config, 2).eval(), torch.Generator().manual_seed(3)
+    for weights in model.parameters():
+        weights.add_(0.7 * torch.randn(weights.shape, generator=source))
+    task = make_task("tables", DIMS, 0, {"protocol": protocol})
+    made = Subject(model, task, 4 if family == "looped" else 2)
+    xs = torch.randn(500, SIZE + 1, DIMS, generator=source)
+    xs[..., : DIMS - 3] = 0
+    ys = torch.tensor(task.labels)[torch.randint(2, (500, SIZE + 1), generator=source)]
+    logits = model(Prompts(xs, ys), made.loops, 1)[0, :, -1]
+    model.read_out.bias[1] -= (logits[:, 1] - logits[:, 0]).median()
+    return made
+
+
+def one_by_one(subject: Subject, table: Table, dealt: Deal, swapped: int) -> list[list[int]]:
+    """Each row at the end of a prompt of its own."""
+    found = []
+    labels = subject.task.labels
+    for group, context in zip(dealt.groups, dealt.contexts, strict=True):
+        own = table.xs[context]
+        hits = []
+        for row in group:
+            rows = [*context, row]
+            xs = np.zeros((1, SIZE + 1, DIMS))
+            xs[0, :, DIMS - own.shape[1] :] = (table.xs[rows] - own.mean(0)) / own.std(0)
+            named = table.ys[rows] ^ swapped
+            ys = torch.tensor([[labels[label] for label in named]])
+            answer = subject.model(Prompts(torch.from_numpy(xs).float(), ys), subject.loops, 1)
+            hits.append(int(answer[0, 0, -1].argmax() == named[-1]))
+        found.append(hits)
+    return found
+
+
+@pytest.mark.parametrize("protocol", ["corrected", "reference"])
+@pytest.mark.parametrize("family", ["looped", "standard"])
+def test_hits_are_those_of_separate_prompts(
+    protocol: str, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "_AT_ONCE", 5)
+    asked, table = subject(protocol, family), make_table()
+    dealt = deal(70, SIZE, 6, seed=1)
+    hits = model_hits(asked, table, dealt, slice(0, 6))
+    assert hits.shape == (6, 12, 2)
+    for swapped in (0, 1):
+        expected = one_by_one(asked, table, dealt, swapped)
+        for index, own in enumerate(expected):
+            assert list(hits[index, : len(own), swapped]) == own
+            assert set(hits[index, len(own) :, swapped]) <= {ABSENT}
+        assert 0.2 < np.mean([hit for own in expected for hit in own]) < 0.8
+    assert (hits[..., 0] != hits[..., 1]).any()
+    np.testing.assert_array_equal(model_hits(asked, table, dealt, slice(4, 6)), hits[4:])
+
+
+def test_more_features_than_the_model_reads_are_refused_with_the_way_out() -> None:
+    table = make_table(features=6)
+    with pytest.raises(
+        ConfigError, match=r"task\.dims is 5, and small has 6 features: task.dims=6"
+    ):
+        model_hits(subject(), table, deal(70, SIZE, 6, 0), slice(0, 6))
+
+
+def test_solvers_are_scikit_learns_on_standardised_contexts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scoring, "_AT_ONCE", 5)
+    plain = {
+        "logistic": LogisticRegression(max_iter=1000),
+        "k-NN": KNeighborsClassifier(5),
+        "forest": RandomForestClassifier(100, random_state=0),
+        "boosting": GradientBoostingClassifier(random_state=0),
+    }
+    assert [*plain, "majority"] == list(SOLVERS)
+    table, dealt = make_table(), deal(70, SIZE, 6, seed=2)
+    for name, model in plain.items():
+        hits = solver_hits(name, table, dealt, slice(1, 3))
+        for index, g in enumerate((1, 2)):
+            context, group = dealt.contexts[g], dealt.groups[g]
+            mean, std = table.xs[context].mean(0), table.xs[context].std(0)
+            model.fit((table.xs[context] - mean) / std, table.ys[context])
+            right = model.predict((table.xs[group] - mean) / std) == table.ys[group]
+            assert list(hits[index, : len(group)]) == list(right.astype(int)), name
+
+
+def test_the_majority_is_the_contexts_and_a_context_of_one_class_is_answered_with_it() -> None:
+    xs, rows = np.arange(6.0)[:, None], np.zeros((3, 1))
+    assert list(solve("majority", xs, np.array([1, 1, 1, 1, 0, 0]))(rows)) == [1, 1, 1]
+    assert list(solve("majority", xs, np.array([1, 0, 0, 1, 0, 0]))(rows)) == [0, 0, 0]
+    assert list(solve("majority", xs, np.array([1, 0, 1, 0, 1, 0]))(rows)) == [0, 0, 0]
+    for name in SOLVERS:
+        for label in (0, 1):
+            assert list(solve(name, xs, np.full(6, label))(rows)) == [label] * 3
+
+
+def test_a_model_reads_a_context_of_one_class() -> None:
+    table = make_table()
+    order = np.argsort(table.ys, kind="stable")
+    same = Deal([order[40:]], order[None, :SIZE])
+    assert len(set(table.ys[same.contexts[0]])) == 1
+    hits = model_hits(subject(), table, same, slice(0, 1))
+    assert set(hits.ravel()) <= {0, 1}
+
+
+def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() -> None:
+    asked, table = subject("reference"), make_table(rows=2000)
+    split = reference_split(2000)
+    assert len(split) == 100
+    outside = int(np.setdiff1d(np.arange(2000), split)[0])
+    table.xs[outside] *= 1000  # which moves all rows, though it is never asked about
+    found = reference_accuracies(asked, table, SIZE + 1, seed=4242)
+    assert found == reference_accuracies(asked, table, SIZE + 1, seed=4242)
+    scaled = (table.xs - table.xs.mean(0)) / table.xs.std(0)
+    xs = np.concatenate((np.zeros((2000, 2)), scaled), axis=1)[split]
+    random, right = np.random.default_rng(4242), 0
+    for query in range(100):
+        others = np.delete(np.arange(100), query)[random.choice(99, SIZE, replace=False)]
+        rows = [*others, query]
+        ys = torch.from_numpy(table.ys[split][rows]).float()[None]
+        prompt = Prompts(torch.from_numpy(xs[rows]).float()[None], ys)
+        answer = asked.model(prompt, asked.loops, 1)[0, 0, -1].argmax()
+        right += int(answer == table.ys[split][query])
+    assert found[0] == right / 100
+    assert all(0 < share < 1 for share in found)
+    with pytest.raises(RunError, match="5 % of 200 rows are 10, and a prompt takes 11"):
+        reference_accuracies(asked, make_table(rows=200), SIZE + 1, 0)
+
+
+def test_a_large_table_is_scored_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 200_000
+    xs = np.random.default_rng(0).normal(size=(rows, 2))
+    table = Table("large", ("a", "b"), xs, np.arange(rows) % 2, ("no", "yes"))
+    widths = []
+
+    def answers(
+        prompts: Prompts, loops: int, window: int, *, queries: torch.Tensor
+    ) -> torch.Tensor:
+        widths.append(queries[0].shape[1])
+        return torch.zeros(1, *queries[0].shape[:2], 2)
+
+    model = subject()
+    monkeypatch.setattr(type(model.model), "forward", lambda self, *a, **k: answers(*a, **k))
+    tracemalloc.start()
+    try:
+        dealt = deal(rows, SIZE, 64, 0)
+        for start in range(0, 64, 8):
+            model_hits(model, table, dealt, slice(start, start + 8))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert max(widths) <= 256
+    assert peak < 12e6

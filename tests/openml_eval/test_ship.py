@@ -1,0 +1,74 @@
+"""`python -m openml_eval.ship`: a run becomes the estimators' own checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from conf.build import read_config
+from conf.checks import ConfigError
+from conf.command import run_command
+from conf.schema import Config
+from openml_eval import LoopedClassifier, weights
+from openml_eval.ship import ShipSettings, ship
+from training.checkpoint import load_checkpoint, save_checkpoint
+from training.run import RunFolder
+
+from .data import halves
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of its own for what ships."""
+    folder = tmp_path / "checkpoints"
+    monkeypatch.setattr(weights, "SHIPPED", folder)
+    return folder
+
+
+def test_what_is_shipped_is_found_and_answers_as_the_run_does(runs: Path, shelf: Path) -> None:
+    X, labels = halves(30, 4)
+    run = runs / "restless-classifier"
+    for _ in range(2):  # the second replaces the first
+        assert ship(run, "classifier") == shelf / "classifier"
+        files = [path.name for path in sorted((shelf / "classifier").rglob("*.*"))]
+        assert files == ["00000002.json", "00000002.safetensors", "config.yaml"]
+    expected = LoopedClassifier(run).fit(X, labels).predict_proba(X)
+    found = LoopedClassifier().fit(X, labels).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_nothing_but_weights_and_their_settings_is_kept(
+    tmp_path: Path, runs: Path, shelf: Path
+) -> None:
+    """Not the optimiser's state, nor where the run was and on what."""
+    run = tmp_path / "run"
+    config = read_config(runs / "restless-regressor")
+    RunFolder(run).create(replace(config, folder="/home/somebody", device="cuda"))
+    weights_of = load_checkpoint(runs / "restless-regressor/checkpoints/00000002.safetensors")
+    adam = {"adam.step.read_in.weight": torch.ones(3), "rate_factor": torch.tensor(1.0)}
+    save_checkpoint(run / "checkpoints", 7, weights_of.tensors | adam)
+    folder = ship(run, "regressor")
+    kept = load_checkpoint(folder / "checkpoints" / "00000007.safetensors").tensors
+    assert kept.keys() == weights_of.tensors.keys()
+    shipped = read_config(folder)
+    assert (shipped.folder, shipped.device) == (Config.folder, Config.device)
+    for part in ("task", "model", "loops", "curriculum", "training", "seed"):
+        assert getattr(shipped, part) == getattr(config, part)
+
+
+def test_a_run_of_the_other_kind_replaces_nothing(runs: Path, shelf: Path) -> None:
+    ship(runs / "classifier", "classifier")
+    with pytest.raises(ConfigError, match="a classifier of two classes is needed"):
+        ship(runs / "regressor", "classifier")
+    assert weights.read_model(shelf / "classifier", classes=2).model.spec.classes == 2
+
+
+def test_a_mistaken_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run=runs/NAME", "name=clasifier"]
+    assert run_command("ship", ShipSettings, words, str, lambda _: "") == 2
+    line = capsys.readouterr().err
+    assert line == "ship: name cannot be 'clasifier'; did you mean 'classifier'?\n"

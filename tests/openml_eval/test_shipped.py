@@ -1,0 +1,71 @@
+"""The checkpoint that comes with the project: what it passes, and what it is worth."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from openml_eval import LoopedClassifier
+from openml_eval.weights import SHIPPED, read_model
+
+
+def test_every_check_of_scikit_learn_passes() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            LoopedClassifier(), on_skip=None
+        )  # raises at the first that fails
+    assert len(results) > 50
+    unpassed = [r["check_name"] for r in results if r["status"] != "passed"]
+    assert set(unpassed) <= {"check_array_api_input"}  # see test_estimators_checks.py
+
+
+def test_what_ships_is_small_and_holds_weights_alone() -> None:
+    folder = SHIPPED / "classifier"
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    (tensors,) = (folder / "checkpoints").glob("*.safetensors")
+    stem = f"checkpoints/{tensors.stem}"
+    assert files == {"config.yaml", f"{stem}.safetensors", f"{stem}.json"}
+    assert sum((folder / file).stat().st_size for file in files) < 1_000_000
+    length = int.from_bytes(tensors.read_bytes()[:8], "little")
+    names = json.loads(tensors.read_bytes()[8 : 8 + length])
+    assert all(key.startswith("model.") for key in names if key != "__metadata__")
+    trained = read_model(folder, classes=2)
+    assert trained.model.spec.dims >= 10
+    assert (trained.context, trained.config.folder) == (40, "runs")
+    assert trained.config.training.steps == int(tensors.stem)
+
+
+def shares(X: Any, y: Any, models: list[Any], rows: int = 40, repeats: int = 8) -> Any:
+    """Mean score of each model fitted to `rows` random rows, on 300 others."""
+    scores = []
+    for seed in range(repeats):
+        order = np.random.default_rng(seed).permutation(len(X))
+        few, rest = order[:rows], order[rows : rows + 300]
+        scores.append([model.fit(X[few], y[few]).score(X[rest], y[rest]) for model in models])
+    return np.mean(scores, axis=0)
+
+
+def test_the_classifier_reads_a_real_table() -> None:
+    """Not far below logistic regression of the same rows, also when columns are few."""
+    X, y = load_breast_cancer(return_X_y=True)
+    logistic = make_pipeline(StandardScaler(), LogisticRegression())
+    for columns in (10, 3):
+        ours, theirs = shares(X[:, :columns], y, [LoopedClassifier(device="cpu"), logistic])
+        assert ours > max(0.8, theirs - 0.08)
+
+
+def test_columns_may_stand_in_any_order() -> None:
+    """No feature's place matters much: accuracies stay when columns are turned round."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LoopedClassifier(device="cpu")
+    (one,), (other,) = (shares(columns, y, [model]) for columns in (X[:, :10], X[:, 9::-1]))
+    assert abs(one - other) < 0.04
