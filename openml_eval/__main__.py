@@ -1,5 +1,6 @@
 """`python -m openml_eval held_out=720`: train on all tables but one, test on that one;
-`action=fetch`: get the tables of the published experiment, and one's own."""
+`action=fetch`: get the tables of the published experiment, and one's own; `action=ship`: make a run
+the estimators' own checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from conf.schema import Config
 from conf.words import settings_from_words
 
 from .run_settings import RunSettings, split_words
-from .settings import FetchSettings
+from .settings import FetchSettings, ShipSettings
 
 _RUN_HELP = """\
 Train on all tables but one and test on that one; print ours beside the published Table 2 and what
@@ -25,6 +26,7 @@ scikit-learn makes of the same contexts.
   python -m openml_eval 'held_out=[720,wind]' 'seeds=[0,1,2]' training.steps=2000
   python -m openml_eval protocol=reference scale=paper    # as published; wants a GPU
   python -m openml_eval action=fetch                      # get the tables first; it has a --help
+  python -m openml_eval action=ship --help                # a run as LoopedClassifier()'s checkpoint
 
 Settings, with their defaults:
 {settings}
@@ -44,6 +46,14 @@ Settings, with their defaults:
 {settings}
 A table is an OpenML id or a CSV file with a header; target= is the CSV's column of classes, null
 its last one. An openml cache is only read.
+"""
+_SHIP_HELP = """\
+Put the newest weights of a run where LoopedClassifier() or LoopedRegressor() finds them.
+
+  python -m openml_eval action=ship run=runs/NAME name=classifier
+  python -m openml_eval action=ship run=runs/NAME name=regressor
+
+Kept are the weights and the settings that they came from; what was there before is replaced.
 """
 
 
@@ -123,8 +133,22 @@ def _fetched(settings: FetchSettings) -> str:
     return fetch(settings)
 
 
+def _ship(words: list[str]) -> int:
+    return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, _shipped)
+
+
+def _shipped(settings: ShipSettings) -> str:
+    from .ship import ship_run
+
+    return ship_run(settings)
+
+
 # What can be asked for: each takes the words beside action=, and gives the exit code.
-_ACTIONS: dict[str, Callable[[list[str]], int]] = {"run": _run, "fetch": _fetch}
+_ACTIONS: dict[str, Callable[[list[str]], int]] = {
+    "run": _run,
+    "fetch": _fetch,
+    "ship": _ship,
+}
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""What `python -m openml_eval action=fetch` may be asked for. No torch, pandas or openml here."""
+"""What `action=fetch` and `action=ship` may be asked for. No torch, pandas or openml here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf.checks import ConfigError, nearest
+from conf.checks import ConfigError, check_choice, nearest
 
 from .catalogue import TABLES, ids_by_name
 
 DATASETS = Path("org", "openml", "www", "datasets")  # where an openml cache keeps openml.org's
+SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # what ships by name; a regressor has none
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,15 @@ def _check_table(table: int | str) -> None:
         raise ConfigError("tables", f"holds {table!r}, neither an OpenML id nor a .csv file{hint}")
     elif not Path(table).is_file():
         raise ConfigError("tables", f"holds {table}, and there is no such file")
+
+
+@dataclass(frozen=True)
+class ShipSettings:
+    """Which run becomes which of the two."""
+
+    run: str
+    name: str
+
+    def check(self) -> None:
+        """Raises ConfigError for a name that no estimator looks for."""
+        check_choice("name", self.name, SHIPPED_CLASSES)

@@ -15,6 +15,7 @@ import torch
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 
 import pytest
+from hypothesis import settings
 
 from conf.schema import (
     Config,
@@ -25,6 +26,10 @@ from conf.schema import (
     TrainingConfig,
 )
 from training import Run, train
+
+# The same examples on every machine, and no folder of found ones.
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.load_profile("fixed")
 
 
 def tiny_config(folder: Path) -> Config:

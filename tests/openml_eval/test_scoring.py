@@ -20,6 +20,7 @@ from openml_eval.scoring import ABSENT, Subject, model_hits, solver_hits
 from openml_eval.solvers import SOLVERS, solve
 from openml_eval.tables import Table
 from tasks import Prompts, make_task
+from tasks.tables import reference_split
 
 from .data import halves
 from .runs import make_model
@@ -145,7 +146,7 @@ def test_a_model_reads_a_context_of_one_class() -> None:
 
 def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() -> None:
     asked, table = subject("reference"), make_table(rows=2000)
-    split = reference_split(2000)
+    _, split = reference_split(2000)
     assert len(split) == 100
     outside = int(np.setdiff1d(np.arange(2000), split)[0])
     table.xs[outside] *= 1000  # which moves all rows, though it is never asked about

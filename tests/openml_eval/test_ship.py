@@ -1,4 +1,4 @@
-"""`python -m openml_eval.ship`: a run becomes the estimators' own checkpoint."""
+"""`python -m openml_eval action=ship`: a run becomes the estimators' own checkpoint."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 
 from conf.build import read_config
 from conf.checks import ConfigError
-from conf.command import run_command
 from conf.schema import Config
 from openml_eval import LoopedClassifier, weights
-from openml_eval.ship import ShipSettings, ship
+from openml_eval.__main__ import main
+from openml_eval.ship import ship
 from training.checkpoint import load_checkpoint, save_checkpoint
 from training.run import RunFolder
 
@@ -67,8 +67,24 @@ def test_a_run_of_the_other_kind_replaces_nothing(runs: Path, shelf: Path) -> No
     assert weights.read_model(shelf / "classifier", classes=2).model.spec.classes == 2
 
 
-def test_a_mistaken_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run=runs/NAME", "name=clasifier"]
-    assert run_command("ship", ShipSettings, words, str, lambda _: "") == 2
-    line = capsys.readouterr().err
-    assert line == "ship: name cannot be 'clasifier'; did you mean 'classifier'?\n"
+def test_the_command_says_what_it_wrote(
+    runs: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["action=ship", f"run={runs / 'regressor'}", "name=regressor"]) == 0
+    assert capsys.readouterr().out.startswith(f"{shelf / 'regressor'}: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["run=runs/NAME", "name=clasifier"], "name cannot be 'clasifier'; did you mean"),
+        (["run=nowhere", "name=regressor"], "checkpoint nowhere does not exist"),
+        (["name=regressor"], "run must be given"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], line: str, shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["action=ship", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"openml_eval: {line}")
+    assert not shelf.exists()

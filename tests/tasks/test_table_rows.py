@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -24,7 +24,6 @@ CPU = torch.device("cpu")
 
 
 @given(st.lists(st.integers(7, 10**9), min_size=1, max_size=9), st.integers(1, 7), st.integers(0))
-@settings(deadline=None)
 def test_numbers_are_different_and_rows_of_the_table(
     counts: list[int], points: int, seed: int
 ) -> None:
