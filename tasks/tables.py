@@ -176,9 +176,9 @@ class Tables(_OfTables):
             )
         # Every number gets a random key; those that are no row of this table come last.
         keys = draws.uniform(-(-total // batch)).flatten()[:total]
-        absent = torch.arange(total, device=keys.device) >= rows.count[table[0]]
+        absent = torch.arange(total, device=keys.device) >= rows.count[table[:1]]
         chosen = (keys + absent).argsort()[: batch * points]
-        index = rows.first[table[0]] + chosen.view(batch, points)
+        index = rows.first[table[:1]] + chosen.view(batch, points)
         return Prompts(self._pad(rows.xs[index]), self._tokens(rows.classes[index]))
 
     def _rows(self, device: torch.device) -> Rows:

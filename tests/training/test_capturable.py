@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from conf.schema import Config, ModelConfig, TaskConfig
+from tests.tasks import small_tables
 from training.objective import loss
 from training.step import Trainer
 
@@ -35,6 +36,12 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "sparse_linear": {"sparsity": 2},
     "decision_tree": {"depth": 3},
     "relu_network": {"hidden": 4},
+    "halfspaces": {"vary_features": True, "shared_factor": 1.0, "threshold": 0.5, "flips": 0.2},
+    "tables": {"tables": ("alpha", "gamma"), "held_out": ""},
+    "tables, reference": {
+        **{"tables": ("alpha", "gamma"), "held_out": ""},
+        "protocol": "reference",
+    },
 }
 _MODELS = {
     "add": ModelConfig("looped", 1, 16, 2, 5),
@@ -67,9 +74,12 @@ class _Capturable(TorchDispatchMode):
 
 def _config(folder: Path, task: str, model: str, distinct: int) -> Config:
     config = tiny(folder, clip=0.5, weight_decay=0.1, warmup=5, decay=0.5, shards=2)
+    settings = _SETTINGS[task]
+    if "tables" in settings:
+        settings = settings | {"data_dir": str(small_tables.write(folder))}
     return replace(
         config,
-        task=TaskConfig(task, 3, 5, distinct, _SETTINGS[task]),
+        task=TaskConfig(task.partition(",")[0], 3, 5, distinct, settings),
         model=_MODELS[model],
     )
 
@@ -114,7 +124,7 @@ def test_a_body_in_bfloat16_can_be_captured(tmp_path: Path) -> None:
 
 
 def test_so_can_the_loss_of_a_classifier() -> None:
-    predictions, ys = torch.randn(2, 3, 5, 4, requires_grad=True), torch.zeros(3, 5)
+    predictions, ys = torch.randn(2, 3, 5, 2, requires_grad=True), torch.zeros(3, 5)
     with _watched():
         loss("cross_entropy", predictions, ys).backward()
 
