@@ -121,6 +121,7 @@ def run_folder(config: Config) -> RunFolder:
     bear on training and differ from their defaults (so that new settings rename no old runs)."""
     values, defaults = _training_values(config), _training_values(Config())
     known = {field.name: field.default for field in fields(task_class(config.task.name))}
+    known = {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
     defaults |= {f"task.settings.{key}": default for key, default in known.items()}
     changed = {key: value for key, value in values.items() if defaults.get(key) != value}
     digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]

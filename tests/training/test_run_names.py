@@ -16,6 +16,7 @@ from conf.schema import (
     LoopsConfig,
     TaskConfig,
 )
+from tasks.tables import TEN
 from training import train
 from training.run import run_folder
 from training.step import Trainer
@@ -98,6 +99,12 @@ def test_a_setting_equal_to_its_default_is_as_not_given() -> None:
     noisy = replace(BASE, task=TaskConfig("noisy_linear", 2, 5))
     settings = {"renormalize": False, "noise_std": 1.0}
     assert _name(replace(noisy, task=TaskConfig("noisy_linear", 2, 5, 0, settings))) == _name(noisy)
+    tables = replace(BASE, task=TaskConfig("tables", 2, 5))
+    for ten in (TEN, list(TEN)):
+        task = TaskConfig("tables", 2, 5, settings={"tables": ten, "data_dir": "elsewhere"})
+        assert _name(replace(tables, task=task)) == _name(tables)
+    fewer = TaskConfig("tables", 2, 5, settings={"tables": TEN[1:]})
+    assert _name(replace(tables, task=fewer)) != _name(tables)
 
 
 def test_the_name_says_task_model_and_seed() -> None:
