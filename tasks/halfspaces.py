@@ -1,37 +1,46 @@
-"""Halfspaces in context: which side of a hyperplane a row of a table lies on."""
+"""Halfspaces in context, on inputs such as tables have: any number of them, which go together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .classification import Classification
 from .draws import Draws
-from .tabular import Tabular
+from .prompts import Prompts
 from .task import register
 
 
 @register("halfspaces")
 @dataclass(frozen=True)
-class Halfspaces(Tabular, Classification):
+class Halfspaces(Classification):
     """y = 1 where w·x > t, else -1: w ~ N(0, I) scaled to length 1, t ~ N(0, threshold²).
 
-    In each prompt a share of labels is flipped, uniform in 0..flips. Thresholds and flips grow
-    with the visible dimensions (`grown`).
+    Visible are the last dimensions, not the first. With `vary_features` a prompt has only f of
+    them, anywhere, f uniform in 1..dims. Inputs share a factor: x_j is z_j + u_j s over
+    sqrt(1 + u_j²), with standard normal z and s for each pair and u_j ~ N(0, shared_factor²) for
+    each prompt; all have variance 1. In each prompt a share of labels is flipped, uniform in
+    0..flips.
+
+    Thresholds and flips are there from the second visible dimension on and in full when all are
+    visible: without an easy beginning small models learn nothing.
     """
 
+    vary_features: bool = False
+    shared_factor: float = 0.0
     threshold: float = 0.0
     flips: float = 0.0
-    baselines = ("nearest_neighbours", "least_squares")
+    left_padded = True
 
     def parameters(self, draws: Draws, dims: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The features shown [B, d], w [B, d] and t [B, 1]."""
-        shown = self.shown(draws, dims)
+        """1 where a prompt has a feature, else 0 [B, d]; w [B, d]; t [B, 1]."""
+        shown = self._shown(draws, dims)
         weights = draws.normal(self.dims) * shown
         weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        return shown, weights, self.threshold * self.grown(dims) * draws.normal(1)
+        return shown, weights, self.threshold * self._grown(dims) * draws.normal(1)
 
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         _, weights, thresholds = parameters
@@ -39,5 +48,29 @@ class Halfspaces(Tabular, Classification):
         return torch.where(values > thresholds, 1.0, -1.0)
 
     def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
-        share = self.flips * self.grown(dims) * draws.uniform(1)
+        share = self.flips * self._grown(dims) * draws.uniform(1)
         return torch.where(draws.uniform(ys.shape[1]) < share, -ys, ys)
+
+    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+        shown = parameters[0] * self._last(torch.full_like(parameters[0][:, :1], dims))
+        own, common = draws.normal(points, self.dims), draws.normal(points, 1)
+        loads = self.shared_factor * draws.normal(1, self.dims)
+        xs = (own + loads * common) / (1 + loads.square()).sqrt() * shown[:, None]
+        return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))
+
+    def _shown(self, draws: Draws, dims: int) -> Tensor:
+        drawn, keys = draws.uniform(1), draws.uniform(self.dims)
+        visible = self._last(torch.full_like(drawn, dims))
+        if not self.vary_features:
+            return visible
+        # The places with the largest of independent keys are a uniformly random subset.
+        ranks = (keys + visible).argsort(1, descending=True).argsort(1)
+        return (ranks <= (drawn * dims).long()).float()
+
+    def _last(self, counts: Tensor) -> Tensor:
+        """1 in the last counts [B, 1] places of [B, self.dims], else 0."""
+        places = torch.arange(self.dims, 0, -1, device=counts.device)
+        return (places <= counts).float()
+
+    def _grown(self, dims: int) -> float:
+        return (dims - 1) / max(1, self.dims - 1)

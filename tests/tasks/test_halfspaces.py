@@ -1,4 +1,4 @@
-"""Tasks on inputs such as tables have: their features, and halfspaces."""
+"""Halfspaces: their inputs, which are as those of tables, and their labels."""
 
 from __future__ import annotations
 
