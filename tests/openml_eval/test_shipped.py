@@ -1,4 +1,4 @@
-"""The checkpoint that comes with the project: what it passes, and what it is worth."""
+"""The two checkpoints that come with the project: what they pass, and what they are worth."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from openml_eval import LoopedClassifier
+from openml_eval import LoopedClassifier, LoopedRegressor
 from openml_eval.weights import SHIPPED, read_model
 
+BOTH = [(LoopedClassifier, "classifier", 2), (LoopedRegressor, "regressor", 0)]
 
-def test_every_check_of_scikit_learn_passes() -> None:
+
+@pytest.mark.parametrize(("cls", "name", "classes"), BOTH)
+def test_every_check_of_scikit_learn_passes(cls: Any, name: str, classes: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
-            LoopedClassifier(), on_skip=None
-        )  # raises at the first that fails
+        results = check_estimator(cls(), on_skip=None)  # raises at the first that fails
     assert len(results) > 50
     unpassed = [r["check_name"] for r in results if r["status"] != "passed"]
     assert set(unpassed) <= {"check_array_api_input"}  # see test_estimators_checks.py
 
 
-def test_what_ships_is_small_and_holds_weights_alone() -> None:
-    folder = SHIPPED / "classifier"
+@pytest.mark.parametrize(("cls", "name", "classes"), BOTH)
+def test_what_ships_is_small_and_holds_weights_alone(cls: Any, name: str, classes: int) -> None:
+    folder = SHIPPED / name
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     (tensors,) = (folder / "checkpoints").glob("*.safetensors")
     stem = f"checkpoints/{tensors.stem}"
@@ -38,7 +41,7 @@ def test_what_ships_is_small_and_holds_weights_alone() -> None:
     length = int.from_bytes(tensors.read_bytes()[:8], "little")
     names = json.loads(tensors.read_bytes()[8 : 8 + length])
     assert all(key.startswith("model.") for key in names if key != "__metadata__")
-    trained = read_model(folder, classes=2)
+    trained = read_model(folder, classes)
     assert trained.model.spec.dims >= 10
     assert (trained.context, trained.config.folder) == (40, "runs")
     assert trained.config.training.steps == int(tensors.stem)
@@ -61,6 +64,15 @@ def test_the_classifier_reads_a_real_table() -> None:
     for columns in (10, 3):
         ours, theirs = shares(X[:, :columns], y, [LoopedClassifier(device="cpu"), logistic])
         assert ours > max(0.8, theirs - 0.08)
+
+
+@pytest.mark.parametrize("features", [1, 2, 3, 5, 10])
+def test_the_regressor_follows_linear_functions_of_few_features(features: int) -> None:
+    random = np.random.default_rng(features)
+    X = random.normal(size=(600, features)) * 10.0 ** random.uniform(-2, 2, features)
+    y = (X / X.std(0)) @ random.normal(size=features) + 5
+    (ours,) = shares(X, y, [LoopedRegressor(device="cpu")])
+    assert ours > 0.85
 
 
 def test_columns_may_stand_in_any_order() -> None:
