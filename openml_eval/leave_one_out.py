@@ -51,8 +51,10 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeftO
     """
     held_out, everyone = participants(settings)
     first = next(iter(configs.values()))
+    widest = max(everyone, key=lambda table: table.features)
+    check_features(widest.name, widest.features, first.task.dims)
     for each in everyone:
-        _check_size(each, first)
+        _check_rows(each, first)
     scoring = Scoring(
         Path(settings.data_dir),
         first.task.points - 1,
@@ -76,8 +78,7 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeftO
     return _finish(settings, place_of, jobs, outcomes, held_out, first)
 
 
-def _check_size(table: Participant, config: Config) -> None:
-    check_features(table.name, table.features, config.task.dims)
+def _check_rows(table: Participant, config: Config) -> None:
     if table.rows < config.task.points:
         raise ConfigError(
             "task.points", f"is {config.task.points}, and {table.name} has {table.rows} rows"

@@ -14,7 +14,7 @@ from training.files import read_json
 
 from .catalogue import entry
 from .run_settings import RunSettings
-from .store import find_table, read_table
+from .store import check_tables, find_table, read_table
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ def participants(settings: RunSettings) -> tuple[list[Participant], list[Partici
     a table that is held out takes no part, or one takes part twice.
     """
     folder = Path(settings.data_dir)
+    check_tables(folder, [_stem(which) for which in settings.tables])
     everyone = []
     for which in settings.tables:
         found = participant(folder, which)
@@ -64,8 +65,7 @@ def participants(settings: RunSettings) -> tuple[list[Participant], list[Partici
 
 def participant(folder: Path, which: int | str) -> Participant:
     """A stored table by id, name or the CSV file it was read from; RunError as `read_table`."""
-    if isinstance(which, str) and which.endswith(".csv"):
-        which = Path(which).stem
+    which = _stem(which)
     table = read_table(folder, which)
     path = find_table(folder, which)
     assert path is not None
@@ -81,6 +81,11 @@ def participant(folder: Path, which: int | str) -> Participant:
         sha256=read_json(path)["sha256"],
         remarks=(*remarks, *table.source["notes"]),
     )
+
+
+def _stem(which: int | str) -> int | str:
+    """A CSV file's table goes by the file's name."""
+    return Path(which).stem if isinstance(which, str) and which.endswith(".csv") else which
 
 
 def _among(everyone: Sequence[Participant], which: int | str) -> Participant:

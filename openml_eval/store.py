@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,16 @@ def read_table(folder: Path, which: int | str) -> Table:
     if path is None:
         raise RunError(f"{folder} holds no table {which}; {_fetching(folder, which)} puts it there")
     return _read(path, which)
+
+
+def check_tables(folder: Path, which: Sequence[int | str]) -> None:
+    """Raises RunError, with the one command that fetches them, where some tables are absent."""
+    absent = [each for each in which if find_table(folder, each) is None]
+    if absent:
+        names = ", ".join(map(str, absent))
+        raise RunError(
+            f"{folder} holds no table {names}; {_fetching(folder, *absent)} puts them there"
+        )
 
 
 def find_table(folder: Path, which: int | str) -> Path | None:
@@ -122,9 +132,14 @@ def _damaged(path: Path, which: int | str, why: str) -> str:
     return f"{path} is damaged ({why}); {_fetching(path.parent, which)} makes it anew"
 
 
-def _fetching(folder: Path, which: int | str) -> str:
-    word = which if isinstance(which, int) else ids_by_name().get(which, f"{which}.csv")
-    return f"`python -m openml_eval action=fetch tables=[{word}] data_dir={folder}`"
+def _fetching(folder: Path, *which: int | str) -> str:
+    words = [
+        str(each if isinstance(each, int) else ids_by_name().get(each, f"{each}.csv"))
+        for each in which
+    ]
+    tables = f"tables=[{','.join(words)}]"
+    tables = f"'{tables}'" if len(words) > 1 else tables
+    return f"`python -m openml_eval action=fetch {tables} data_dir={folder}`"
 
 
 def _sha256(path: Path) -> str:
