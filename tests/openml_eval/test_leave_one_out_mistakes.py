@@ -34,7 +34,11 @@ from .leave_out import words, write_tables
         ("tables=[720,abalone]", 2, "tables holds abalone twice"),
         ("tables=[720]", 2, "tables must hold at least two: one is held out of training"),
         ("tables=[720,725]", 1, "action=fetch tables=[725] data_dir="),
-        ("tables=[5,720,6]", 1, "holds no table 5, 6; `python -m openml_eval action=fetch 'tables="),
+        (
+            "tables=[5,720,6]",
+            1,
+            "holds no table 5, 6; `python -m openml_eval action=fetch 'tables=",
+        ),
         ("tables=[720,mine.csv]", 1, "holds no table mine; `python -m openml_eval action=fetch"),
         ("acton=fetch", 2, "acton is not a setting; did you mean 'action'?"),
         ("held_out", 2, "'held_out' is not of the form key=value"),

@@ -1,0 +1,93 @@
+"""How long LoopedClassifier takes for many queries beside one context, at the paper's size.
+
+    python -m benchmarks.estimators --queries 1000
+
+The model is a fresh one: what it answers does not matter, how much work that is does. Beside it,
+the same queries one by one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from openml_eval import LoopedClassifier
+from training import train
+
+from .arguments import Parser, at_least
+from .common import write_report
+
+
+def main(words: list[str]) -> int:
+    """Time predict_proba and print seconds; the exit code."""
+    parser = Parser(prog="benchmarks.estimators", description=__doc__)
+    parser.add_argument("--queries", type=at_least(1), default=1000)
+    parser.add_argument("--context", type=at_least(2), default=40, help="rows to answer from")
+    parser.add_argument("--dims", type=at_least(1), default=20)
+    parser.add_argument("--width", type=at_least(8), default=256, help="a multiple of 8")
+    parser.add_argument("--loops", type=at_least(1), default=30)
+    parser.add_argument("--repeats", type=at_least(1), default=5)
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything measured")
+    options = parser.parse_args(words)
+    if options.width % 8:
+        parser.error(f"--width must be a multiple of 8, got {options.width}")
+    random = np.random.default_rng(0)
+    context = random.normal(size=(options.context, options.dims))
+    labels = np.arange(options.context) % 2
+    queries = random.normal(size=(options.queries, options.dims))
+    with TemporaryDirectory() as folder:
+        run = train(_config(options, folder))
+        model = LoopedClassifier(run.path, device="cpu").fit(context, labels)
+    together, found = _timed(lambda: model.predict_proba(queries), options.repeats)
+    few = queries[: min(20, len(queries))]
+    alone, one_by_one = _timed(
+        lambda: np.concatenate([model.predict_proba(query[None]) for query in few]), 1
+    )
+    apart = float(np.abs(found[: len(few)] - one_by_one).max())
+    middle, single = statistics.median(together), alone[0] / len(few)
+    print(
+        f"{options.queries} queries, {options.context} rows of context, width {options.width}, "
+        f"{options.loops} loops, {torch.get_num_threads()} threads"
+    )
+    print(f"together  {middle:.3f} s (median of {options.repeats})")
+    print(f"alone     {single * options.queries:.3f} s (from {len(few)} of them)")
+    print(f"largest difference of a probability  {apart:.1e}")
+    if options.json:
+        measured = {"together_s": together, "alone_s_each": single, "difference": apart}
+        sizes = {name: value for name, value in vars(options).items() if name != "json"}
+        write_report(options.json, torch.device("cpu"), {"size": sizes, **measured})
+    return 0
+
+
+def _config(options: Any, folder: str) -> Config:
+    """A fresh looped classifier (no step of training is made)."""
+    return Config(
+        task=TaskConfig("halfspaces", options.dims, options.context + 1),
+        model=ModelConfig(n_embd=options.width, n_positions=options.context + 1),
+        loops=LoopsConfig(options.loops, min(15, options.loops)),
+        training=TrainingConfig(steps=0),
+        device="cpu",
+        folder=folder,
+    )
+
+
+def _timed(ask: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:
+    seconds, answer = [], None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        answer = ask()
+        seconds.append(time.perf_counter() - start)
+    return seconds, answer
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

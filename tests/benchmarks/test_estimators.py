@@ -1,0 +1,34 @@
+"""The estimators' benchmark prints what it says, and answers are those of queries one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.estimators import main
+
+SMALL = ["--context", "6", "--dims", "3", "--width", "16", "--loops", "3", "--repeats", "2"]
+
+
+def test_it_times_queries_together_and_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "measured.json"
+    assert main([*SMALL, "--queries", "30", "--json", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()[-4:]
+    assert lines[0].startswith("30 queries, 6 rows of context, width 16, 3 loops")
+    measured = json.loads(path.read_text())
+    assert len(measured["together_s"]) == 2
+    assert measured["difference"] < 1e-12
+    alone = float(lines[2].split()[1])
+    assert alone == pytest.approx(30 * measured["alone_s_each"], abs=1e-3)
+    assert alone > min(measured["together_s"])
+
+
+def test_a_width_of_no_whole_heads_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*SMALL, "--width", "20"])
+    assert stop.value.code == 2
+    assert "--width must be a multiple of 8, got 20" in capsys.readouterr().err
