@@ -37,7 +37,7 @@ from .leave_out import words, write_tables
         (
             "tables=[5,720,6]",
             1,
-            "holds no table 5, 6; `python -m openml_eval action=fetch 'tables=",
+            "holds no table 5, 6; `python -m openml_eval action=",
         ),
         ("tables=[720,mine.csv]", 1, "holds no table mine; `python -m openml_eval action=fetch"),
         ("acton=fetch", 2, "acton is not a setting; did you mean 'action'?"),
