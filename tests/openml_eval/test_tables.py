@@ -10,7 +10,9 @@ import numpy as np
 import pandas
 import pytest
 
+from openml_eval.catalogue import TABLES
 from openml_eval.tables import LEAST_ROWS, Table, TableError
+from tasks.tables import TEN
 
 
 def frame(rows: int = 60) -> pandas.DataFrame:
@@ -152,3 +154,7 @@ def test_a_million_rows_take_little_beside_the_table() -> None:
         tracemalloc.stop()
     assert table.xs.shape == (1_000_000, 8)
     assert peak < table.xs.nbytes + table.ys.nbytes + 50e6
+
+
+def test_the_task_trains_on_the_tables_of_the_catalogue() -> None:
+    assert tuple(each.name for each in TABLES) == TEN
