@@ -86,7 +86,7 @@ def test_a_family_can_have_settings_of_its_own_at_a_scale() -> None:
 def test_a_list_among_a_tasks_settings() -> None:
     given = config("task=tables", "task.tables=[a,b]", "task.held_out=b")
     assert given.task.settings["tables"] == ("a", "b")
-    assert config("task=tables", "task.tables=a").task.settings["tables"] == ("a",)
+    assert config("task=tables", "task.tables=ab").task.settings["tables"] == ("ab",)
     with pytest.raises(ConfigError, match=r"task.tables must be a name, got 7"):
         config("task=tables", "task.tables=[a,7]")
 

@@ -105,17 +105,20 @@ def test_prompts_hold_the_rows_that_are_drawn(folder: Path, drawn: list[Tensor])
     prompts, choice = made.draw(generator(), 40, 41)
     (rows,) = drawn
     names = [name for name in SIZES if name != "beta"]
+    mirrored = []
     for which in range(40):
         name = names[int(choice.table[which])]
         table = inputs(name)[rows[which].numpy()]
         scaled = (table - table[:-1].mean(0)) / table[:-1].std(0)
         shown = columns_of(prompts, which).double().numpy()
         for column in shown.T:
-            distance = np.abs(np.abs(column[:, None]) - np.abs(scaled)).max(0).min()
-            assert distance < 1e-4
+            as_it_is = np.abs(column[:, None] - scaled).max(0).min() < 1e-4
+            assert as_it_is != (np.abs(column[:, None] + scaled).max(0).min() < 1e-4)
+            mirrored.append(not as_it_is)
         if choice.kind[which] < 1 / 3:
             own = classes(name)[rows[which].numpy()] == 1
             assert np.array_equal(prompts.ys[which].numpy() > 0, own ^ bool(choice.swapped[which]))
+    assert 0.3 < np.mean(mirrored) < 0.7
 
 
 def test_no_row_stands_twice_in_a_prompt(folder: Path) -> None:
@@ -145,6 +148,8 @@ def test_columns_stand_everywhere_among_the_visible_dims_mirrored_or_not(folder:
         kept = (choice.kind < 1 / 3) | (choice.kind >= 2 / 3)  # no column is the class
         assert (shown[kept].sum(1) == 2).all()
         assert_frequencies(shown[kept][:, :dims], 2 / dims)
+    prompts = task(folder).sample(generator(), 300, 3, dims=1)  # of three features and of two
+    assert ((prompts.xs != 0).any(1).sum(1) == 1).all()
     sign = torch.where(choice.sign > 0, 1.0, 0.0)
     assert_frequencies(sign[:, :2] > 0, 0.5)
 
@@ -233,7 +238,8 @@ def test_the_reference_protocol_takes_a_batch_from_95_percent_of_one_table(folde
         for name in names
     }
     for seed in range(12):
-        prompts = made.sample(generator(seed), 4, POINTS, dims=2)  # its dims are always all
+        prompts, table = made.draw(generator(seed), 4, POINTS, dims=2)  # its dims are always all
+        assert len(table.unique()) == 1
         name = "alpha" if (prompts.xs[:, :, -3] != 0).any() else "gamma"
         rows = rows_of(prompts, name)
         flat = [row for each in rows for row in each]
@@ -247,7 +253,10 @@ def test_the_reference_protocol_takes_a_batch_from_95_percent_of_one_table(folde
 
 def test_the_reference_protocol_evaluates_on_the_rest_of_its_table(folder: Path) -> None:
     made = task(folder, protocol="reference", held_out="gamma").for_evaluation()
-    rows = rows_of(made.sample(generator(), 30, 5), "gamma")
+    prompts = made.sample(generator(), 30, 5)
+    rows = rows_of(prompts, "gamma")
+    own = classes("gamma")
+    assert prompts.ys.tolist() == [[float(own[row]) for row in each] for each in rows]
     _, test = train_test_split(range(400), test_size=0.05, random_state=2021)
     assert {row for each in rows for row in each} == set(test)
     assert all(len(set(each)) == 5 for each in rows)
