@@ -199,8 +199,8 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     """In-context regression by a trained model.
 
     As `LoopedClassifier`, with y scaled to mean 0 and the variance that it had in training, and
-    predictions, averaged over the contexts, scaled back. `checkpoint` None: the regressor in the
-    same place, a ConfigError where there is none.
+    predictions, averaged over the contexts, scaled back. `checkpoint` None: the regressor that
+    comes with the project, trained on noisy linear functions.
 
     Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the most loops made.
     """

@@ -13,9 +13,9 @@ class Classification(Task):
     """A task whose ys are label tokens (`labels`): -1 for class 0, 1 for class 1. Its errors are
     error rates.
 
-    The reference's OpenML code has 0 and 1 there. With those, class 0 looks like an input that has
-    not been seen, and a small model that learns one-dimensional halfspaces within 500 steps from
-    -1 and 1 has not after 1,500.
+    The reference's OpenML code has 0 and 1 there, so that class 0's token is all zeros. A small
+    model that learns one-dimensional halfspaces within 500 steps from -1 and 1 has not after 1,500
+    from these.
     """
 
     loss = "cross_entropy"
