@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import nullcontext
-
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from .attention import attend_heads, read_both
 from .products import linear, linear_gelu
 from .queries import ALL_TOKENS
-
-_SHORT = 48  # tokens up to which plain products are faster on a CPU than the fused attention
 
 
 class Block(nn.Module):
@@ -34,37 +29,25 @@ class Block(nn.Module):
         self,
         x: Tensor,
         *,
+        memory: Tensor | None = None,
+        positions: Tensor | None = None,
         mask: Tensor | None = None,
         scale: float = 1.0,
         tokens: slice = ALL_TOKENS,
     ) -> Tensor:
         """Map the stream x [B, S, n_embd] to the next, at these of its `tokens`; `scale` multiplies
         each residual branch. A token attends to those where its row of `mask` [S, S] is true;
-        without a mask, to itself and those before it."""
-        mixed = self._attend(self.norm_1(x), mask)[:, tokens]
+        without a mask, to itself and those before it. Queries are read from `memory` [B, S, n_embd]
+        where it is given, keys and values from x. `positions` [S] are in the stream already: they
+        are taken, as all blocks take them, and not looked at."""
+        asked = None if memory is None else self.norm_1(memory)
+        mixed = self._attend(self.norm_1(x), asked, mask)[:, tokens]
         x = torch.add(x[:, tokens], linear(mixed, self.projection), alpha=scale)
         hidden = linear_gelu(self.norm_2(x), self.expand)
         return torch.add(x, linear(hidden, self.contract), alpha=scale)
 
-    def _attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
         batch, length, width = x.shape
-        heads = linear(x, self.qkv).view(batch, length, 3, self.n_head, -1).permute(2, 0, 3, 1, 4)
-        # On a CPU the backward pass of bf16 attention is several times slower than in fp32.
-        slow = heads.device.type == "cpu" and heads.dtype == torch.bfloat16
-        with torch.autocast("cpu", enabled=False) if slow else nullcontext():
-            query, key, value = (heads.float() if slow else heads).unbind(0)
-            mixed = _attention(query, key, value, mask)
-        return mixed.transpose(1, 2).reshape(batch, length, width)
-
-
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention over [B, heads, S, width], by the mask [S, S] or causal."""
-    if mask is not None:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    length, width = query.shape[-2:]
-    if query.device.type != "cpu" or length > _SHORT or torch.compiler.is_compiling():
-        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    future = query.new_full((length, length), -math.inf).triu(1)
-    query, keys = query.flatten(0, 1), key.flatten(0, 1).mT
-    weights = torch.baddbmm(future, query, keys, alpha=1 / math.sqrt(width)).softmax(-1)
-    return (weights @ value.flatten(0, 1)).view_as(value)
+        qkv = read_both(x, memory, self.qkv, width)
+        heads = qkv.view(batch, length, 3, self.n_head, -1).permute(2, 0, 3, 1, 4)
+        return attend_heads(heads, mask)

@@ -49,7 +49,7 @@ class _Linear(torch.autograd.Function):
     """F.linear, with derivatives of every kind and order."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return _product(x, weight, bias)
 
     @staticmethod
@@ -59,14 +59,15 @@ class _Linear(torch.autograd.Function):
         ctx.save_for_forward(x, weight)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         rows = gradient.flatten(0, -2)
         if torch.is_grad_enabled():  # a derivative of this one is wanted
             dx = rows @ weight
         else:
             dx = _product(rows, weight.T.contiguous(), None)
-        return dx.view_as(x), rows.T @ x.flatten(0, -2), rows.sum(0)
+        shift = rows.sum(0) if ctx.needs_input_grad[2] else None
+        return dx.view_as(x), rows.T @ x.flatten(0, -2), shift
 
     @staticmethod
     def jvp(ctx: Any, x: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.cost import H100, known_card, work_of
 from benchmarks.settings import setting
 from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from models import blocks, products
+from models import attention, products
 from training.assemble import build_curriculum, build_model, build_task
 
 # The paper's settings with the last y: GFLOP a step with causal and with dense attention,
@@ -50,7 +50,7 @@ def tiny(model: ModelConfig) -> Config:
     ids=str,
 )
 def test_pytorch_counts_the_same(model: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_SHORT", 0)  # what PyTorch can count: its own attention,
+    monkeypatch.setattr(attention, "_SHORT", 0)  # what PyTorch can count: its own attention,
     monkeypatch.setattr(products, "_HAS_ONEDNN", False)  # and products that no GELU is part of
     config = tiny(model)
     task = build_task(config)

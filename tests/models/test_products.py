@@ -55,6 +55,19 @@ def test_values_and_gradients_are_those_in_float64(monkeypatch: pytest.MonkeyPat
         assert error < 4 * torch.finfo(torch.float32).eps
 
 
+def test_a_layer_without_a_bias_has_the_same_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = used(monkeypatch)
+    x, _ = drawn(WIDE)
+    layer = nn.Linear(*WIDE, bias=False)
+    found = []
+    for call in (linear, lambda x, layer: layer(x)):
+        out = call(x, layer)
+        found.append((out, *torch.autograd.grad(out.square().sum(), (x, layer.weight))))
+    assert calls == ["none", "none"]
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
+
+
 def test_second_derivatives_are_pytorchs() -> None:
     x, layer = drawn(WIDE)
     found = []
