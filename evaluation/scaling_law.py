@@ -1,0 +1,81 @@
+"""`python -m evaluation.scaling_law table=runs.csv`: what one recurrence is worth."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from conf.checks import ConfigError
+from conf.command import defaults, run_command
+
+PUBLISHED = "minima"  # the name of the table that comes with the project
+
+_HELP = """\
+Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta to the losses of models of several sizes,
+loops r and amounts of data D; intervals, the fits with phi = 0 and phi = 1 beside, a figure.
+
+  python -m evaluation.scaling_law table=runs.csv
+  python -m evaluation.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'
+  python -m evaluation.scaling_law table={published}       # the 24 minima of arXiv 2604.21106
+
+A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
+run r times), r, D (tokens, prompts) and loss; others may stand beside, and one called budget
+divides the curves of the figure.
+
+Settings, with their defaults:
+{settings}
+E=null fits it too; in context it is known, the Bayes error. clusters names columns: rows that agree
+in all of them are resampled together; with none, each row is by itself.
+"""
+
+
+@dataclass(frozen=True)
+class ScalingSettings:
+    """The table, what is held, and how intervals are found."""
+
+    table: str = ""
+    E: float | None = None  # none: fitted
+    clusters: tuple[str, ...] = ()
+    resamples: int = 200
+    seed: int = 0
+    folder: str = "runs"
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be."""
+        if not self.table:
+            raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
+        if self.table != PUBLISHED and not Path(self.table).is_file():
+            raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
+        if self.E is not None and not (math.isfinite(self.E) and self.E >= 0):
+            raise ConfigError("E", f"must be at least 0, got {self.E}")
+        for name, least in (("resamples", 20), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(name, f"must be at least {least}, got {getattr(self, name)}")
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    return run_command("evaluation.scaling_law", ScalingSettings, words, _help, _measure)
+
+
+def _help() -> str:
+    return _HELP.format(published=PUBLISHED, settings=defaults(ScalingSettings))
+
+
+def _measure(settings: ScalingSettings) -> str:
+    """Fit the table; what is shown of it."""
+    from .scaling_design import minima
+    from .scaling_report import fitted, report, write
+    from .scaling_table import read_csv
+
+    table = minima() if settings.table == PUBLISHED else read_csv(Path(settings.table))
+    held = {} if settings.E is None else {"E": settings.E}
+    result = fitted(table, held, settings.clusters, settings.resamples, settings.seed)
+    folder = write(result, table, Path(settings.folder), Path(settings.table).stem)
+    return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""The fits of a scaling law to one table, as plain values, as text and as files.
+
+result = fitted(table, held={"E": 0.25}, clusters=["r", "budget"], resamples=200, seed=0)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from training.files import write_json
+
+from .scaling_bootstrap import intervals
+from .scaling_fit import Fit, fit_law
+from .scaling_pictures import draw_scaling
+from .scaling_problem import NAMES, Law
+from .scaling_table import COLUMNS, ScalingTable
+
+
+def fitted(
+    table: ScalingTable,
+    held: Mapping[str, float],
+    clusters: Sequence[str],
+    resamples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """The law with all but `held` free, its 90 % intervals, and the laws with phi = 0 and phi = 1
+    too. Raises RunError for a table or clusters that cannot tell."""
+    groups = table.groups(clusters)
+    fits = {"free": fit_law(table, held)}
+    fits |= {f"phi = {phi:g}": fit_law(table, {**held, "phi": phi}) for phi in (0.0, 1.0)}
+    return {
+        "rows": {name: getattr(table, name).tolist() for name in COLUMNS},
+        "held": dict(held),
+        "clusters": {"columns": list(clusters), "number": int(groups.max()) + 1},
+        "resamples": resamples,
+        "seed": seed,
+        "fits": {name: _of_fit(fit) for name, fit in fits.items()},
+        "intervals": asdict(intervals(table, fits["free"], groups, resamples, seed)),
+    }
+
+
+def write(result: Mapping[str, Any], table: ScalingTable, runs: Path, name: str) -> Path:
+    """Write scaling_law.json and the figure into <runs>/scaling_law-<name>-<hash>, the hash of
+    table and settings; that folder."""
+    asked = {key: result[key] for key in ("rows", "held", "clusters", "resamples", "seed")}
+    digest = hashlib.sha256(json.dumps([asked, dict(table.labels)]).encode()).hexdigest()[:8]
+    folder = runs / f"scaling_law-{name}-{digest}"
+    draw_scaling(table, Law(**result["fits"]["free"]["law"]), folder / "figures")
+    write_json(folder / "scaling_law.json", result)
+    return folder
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """The fits as a table for the terminal, the intervals under the free one's parameters."""
+    rows, clusters, found = result["rows"], result["clusters"], result["intervals"]
+    loops = ", ".join(f"{r:g}" for r in sorted(set(rows["r"])))
+    lines = [
+        f"L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, {len(rows['r'])} rows, r = {loops}",
+        _line(["", *NAMES, "Huber", "R²"]),
+    ]
+    for name, fit in result["fits"].items():
+        law = [_number(fit["law"][parameter]) for parameter in NAMES]
+        lines.append(_line([name, *law, f"{fit['huber']:.2e}", f"{fit['r2']:.5f}"]))
+        if name == "free":
+            for end, level in (("low", "5 %"), ("high", "95 %")):
+                lines.append(_line([level, *(_number(found[end][each]) for each in NAMES)]))
+    together = ", ".join(clusters["columns"])
+    which = f"clusters (rows with the same {together})" if together else "rows"
+    lines.append(
+        f"5 % and 95 %: of {found['used']} resamples of {clusters['number']} {which}; "
+        "Huber: mean loss of log L"
+    )
+    if result["held"]:
+        lines.append("held: " + ", ".join(f"{k} = {v:g}" for k, v in result["held"].items()))
+    for name, fit in result["fits"].items():
+        if fit["at_edge"]:
+            ends = ", ".join(fit["at_edge"])
+            lines.append(f"{name}: {ends} ended at the edge of the range searched: undetermined")
+    return "\n".join(lines)
+
+
+def _of_fit(fit: Fit) -> dict[str, Any]:
+    return {
+        "law": asdict(fit.law),
+        "huber": fit.huber,
+        "r2": fit.r2,
+        "at_edge": list(fit.at_edge),
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    first, *rest = cells
+    return (first.ljust(8) + "".join(cell.rjust(11) for cell in rest)).rstrip()
