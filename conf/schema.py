@@ -70,7 +70,20 @@ class ModelConfig:
     n_embd: int = 256
     n_head: int = 8
     n_positions: int = 101  # most pairs that fit in a prompt
-    injection: Literal["add", "multiply", "none"] = "add"
+    block: Literal["gpt2", "llama", "flt"] = "gpt2"
+    attention: Literal["full", "grouped", "latent", "sliding"] = "full"
+    n_kv: int = 0  # grouped: heads of keys and values
+    rank: int = 0  # latent: numbers a token that keys and values are read from
+    pattern: str = ""  # sliding: the layers' windows in turn, S (a quarter) or L (all)
+    injection: Literal["add", "multiply", "concat", "none"] = "add"
+    # How a loop reads the one before it, by the fully looped paper's names; none: by injection.
+    connectivity: Literal["LT", "LT_i", "LT_ai", "FLT", "FLT_res"] | None = None
+    norm: Literal["in_loop", "at_readout"] = "in_loop"  # where the stream is normed
+    prelude: int = 0  # layers before the loop
+    coda: int = 0  # layers after it
+    lanes: int = 0  # of hyper-connections; 0: none
+    residual_scaling: Literal["none", "sqrt", "linear", "factored"] = "none"
+    residual_factor: float = 1.0  # factored: λ of λ / (R √U)
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,12 @@ class LoopsConfig:
     """b loops, of which the last T count in the loss (looped models)."""
 
     b: int = 20
-    T: int = 15
+    T: int | Literal["all"] = 15
+    # How many of the last loops gradients reach back through: those that count, half of b, all.
+    grad_loops: int | Literal["window", "half", "all"] = "window"
+    # Drawn anew for each step, around b: uniform from 1 to 2 b - 1, or Poisson with a log-normal
+    # mean; none: as curriculum.loops says.
+    sampling: Literal["none", "uniform", "poisson_lognormal"] = "none"
 
 
 @dataclass(frozen=True)
@@ -105,17 +123,22 @@ class CurriculumConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The optimiser (Adam; decoupled weight decay) and the loop around it."""
+    """The optimiser and the loop around it."""
 
     steps: int = 500_000
     batch_size: int = 64
+    # muon: Muon for the matrices of blocks, AdamW for the rest.
+    optimizer: Literal["adam", "adamw", "muon"] = "adamw"
     learning_rate: float = 1e-4
+    muon_rate: float = 0.02  # of the matrices
     beta1: float = 0.9
     beta2: float = 0.999
-    weight_decay: float = 0.0
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0  # decoupled from the gradient but for adam
     clip: float = 0.0  # largest norm of the gradient; 0: no limit
     warmup: int = 0  # steps over which the rate rises to learning_rate
-    decay: float = 0.0  # last fraction of the steps, over which it falls linearly to zero
+    decay: float = 0.0  # last fraction of the steps, over which it falls linearly
+    decay_to: float = 0.0  # the fraction of learning_rate that it falls to
     shards: int = 1  # parts that a batch is drawn and computed in, one after another
     checkpoint_every: int = 1000
     log_every: int = 100
