@@ -70,12 +70,12 @@ class ModelConfig:
     n_embd: int = 256
     n_head: int = 8
     n_positions: int = 101  # most pairs that fit in a prompt
+    injection: Literal["add", "multiply", "concat", "none"] = "add"
     block: Literal["gpt2", "llama", "flt"] = "gpt2"
     attention: Literal["full", "grouped", "latent", "sliding"] = "full"
     n_kv: int = 0  # grouped: heads of keys and values
     rank: int = 0  # latent: numbers a token that keys and values are read from
     pattern: str = ""  # sliding: the layers' windows in turn, S (a quarter) or L (all)
-    injection: Literal["add", "multiply", "concat", "none"] = "add"
     # How a loop reads the one before it, by the fully looped paper's names; none: by injection.
     connectivity: Literal["LT", "LT_i", "LT_ai", "FLT", "FLT_res"] | None = None
     norm: Literal["in_loop", "at_readout"] = "in_loop"  # where the stream is normed
@@ -91,7 +91,7 @@ class LoopsConfig:
     """b loops, of which the last T count in the loss (looped models)."""
 
     b: int = 20
-    T: int | Literal["all"] = 15
+    T: int = 15  # 1: the last loop alone; b or more: all of them
     # How many of the last loops gradients reach back through: those that count, half of b, all.
     grad_loops: int | Literal["window", "half", "all"] = "window"
     # Drawn anew for each step, around b: uniform from 1 to 2 b - 1, or Poisson with a log-normal

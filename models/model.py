@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from .block_parameters import Role, block_roles
 from .initialise import initialise
 from .loop import LayerLoop, Loop, LoopState, SharedLoop
 from .queries import Queries, lay_out, read_at
@@ -123,10 +124,17 @@ class Model(nn.Module):
             f"{self.backbone_parameters():,} parameters in the backbone"
         )
 
-    def parameter_roles(self) -> dict[str, str]:
-        """Each parameter's role by name: `matrix`, `bias`, `norm`, `embedding` (what reads the
-        prompt in: the read-in's weights and the positions) or `read_out`."""
-        return {name: _role(name) for name, _ in self.named_parameters()}
+    def parameter_roles(self) -> dict[str, Role]:
+        """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (what
+        reads the prompt in: the read-in's weights and the positions) or `read_out`."""
+        roles = {
+            name: Role(_kind(name), (parameter.shape[0],))
+            for name, parameter in self.named_parameters()
+        }
+        for layer, block in enumerate(self.loop.blocks):
+            for name, role in block_roles(block, self.spec.block_spec()).items():
+                roles[f"loop.blocks.{layer}.{name}"] = role._replace(layer=layer)
+        return roles
 
     def _predict(self, streams: Tensor) -> Tensor:
         predictions = self.read_out(self.loop.read(streams))
@@ -175,7 +183,7 @@ def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
     return tokens if queries is None else torch.cat((tokens, queries.xs), dim=1)
 
 
-def _role(name: str) -> str:
+def _kind(name: str) -> str:
     if "norm" in name:
         return "norm"
     if name.endswith("bias"):

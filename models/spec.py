@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .block_spec import BlockSpec
+
 
 @dataclass(frozen=True)
 class ModelSpec:
@@ -18,3 +20,7 @@ class ModelSpec:
     n_positions: int = 101
     injection: str = "add"
     classes: int = 0
+
+    def block_spec(self) -> BlockSpec:
+        """The shape of the looped stack's blocks; ValueError where it does not fit together."""
+        return BlockSpec(self.n_embd, self.n_head, self.n_layer)

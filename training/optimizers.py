@@ -16,7 +16,7 @@ def make_optimizer(model: Model, training: TrainingConfig) -> AdamW:
     roles = model.parameter_roles()
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
-        decays = roles[name] in ("matrix", "embedding", "read_out") and name.endswith("weight")
+        decays = roles[name].kind in ("matrix", "embedding", "read_out") and name.endswith("weight")
         groups[decays].append(parameter)
     device = next(model.parameters()).device
     optimizer = AdamW(

@@ -69,7 +69,10 @@ def test_every_parameter_has_its_role(family: str) -> None:
     roles = model.parameter_roles()
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     assert roles.keys() == shapes.keys()
-    by_role = {role: {n for n in roles if roles[n] == role} for role in roles.values()}
+    by_role = {
+        role.kind: {name for name in roles if roles[name].kind == role.kind}
+        for role in roles.values()
+    }
     matrices = ("qkv", "projection", "expand", "contract")
     assert by_role["matrix"] == {
         f"loop.blocks.{i}.{name}.weight" for i in range(2) for name in matrices
@@ -79,6 +82,11 @@ def test_every_parameter_has_its_role(family: str) -> None:
     assert by_role["norm"] == {n for n in roles if "norm" in n}
     assert by_role["bias"] == {n for n in roles if n.endswith("bias") and "norm" not in n}
     assert all(len(shapes[name]) == 1 for name in by_role["norm"] | by_role["bias"])
+    for name, role in roles.items():
+        assert sum(role.parts) == shapes[name][0]
+        assert (len(role.parts) == 3) == name.endswith("qkv.weight")
+        in_loop = name.startswith("loop.blocks")
+        assert role.layer == (int(name.split(".")[2]) if in_loop else None)
 
 
 @pytest.mark.parametrize(
