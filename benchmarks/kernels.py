@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.block_spec import BlockSpec
 from models.kernels.common import INTERPRETED, Compute
 from models.kernels.segment import run_shared
 from models.loop import LoopState, SharedLoop
@@ -126,8 +127,8 @@ class _Case:
         self.compute = compute
         torch.manual_seed(0)
         with torch.device("cuda"):
-            self.loop = SharedLoop(1, n_embd, n_head, 2 * points - 1, "add")
-            torch.nn.init.normal_(self.loop.positions, std=0.02)
+            self.loop = SharedLoop(BlockSpec(n_embd, n_head, length=2 * points - 1), "add")
+            torch.nn.init.normal_(self.loop.get_parameter("positions"), std=0.02)
             self.e = torch.randn(prompts, 2 * points - 1, n_embd, requires_grad=True)
 
     def eager(self, grad: bool) -> None:

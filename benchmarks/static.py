@@ -20,6 +20,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
+from models.block_spec import BlockSpec
 from models.kernels.common import Compute
 from models.kernels.segment import run_shared
 from models.loop import SharedLoop
@@ -89,7 +90,7 @@ def step_kernels(
 ) -> list[Usage]:
     """All kernels of a looped model's segment without gradients and of one with them, both ways."""
     with torch.device("meta"):
-        loop = SharedLoop(n_layer, n_embd, n_head, tokens, injection)
+        loop = SharedLoop(BlockSpec(n_embd, n_head, n_layer, length=tokens), injection)
         e = torch.zeros(batch, tokens, n_embd, requires_grad=True)
     with recorded_launches(capability) as compiled:
         with torch.no_grad():

@@ -109,9 +109,10 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     if value is None or value in words:
         return value
-    other, *more = (
-        kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal
-    )
+    others = [kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal]
+    if not others:  # a name or nothing
+        check_choice(key, value, words)
+    other, *more = others
     if more:  # int | str
         return _convert_one_scalar([other, *more], value, key)
     try:

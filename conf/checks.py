@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, get_args, get_type_hints
 
+from .mistakes import ConfigError as ConfigError
+from .mistakes import RunError as RunError
+from .mistakes import at_least
+from .mistakes import check_choice as check_choice
+from .mistakes import nearest as nearest
+from .model_checks import check_model
 from .schema import Config, GrowthConfig
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
 MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
-
-
-class ConfigError(ValueError):
-    """A mistake in a setting: which key, and what was expected. One line, fit for a user."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(f"{key} {problem}")
-        self.key = key
-
-
-class RunError(RuntimeError):
-    """What cannot go on, and why: a run, a file that it needs. One line, fit for a user."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean …?' with the known name nearest to `name`, or the list of all of them."""
-    options = sorted(known)
-    close = get_close_matches(name, options, n=1, cutoff=0.6)
-    close = close or [option for option in options if name and name in option]
-    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(options)}"
-
-
-def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
-    """Raises ConfigError where `value` is none of the options."""
-    if value not in options:
-        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}")
 
 
 def check_setting(key: str, value: Any) -> None:
@@ -52,7 +30,7 @@ def check_setting(key: str, value: Any) -> None:
 def check_config(config: Config) -> None:
     """Ranges and combinations; raises ConfigError for the first that cannot run."""
     _check_task(config)
-    _check_model(config)
+    check_model(config.model, config.task)
     _check_curriculum(config)
     _check_training(config)
     _check_evaluation(config)
@@ -65,7 +43,7 @@ def check_config(config: Config) -> None:
 def _check_task(config: Config) -> None:
     task = config.task
     check_setting("task.dims", task.dims)
-    _at_least("task.points", task.points, 2)
+    at_least("task.points", task.points, 2)
     check_setting("task.distinct_prompts", task.distinct_prompts)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
@@ -74,42 +52,20 @@ def _check_task(config: Config) -> None:
         raise ConfigError("task.sparsity", f"is {sparsity}, but there are {task.dims} dims")
 
 
-def _check_model(config: Config) -> None:
-    model = config.model
-    for name in ("n_layer", "n_embd", "n_head", "n_positions"):
-        _at_least(f"model.{name}", getattr(model, name), 1)
-    if model.n_embd % model.n_head:
-        raise ConfigError(
-            "model.n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"
-        )
-    if config.task.points > model.n_positions:
-        raise ConfigError(
-            "task.points",
-            f"is {config.task.points}, more than the model has positions "
-            f"(model.n_positions={model.n_positions})",
-        )
-    if (model.injection == "none") != (model.family != "looped"):
-        raise ConfigError(
-            "model.injection",
-            f"cannot be {model.injection!r} with model={model.family}: looped models inject the "
-            "prompt (add or multiply), tied and standard ones do not (none)",
-        )
-
-
 def _check_curriculum(config: Config) -> None:
-    _at_least("loops.b", config.loops.b, 1)
-    _at_least("loops.T", config.loops.T, 1)
+    at_least("loops.b", config.loops.b, 1)
+    at_least("loops.T", config.loops.T, 1)
     ends = {"dims": config.task.dims, "points": config.task.points, "loops": config.loops.b}
     for name, end in ends.items():
         growth: GrowthConfig = getattr(config.curriculum, name)
         key = f"curriculum.{name}"
-        _at_least(f"{key}.inc", growth.inc, 1)
+        at_least(f"{key}.inc", growth.inc, 1)
         if not growth.intervals:
             raise ConfigError(f"{key}.intervals", "must hold at least one number of steps")
-        _at_least(f"{key}.intervals", min(growth.intervals), 1)
+        at_least(f"{key}.intervals", min(growth.intervals), 1)
         if growth.start is None:
             continue
-        _at_least(f"{key}.start", growth.start, 1)
+        at_least(f"{key}.start", growth.start, 1)
         if growth.start > end:
             raise ConfigError(f"{key}.start", f"is {growth.start}, beyond the end of {end}")
 
@@ -117,9 +73,9 @@ def _check_curriculum(config: Config) -> None:
 def _check_training(config: Config) -> None:
     training = config.training
     for name in ("batch_size", "shards", "checkpoint_every", "log_every"):
-        _at_least(f"training.{name}", getattr(training, name), 1)
+        at_least(f"training.{name}", getattr(training, name), 1)
     for name in ("steps", "weight_decay", "clip", "warmup", "decay", "beta1", "beta2"):
-        _at_least(f"training.{name}", getattr(training, name), 0)
+        at_least(f"training.{name}", getattr(training, name), 0)
     if not training.learning_rate > 0:
         raise ConfigError(
             "training.learning_rate", f"must be above 0, got {training.learning_rate}"
@@ -139,12 +95,12 @@ def _check_training(config: Config) -> None:
 def _check_evaluation(config: Config) -> None:
     evaluation = config.evaluation
     for name, least in (("prompts", 2), ("batch_size", 1), ("resamples", 1)):
-        _at_least(f"evaluation.{name}", getattr(evaluation, name), least)
+        at_least(f"evaluation.{name}", getattr(evaluation, name), least)
     _check_seed("evaluation.seed", evaluation.seed)
     for name in ("loops", "max_loops"):
         value = getattr(evaluation, name)
         if value not in (None, "auto"):
-            _at_least(f"evaluation.{name}", value, 1)
+            at_least(f"evaluation.{name}", value, 1)
     if "bayes" in (evaluation.baselines or ()):
         _check_bayes(config)
     if not (math.isfinite(evaluation.tolerance) and evaluation.tolerance > 0):
@@ -170,11 +126,6 @@ def _check_bayes(config: Config) -> None:
 
 def _check_seed(key: str, seed: int) -> None:
     """Generators take up to 63 bits, and some count on from it."""
-    _at_least(key, seed, 0)
+    at_least(key, seed, 0)
     if seed >= 2**62:
         raise ConfigError(key, f"must be below 2^62, got {seed}")
-
-
-def _at_least(key: str, value: float, least: int) -> None:
-    if not (math.isfinite(value) and value >= least):
-        raise ConfigError(key, f"must be at least {least}, got {value}")

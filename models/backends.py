@@ -11,11 +11,10 @@ from inspect import signature
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .blocks import Block
-from .loop import LayerLoop, Loop, LoopState
-from .queries import Layout, read_at
+from .loop import LayerLoop, Loop, LoopState, run_blocks
+from .queries import Layout
 from .segment import Segment, make_steps, run_segment
 
 _MOST_VERSIONS = 16  # of one compiled function: four are expected
@@ -49,7 +48,7 @@ def _compiled_segment() -> Segment:
     # Versions are counted for each run alone, however many a process makes. Past the limit there is
     # an error: only without fullgraph would PyTorch go on uncompiled and say next to nothing.
     compiled: Any = partial(torch.compile, fullgraph=True, **_LIMITS)
-    whole_step, layer = compiled(_step), compiled(Block.forward)
+    whole_step, layer = compiled(_step), compiled(_layer)
 
     def run(
         loop: Loop,
@@ -66,22 +65,21 @@ def _compiled_segment() -> Segment:
         def step(state: LoopState, e: Tensor, t: int, scale: float, tokens: slice) -> LoopState:
             if isinstance(loop, LayerLoop):
                 # Layer by layer the weights are arguments; t would be part of the code.
-                mask = None if layout is None else layout.mask
-                x = layer(loop.blocks[t], state.stream, mask=mask, scale=scale)
+                x = layer(loop.blocks[t], state.stream, scale, layout)
                 state = LoopState(x, x)
             else:
                 state = whole_step(loop, state, e, t, scale, layout)
             # Cut afterwards: a last step of fewer tokens would be one more version to compile.
-            return LoopState(state.stream[:, tokens], state.raw[:, tokens])
+            carry = None if state.carry is None else state.carry[..., tokens, :]
+            return LoopState(state.stream[:, tokens], state.raw[:, tokens], carry)
 
         with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
             if torch.is_grad_enabled() and count and not state.stream.requires_grad:
                 # Else the first step of a window would be a version of its own.
-                stream = state.stream.detach().requires_grad_()
-                state = LoopState(stream, state.raw)
+                state = state._replace(stream=state.stream.detach().requires_grad_())
             return make_steps(
                 step, state, e, first=first, count=count, keep=keep, scale=scale,
-                read=read_at(layout),
+                read=loop.kept_tokens(layout),
             )  # fmt: skip
 
     return run
@@ -91,3 +89,7 @@ def _step(
     loop: Loop, state: LoopState, e: Tensor, t: int, scale: float, layout: Layout | None
 ) -> LoopState:
     return loop.step(state, e, t, scale, layout=layout)
+
+
+def _layer(block: nn.Module, x: Tensor, scale: float, layout: Layout | None) -> Tensor:
+    return run_blocks([block], x, scale, layout=layout)

@@ -1,4 +1,4 @@
-"""The reference's initialisation, from an explicit generator (nanoGPT)."""
+"""How a model's weights start, from an explicit generator."""
 
 from __future__ import annotations
 
@@ -7,27 +7,35 @@ import math
 import torch
 from torch import Generator, nn
 
+from .block_parameters import initialise_block
 from .loop import Loop
-from .spec import ModelSpec
+from .recurrent import LanesLoop, RecurrentLoop
 
 
 @torch.no_grad()
-def initialise(
-    spec: ModelSpec, loop: Loop, read_in: nn.Linear, read_out: nn.Linear, generator: Generator
-) -> None:
-    """Inside the loop: weights of std 0.02, or 0.02 / sqrt(2 layers) for those that write to the
-    stream, biases 0. Read-in and read-out: PyTorch's default for linear layers, uniform within
-    ±1 / sqrt(fan-in)."""
-    for name, module in loop.named_modules():
-        if isinstance(module, nn.LayerNorm):
-            module.reset_parameters()
-        elif isinstance(module, nn.Linear):
-            writes = name.endswith(("projection", "contract"))
-            std = 0.02 / math.sqrt(2 * spec.n_layer) if writes else 0.02
-            nn.init.normal_(module.weight, std=std, generator=generator)
-            nn.init.zeros_(module.bias)
-    nn.init.normal_(loop.positions, std=0.02, generator=generator)
+def initialise(loop: Loop, read_in: nn.Linear, read_out: nn.Linear, generator: Generator) -> None:
+    """The loop's weights, then read-in and read-out: PyTorch's default for linear layers, uniform
+    within ±1 / sqrt(fan-in)."""
+    initialise_loop(loop, generator)
     for layer in (read_in, read_out):
         bound = 1 / math.sqrt(layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+
+@torch.no_grad()
+def initialise_loop(loop: Loop, generator: Generator) -> None:
+    """Blocks as initialise_block says, norms the identity, positions of std 0.02 (nanoGPT); a
+    projection that injects is the identity on the prompt, and lanes start as reset_lanes says."""
+    for name, spec in loop.stacks().items():
+        for block in loop.get_submodule(name).children():
+            initialise_block(block, spec, generator)
+    for module in loop.children():
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            module.reset_parameters()
+    if isinstance(loop, RecurrentLoop) and loop.injection == "concat":
+        loop.inject.weight.copy_(torch.eye(*loop.inject.weight.shape))
+    if isinstance(loop, LanesLoop):
+        loop.reset_lanes()
+    if loop.positions is not None:
+        nn.init.normal_(loop.positions, std=0.02, generator=generator)

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 
 from .block_parameters import Role, block_roles
 from .initialise import initialise
-from .loop import LayerLoop, Loop, LoopState, SharedLoop
-from .queries import Queries, lay_out, read_at
+from .loop import LoopState
+from .make_loop import make_loop
+from .queries import Layout, Queries, lay_out
+from .residual import residual_scale
 from .segment import Segment, run_segment
 from .spec import ModelSpec
 
@@ -43,14 +45,13 @@ class Model(nn.Module):
         self.spec = spec
         self.compute_dtype: torch.dtype | None = None  # of matrix products; None: as the weights
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
-        length = 2 * spec.n_positions + 1
         with torch.device("meta"):
             self.read_in = nn.Linear(spec.dims, spec.n_embd)
-            self.loop = _make_loop(spec, length)
+            self.loop = make_loop(spec)
             self.read_out = nn.Linear(spec.n_embd, spec.classes or 1)
         self.to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
-        initialise(spec, self.loop, self.read_in, self.read_out, generator)
+        initialise(self.loop, self.read_in, self.read_out, generator)
 
     def forward(
         self,
@@ -59,6 +60,7 @@ class Model(nn.Module):
         window: int = 1,
         *,
         grad_loops: int | None = None,
+        scale_loops: int | None = None,
         queries: Queries | None = None,
     ) -> Tensor:
         """Predictions of the last `window` of `loops` loops, newest last: [window, B, n] (and one
@@ -66,13 +68,15 @@ class Model(nn.Module):
         [window, B, m].
 
         Gradients reach back through the last `grad_loops` loops (the window, where not given); the
-        loops before them keep nothing. Raises ValueError for counts that do not fit together and
-        queries that do not fit the prompts.
+        loops before them keep nothing. `scale_loops` is the R of residual scaling: the loops that
+        the model is trained to make, unless training itself is at another number. Raises
+        ValueError for counts that do not fit together and queries that do not fit the prompts.
         """
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
         layout = None if queries is None else lay_out(queries, prompts.xs)
-        run = partial(self.run_segment, self.loop, layout=layout)
+        scale = self.residual_scale(scale_loops)
+        run = partial(self.run_segment, self.loop, scale=scale, layout=layout)
         prefix, tokens = loops - grad_loops, _tokens(prompts, queries)
         if queries is None:
             # Nothing comes after the last y, and nothing is read at it: it is left out.
@@ -81,7 +85,7 @@ class Model(nn.Module):
             e = self.loop.prepare(self.read_in(tokens), layout)
             state, _ = run(self.loop.start(e), e, first=0, count=prefix, keep=0, grad=False)
             _, kept = run(state, e, first=prefix, count=grad_loops, keep=window, grad=True)
-            return self._predict(kept)
+            return self._predict(kept, layout)
 
     @torch.no_grad()
     def unroll(
@@ -96,10 +100,10 @@ class Model(nn.Module):
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
         layout = None if queries is None else lay_out(queries, prompts.xs)
-        read = read_at(layout)
+        kept, scale = self.loop.kept_tokens(layout), self.residual_scale()
         with self._precision(device):
             read_in = self.read_in(_tokens(prompts, queries))
-            prediction = self._predict(read_in[:, read])
+            prediction = self._predict(read_in[:, kept], layout)
             e = self.loop.prepare(read_in, layout)
             state = self.loop.start(e)
         # Index 0 is the read-in itself, whatever the loop starts from.
@@ -107,37 +111,52 @@ class Model(nn.Module):
         for t in range(loops):
             with self._precision(device):
                 state, _ = self.run_segment(
-                    self.loop, state, e, first=t, count=1, keep=0, grad=False, layout=layout
-                )
-                prediction = self._predict(state.stream[:, read])
+                    self.loop, state, e, first=t, count=1, keep=0, grad=False, scale=scale,
+                    layout=layout,
+                )  # fmt: skip
+                prediction = self._predict(state.stream[:, kept], layout)
             yield state, prediction
+
+    def residual_scale(self, loops: int | None = None) -> float:
+        """What each residual branch of the loop is multiplied by when R is `loops` (where not
+        given, those it is trained to make; a standard model's are its layers)."""
+        spec = self.spec
+        R, U = loops or spec.loops, spec.n_layer
+        if spec.family == "standard":  # its own layers stand in for loops, unless U is asked for
+            R = 1 if spec.residual_scaling == "factored" else spec.n_layer
+        return residual_scale(spec.residual_scaling, R, U, spec.residual_factor)
 
     def backbone_parameters(self) -> int:
         """Number of parameters without read-in, read-out and positions."""
-        return sum(p.numel() for p in self.loop.parameters()) - self.loop.positions.numel()
+        positions = self.loop.positions
+        total = sum(p.numel() for p in self.loop.parameters())
+        return total - (0 if positions is None else positions.numel())
 
     def describe(self) -> str:
         """One phrase: family, layers, width, heads and parameters."""
         spec = self.spec
         return (
-            f"{spec.family}, {spec.n_layer} x {spec.n_embd} wide, {spec.n_head} heads, "
-            f"{self.backbone_parameters():,} parameters in the backbone"
+            f"{spec.connectivity or spec.family}, {spec.n_layer} x {spec.n_embd} wide, "
+            f"{spec.n_head} heads, {self.backbone_parameters():,} parameters in the backbone"
         )
 
     def parameter_roles(self) -> dict[str, Role]:
         """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (what
-        reads the prompt in: the read-in's weights and the positions) or `read_out`."""
+        reads the prompt in: the read-in's weights and the positions), `lane` (the weights of
+        hyper-connections) or `read_out`."""
         roles = {
             name: Role(_kind(name), (parameter.shape[0],))
             for name, parameter in self.named_parameters()
         }
-        for layer, block in enumerate(self.loop.blocks):
-            for name, role in block_roles(block, self.spec.block_spec()).items():
-                roles[f"loop.blocks.{layer}.{name}"] = role._replace(layer=layer)
+        for stack, spec in self.loop.stacks().items():
+            for layer, block in enumerate(self.loop.get_submodule(stack).children()):
+                looped = layer if stack == "blocks" else None
+                for name, role in block_roles(block, spec).items():
+                    roles[f"loop.{stack}.{layer}.{name}"] = role._replace(layer=looped)
         return roles
 
-    def _predict(self, streams: Tensor) -> Tensor:
-        predictions = self.read_out(self.loop.read(streams))
+    def _predict(self, streams: Tensor, layout: Layout | None) -> Tensor:
+        predictions = self.read_out(self.loop.read(streams, layout))
         predictions = predictions.to(torch.promote_types(predictions.dtype, torch.float32))
         return predictions if self.spec.classes else predictions.squeeze(-1)
 
@@ -154,8 +173,8 @@ class Model(nn.Module):
             )
         if self.loop.most_loops is not None and loops > self.loop.most_loops:
             raise ValueError(
-                f"this model has {self.loop.most_loops} layers of its own for its loops "
-                f"and cannot make {loops}"
+                f"this model has parameters of their own for {self.loop.most_loops} loops and "
+                f"cannot make {loops}"
             )
         points, dims = prompts.xs.shape[1:]
         if points > self.spec.n_positions:
@@ -164,15 +183,6 @@ class Model(nn.Module):
             )
         if dims != self.spec.dims:
             raise ValueError(f"inputs of {dims} dimensions, but the model reads {self.spec.dims}")
-
-
-def _make_loop(spec: ModelSpec, length: int) -> Loop:
-    shape = (spec.n_layer, spec.n_embd, spec.n_head, length)
-    if spec.family == "standard":
-        return LayerLoop(*shape)
-    if spec.family in ("looped", "tied"):
-        return SharedLoop(*shape, spec.injection if spec.family == "looped" else "none")
-    raise ValueError(f"family must be looped, tied or standard, got {spec.family!r}")
 
 
 def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
@@ -186,6 +196,8 @@ def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
 def _kind(name: str) -> str:
     if "norm" in name:
         return "norm"
+    if name.startswith("loop.lane_"):
+        return "lane"
     if name.endswith("bias"):
         return "bias"
     if name.startswith("read_out"):

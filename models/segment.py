@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .loop import Loop, LoopState
-from .queries import ALL_TOKENS, Layout, read_at
+from .queries import ALL_TOKENS, Layout
 
 
 class Segment(Protocol):
@@ -44,7 +44,8 @@ def run_segment(
     layout: Layout | None = None,
 ) -> tuple[LoopState, Tensor]:
     """Make steps first .. first + count - 1: the state after them, and the streams of the last
-    `keep` of them at the x positions, [keep, B, n, n_embd] (with a layout, at the tokens it says).
+    `keep` of them at the tokens that `loop.read` needs, [keep, B, n, n_embd]: the x positions, or
+    those a layout says, and all where a coda is to attend to them.
     A segment that keeps something is the last one: its last state too is that at these alone.
 
     Without `grad` nothing is saved for a backward pass. (`no_grad`, not inference mode: the state
@@ -53,8 +54,9 @@ def run_segment(
     with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
         step = partial(loop.step, layout=layout)
         return make_steps(
-            step, state, e, first=first, count=count, keep=keep, scale=scale, read=read_at(layout)
-        )
+            step, state, e, first=first, count=count, keep=keep, scale=scale,
+            read=loop.kept_tokens(layout),
+        )  # fmt: skip
 
 
 def make_steps(

@@ -31,14 +31,14 @@ class Estimate(NamedTuple):
     iterations: int
 
 
-def one_loop(loop: Loop, e: Tensor) -> Map:
-    """Y ↦ the stream after one loop from Y, for a loop whose steps are all the same; e [B, S,
-    n_embd] is what `loop.prepare` made."""
+def one_loop(loop: Loop, e: Tensor, scale: float = 1.0) -> Map:
+    """Y ↦ the stream after one loop from Y, for a loop whose steps after the first are all the
+    same; e [B, S, n_embd] is what `loop.prepare` made, `scale` the residual branches'."""
 
     def step(y: Tensor) -> Tensor:
         # Fused attention has a first derivative, but no second one.
         with sdpa_kernel(SDPBackend.MATH):
-            return loop.step(LoopState(y, y), e, 0).stream
+            return loop.step(LoopState(y, y), e, 1, scale).stream
 
     return step
 

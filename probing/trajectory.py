@@ -47,7 +47,8 @@ def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
     with torch.no_grad():
         e = model.loop.prepare(read_in)
         start = model.loop.start(e).stream
-    repeated = one_loop(model.loop, e) if model.loop.most_loops is None else None
+    own = model.loop.most_loops is not None  # parameters of its own for each step
+    repeated = None if own else one_loop(model.loop, e, model.residual_scale())
     return Trajectory(read_in, start, steps, repeated)
 
 
@@ -70,7 +71,7 @@ class Movements:
         rows |= {"absolute": [], "relative": []}
         directions: list[Tensor] = []
         self._spread.add(0, trajectory.read_in[:, ::2])
-        for loop, (stream, raw) in enumerate(trajectory.states, start=1):
+        for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
             length, increment = _lengths(stream), stream - before
             moved = _lengths(increment)
             rows["raw"].append(_lengths(raw))

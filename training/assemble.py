@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 from torch import Generator, device
 
@@ -28,17 +30,13 @@ def build_task(config: Config) -> Task:
 def build_model(config: Config, task: Task) -> Model:
     """A fresh model on the CPU, its weights a function of the seed."""
     model = config.model
-    spec = ModelSpec(
-        dims=task.dims,
-        family=model.family,
-        n_layer=model.n_layer,
-        n_embd=model.n_embd,
-        n_head=model.n_head,
-        n_positions=model.n_positions,
-        injection=model.injection,
-        classes=task.classes,
-    )
-    return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
+    try:
+        spec = ModelSpec(
+            dims=task.dims, classes=task.classes, loops=trained_loops(config), **asdict(model)
+        )
+        return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
+    except ValueError as error:
+        raise ConfigError("model", str(error)) from None
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:

@@ -10,12 +10,13 @@ from functools import cache
 from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import segment as eager
 from ..blocks import Block
 from ..loop import LayerLoop, Loop, LoopState, SharedLoop
 from ..queries import Layout
+from ..recurrent import RecurrentLoop
 from .attention import Attention, attend
 from .common import INTERPRETED, Compute
 from .gather import Operation, Uses, gather
@@ -94,7 +95,7 @@ def run_shared(
 ) -> tuple[LoopState, Tensor]:
     """The loop's norm after a step is taken by the step that follows, which also hands out the
     normed stream where it is kept; after the last step it stands alone."""
-    blocks = _blocks(loop)
+    blocks, norm = _blocks(loop), cast(nn.LayerNorm, loop.norm)
     uses = Uses.of(count, stream.shape[0] * stream.shape[1], stream.shape[2], compute)
     entering = QkvOperation(
         blocks[0],
@@ -102,15 +103,15 @@ def run_shared(
         uses,
         injection=loop.injection,
         e=None if loop.injection == "none" else e,
-        positions=None if loop.injection == "add" else loop.positions[: e.shape[1]],
-        norm_f=loop.norm,
+        positions=None if loop.injection == "add" else _positions(loop)[: e.shape[1]],
+        norm_f=norm,
     )
     layers = [
         _layer(block, compute, uses, scale, None if index else entering)
         for index, block in enumerate(blocks)
     ]
-    norm = NormOperation(loop.norm, compute)
-    token = _token([*layers], norm)
+    last = NormOperation(norm, compute)
+    token = _token([*layers], last)
     kept: list[Tensor] = []
     for step in range(count):
         for index, layer in enumerate(layers):
@@ -118,7 +119,7 @@ def run_shared(
             wanted = follows and step > count - keep
             stream, read = layer.run(token, step, stream, follows, wanted)
             kept += read
-    y = norm.forward(stream) if token is None else Norm.apply(token, norm, stream)
+    y = last.forward(stream) if token is None else Norm.apply(token, last, stream)
     if keep:
         kept.append(y[:, ::2])
         return LoopState(kept[-1], stream[:, ::2]), torch.stack(kept)
@@ -128,13 +129,20 @@ def run_shared(
 def _run_layers(
     loop: Loop, stream: Tensor, compute: Compute, first: int, count: int, keep: int, scale: float
 ) -> tuple[LoopState, Tensor]:
-    """Each step is a layer of its own."""
-    blocks = _blocks(loop)[first : first + count]
-    layers = [_layer(block, compute, Uses(1, 1), scale) for block in blocks]
+    """No norm between steps: each is a layer of its own, or all of them once more."""
+    if isinstance(loop, LayerLoop):
+        uses = Uses(1, 1)
+        layers = [_layer(b, compute, uses, scale) for b in _blocks(loop)[first : first + count]]
+        steps = [(0, [layer]) for layer in layers]
+    else:
+        uses = Uses.of(count, stream.shape[0] * stream.shape[1], stream.shape[2], compute)
+        layers = [_layer(block, compute, uses, scale) for block in _blocks(loop)]
+        steps = [(step, layers) for step in range(count)]
     token = _token(layers)
     kept: list[Tensor] = []
-    for step, layer in enumerate(layers):
-        stream, _ = layer.run(token, 0, stream, False, False)
+    for step, (use, body) in enumerate(steps):
+        for layer in body:
+            stream, _ = layer.run(token, use, stream, False, False)
         if step >= count - keep:
             kept.append(stream[:, ::2])
     if keep:
@@ -170,12 +178,13 @@ def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> s
     if layout is not None:
         return "no kernels for queries beside a prompt"
     width, block = e.shape[-1], loop.blocks[0]
-    if type(loop) not in (SharedLoop, LayerLoop) or type(block) is not Block:
+    served = type(loop) in (SharedLoop, LayerLoop) or _runs_on(loop)
+    if not served or type(block) is not Block:
         return f"no kernels for a {type(loop).__name__} of {type(block).__name__}"
     if not (e.is_cuda or INTERPRETED.value):
         return f"no kernels on {e.device.type}"
-    if e.dtype not in (torch.float32, torch.bfloat16) or loop.positions.dtype != torch.float32:
-        return f"no kernels for streams of {e.dtype} and weights of {loop.positions.dtype}"
+    if e.dtype not in (torch.float32, torch.bfloat16) or _positions(loop).dtype != torch.float32:
+        return f"no kernels for streams of {e.dtype} and weights of {_positions(loop).dtype}"
     if width % 32 or width > _MOST_WIDTH:
         return f"kernels need n_embd to be a multiple of 32 up to {_MOST_WIDTH}, got {width}"
     if compute.precision == "ieee" and width > _MOST_EXACT_WIDTH:
@@ -187,6 +196,17 @@ def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> s
     if compute.dtype not in (torch.float32, torch.bfloat16):
         return f"no kernels for products in {compute.dtype}"
     return None
+
+
+def _runs_on(loop: Loop) -> bool:
+    """Whether steps are the layers alone, on a stream that nothing enters and no norm touches."""
+    plain = type(loop) is RecurrentLoop and loop.injection == "none" and not loop.normed
+    return plain and not (loop.prelude or loop.coda)
+
+
+def _positions(loop: Loop) -> Tensor:
+    assert loop.positions is not None  # as the blocks that have kernels do not rotate
+    return loop.positions
 
 
 @cache

@@ -66,8 +66,9 @@ def test_biases_of_the_loop_are_zero_and_norms_are_neutral() -> None:
 
 def test_positions() -> None:
     """One for each token of 101 pairs, and one to spare."""
-    assert wide().loop.positions.shape == (203, 256)
-    assert_normal(wide().loop.positions, 0.02)
+    positions = wide().get_parameter("loop.positions")
+    assert positions.shape == (203, 256)
+    assert_normal(positions, 0.02)
 
 
 def test_read_in_and_read_out_are_uniform_within_their_fan_in() -> None:

@@ -59,7 +59,7 @@ def test_garg_s_model_predicts_the_same_up_to_its_last_position() -> None:
     weights, prompts = garg_weights(n_layer=3), draw_prompts(points=8)
     model = model_of(read_reference(weights))
     with torch.no_grad():
-        model.loop.positions[-1] = math.nan  # the row that theirs does not have
+        model.get_parameter("loop.positions")[-1] = math.nan  # the row that theirs does not have
     theirs = predict(weights, prompts, loops=1)
     ours = model(prompts, loops=3, window=1, grad_loops=3)[0]
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)

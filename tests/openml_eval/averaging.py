@@ -45,7 +45,7 @@ def averaging(model: Model, beta: float) -> Model:
     for norm in (module for module in model.modules() if isinstance(module, nn.LayerNorm)):
         norm.weight.fill_(LARGE / HALF**0.5)  # gives the stream back as it was
     model.read_in.weight.copy_(both(torch.eye(HALF)[:, A]))
-    positions = model.loop.positions
+    positions = model.get_parameter("loop.positions")
     place = torch.arange(len(positions))
     angle = 2 * torch.pi * place / len(positions)
     rows = torch.zeros(len(positions), HALF)

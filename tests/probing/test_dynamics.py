@@ -175,7 +175,7 @@ def test_a_models_states_are_those_of_its_steps(injection: str) -> None:
         "add": torch.zeros_like(trajectory.read_in),
         "multiply": torch.ones_like(trajectory.read_in),
         "none": trajectory.read_in,
-        "standard": trajectory.read_in + model.loop.positions[:11],
+        "standard": trajectory.read_in + model.get_parameter("loop.positions")[:11],
     }[injection]
     torch.testing.assert_close(trajectory.start, first)
     state, e = LoopState(first, first), model.loop.prepare(trajectory.read_in)

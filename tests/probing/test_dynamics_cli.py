@@ -203,7 +203,7 @@ def test_states_that_are_not_finite_are_said_so(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with torch.no_grad():
-        tiny_run.model.loop.norm.weight.fill_(math.inf)
+        tiny_run.model.get_parameter("loop.norm.weight").fill_(math.inf)
     monkeypatch.setattr(dynamics_run, "load_run", lambda _: tiny_run)
     assert main([f"run={tiny_run.path}", "loops=5"]) == 1
     assert "its states are not finite by loop 5" in capsys.readouterr().err

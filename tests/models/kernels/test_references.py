@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from models.block_spec import BlockSpec
 from models.kernels import attention, mlp, norm, projection, qkv
 from models.loop import SharedLoop
 
@@ -42,7 +43,7 @@ def test_gradients_are_those_of_differences(case: str) -> None:
 
 @pytest.mark.parametrize("injection", ["add", "multiply", "none"])
 def test_one_after_another_they_are_a_step_of_the_loop(injection: str) -> None:
-    loop = SharedLoop(1, 4, 2, 3, injection).double()
+    loop = SharedLoop(BlockSpec(4, 2, length=3), injection).double()
     loop.blocks[0], loop.norm = BLOCK, NORM
     loop.positions = torch.nn.Parameter(POSITIONS)
     state = loop.start(X)._replace(stream=X)

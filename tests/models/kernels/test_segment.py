@@ -78,7 +78,8 @@ def test_unrolled_states_and_predictions_are_near(
     exact = copy.deepcopy(eager).double()
     exact.compute_dtype = None
     ours, theirs, truth = (
-        [(*state, p) for state, p in m.unroll(prompts_for(m), 2)] for m in (kernels, eager, exact)
+        [(state.stream, state.raw, p) for state, p in m.unroll(prompts_for(m), 2)]
+        for m in (kernels, eager, exact)
     )
     for t, results in enumerate(zip(ours, theirs, truth, strict=True)):
         named = zip((f"stream {t}", f"raw {t}", f"prediction {t}"), results[0], strict=True)
@@ -88,7 +89,7 @@ def test_unrolled_states_and_predictions_are_near(
 def last_state_gradients(run: Segment, loop: Loop, parts: Sequence[int], *, gaps: bool) -> Results:
     """Gradients of the last state's stream (0) or raw (1) or both, but not of what was kept; with
     `gaps` what goes in is not contiguous."""
-    weight = loop.positions
+    weight = loop.get_parameter("positions")
     draws = Draws(weight.device)
     e, stream = (draws.normal(2, 5, 64 if gaps else 32, dtype=weight.dtype) for _ in range(2))
     start = stream[..., ::2] if gaps else stream
@@ -97,7 +98,7 @@ def last_state_gradients(run: Segment, loop: Loop, parts: Sequence[int], *, gaps
         first=0, count=2, keep=2, grad=True, scale=0.7,
     )  # fmt: skip
     wanted = {"e": e, "stream": stream} | dict(loop.named_parameters())
-    outputs = [state[part] for part in parts]
+    outputs = [(state.stream, state.raw)[part] for part in parts]
     found = torch.autograd.grad(
         outputs, list(wanted.values()), draws.like(*outputs), allow_unused=True
     )
@@ -137,7 +138,7 @@ def test_a_pass_that_wants_no_weights_leaves_nothing_to_the_next(device: torch.d
     e, stream = (Draws(device).normal(2, 5, 32) for _ in range(2))
     start = LoopState(stream, stream)
     state, _ = run_segment(loop, start, e, first=0, count=2, keep=0, grad=True)
-    wanted = (e, loop.positions)
+    wanted = (e, loop.get_parameter("positions"))
     once, _, again = (
         torch.autograd.grad(state.stream.square().sum(), inputs, retain_graph=True)
         for inputs in (wanted, stream, wanted)
