@@ -1,0 +1,32 @@
+"""What a run says at its start of the residual scaling it trains with."""
+
+from __future__ import annotations
+
+from conf.schema import Config
+from curricula import Curriculum
+from models import Model
+
+_FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
+_NORMED = (
+    "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
+    "branches only weaken its block (model=unnormed has none)"
+)
+
+
+def residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list[str]:
+    """Lines: what residual branches are multiplied by, whether that follows the loops, and where
+    it does not do what it is for. None without residual scaling."""
+    shape = config.model
+    if shape.residual_scaling == "none":
+        return []
+    formula, used = _FORMULAS[shape.residual_scaling], f"{model.residual_scale():.4g}"
+    if shape.family == "standard":
+        return [f"residual branches x {used} ({formula}, {shape.n_layer} layers of their own)"]
+    first, last = (curriculum(step).scale_loops for step in (0, max(0, config.training.steps - 1)))
+    lines = [f"residual branches x {used} ({formula}, R = {model.spec.loops})"]
+    if config.loops.sampling != "none":
+        lines[0] += ", however many loops a step draws"
+    elif first != last:
+        start = f"{model.residual_scale(first):.4g}"
+        lines[0] += f"; in training R is the step's loops, from x {start} at R = {first} on"
+    return lines if shape.norm == "at_readout" else [*lines, _NORMED]
