@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, get_args, get_type_hints
 
+from .loop_checks import loop_mistakes
 from .mistakes import ConfigError as ConfigError
 from .mistakes import RunError as RunError
 from .mistakes import at_least
 from .mistakes import check_choice as check_choice
 from .mistakes import nearest as nearest
 from .model_checks import check_model
-from .schema import Config, GrowthConfig
+from .schema import Config, GrowthConfig, LoopsConfig
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
 MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
@@ -68,6 +69,12 @@ def _check_curriculum(config: Config) -> None:
         at_least(f"{key}.start", growth.start, 1)
         if growth.start > end:
             raise ConfigError(f"{key}.start", f"is {growth.start}, beyond the end of {end}")
+    kinds, rule = get_type_hints(LoopsConfig), config.loops.grad_loops
+    check_choice("loops.sampling", config.loops.sampling, get_args(kinds["sampling"]))
+    if isinstance(rule, str):
+        check_choice("loops.grad_loops", rule, get_args(get_args(kinds["grad_loops"])[1]))
+    if mistake := next(loop_mistakes(config), None):
+        raise ConfigError(*mistake)
 
 
 def _check_training(config: Config) -> None:

@@ -96,7 +96,7 @@ def _command(words: list[str]) -> Command:
         for key in {"loops", "max_loops"} - {key.rpartition(".")[2] for key in given}:
             mapping["evaluation"][key] = None
     else:
-        _check_loops(mapping["model"]["family"], given)
+        _check_loops(mapping, given)
     return Command(action, paths, config_from_mapping(mapping), tuple(words))
 
 
@@ -191,15 +191,19 @@ def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, A
     return own | {"device": mapping["device"], "folder": mapping["folder"]}
 
 
-def _check_loops(family: str, given: list[str]) -> None:
-    """Settings of the loops that a family does not have are refused rather than ignored."""
+def _check_loops(mapping: dict[str, Any], given: list[str]) -> None:
+    """Settings of the loops that a family, or loops that are drawn, do not have are refused rather
+    than ignored."""
+    family, sampling = mapping["model"]["family"], mapping["loops"]["sampling"]
     useless = {
         "standard": ("loops.", "curriculum.loops.", "evaluation.loops", "evaluation.max_loops"),
-        "tied": ("loops.T", "curriculum.loops."),
+        "tied": ("loops.T", "loops.grad_loops", "loops.sampling", "curriculum.loops."),
     }
     for key in given:
         if key.startswith(useless.get(family, ())):
             raise ConfigError(key, f"has no meaning with model={family}")
+        if sampling != "none" and key in ("curriculum.loops.inc", "curriculum.loops.intervals"):
+            raise ConfigError(key, f"has no meaning with loops.sampling={sampling}")
 
 
 def _nearest_key(key: str, known: dict[str, Any]) -> str:

@@ -89,18 +89,23 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def unroll(
-        self, prompts: PromptBatch, loops: int, queries: Queries | None = None
+        self,
+        prompts: PromptBatch,
+        loops: int,
+        queries: Queries | None = None,
+        *,
+        scale_loops: int | None = None,
     ) -> Iterator[tuple[LoopState, Tensor]]:
         """State and predictions [B, n] from index 0, the read-in, then loop by loop (layer by layer
         for a standard model). Without gradients; nothing of earlier loops is kept.
 
         The state's tokens are the prompt's 2n and then the m queries, where there are any: then
-        the predictions are theirs, [B, m]. Raises ValueError as the forward pass does.
+        the predictions are theirs, [B, m]. `scale_loops` and errors are the forward pass's.
         """
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
         layout = None if queries is None else lay_out(queries, prompts.xs)
-        kept, scale = self.loop.kept_tokens(layout), self.residual_scale()
+        kept, scale = self.loop.kept_tokens(layout), self.residual_scale(scale_loops)
         with self._precision(device):
             read_in = self.read_in(_tokens(prompts, queries))
             prediction = self._predict(read_in[:, kept], layout)

@@ -9,11 +9,11 @@ from torch import Generator, device
 
 from conf.checks import ConfigError
 from conf.schema import Config, GrowthConfig
-from curricula import Curriculum, Schedule
+from curricula import Curriculum, SampledLoops, Schedule
 from models import Model, ModelSpec
 from tasks import Task, make_task
 
-_WEIGHTS, _DATA = 0, 1  # separate streams of random numbers of one seed
+_WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate streams of random numbers of one seed
 
 
 def build_task(config: Config) -> Task:
@@ -40,19 +40,18 @@ def build_model(config: Config, task: Task) -> Model:
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:
-    """The curriculum; a tied or standard model always makes all its loops and is not truncated."""
-    curriculum = config.curriculum
-    truncated = config.model.family == "looped"
-    start = config.curriculum.dims.start
+    """The curriculum; a tied or standard model always makes all its loops, of which the last counts
+    and gradients reach back through all."""
+    curriculum, looped = config.curriculum, config.model.family == "looped"
+    start = curriculum.dims.start
     if start is not None and start < task.min_dims:
         raise ConfigError("curriculum.dims.start", f"must be at least {task.min_dims}, got {start}")
-    b, T = trained_loops(config), config.loops.T
     return Curriculum(
         dims=_schedule(curriculum.dims, task.dims),
         points=_schedule(curriculum.points, config.task.points),
-        loops=_schedule(curriculum.loops, b, min(T, b)) if truncated else Schedule.constant(b),
-        T=T,
-        truncated=truncated,
+        loops=_loops(config) if looped else Schedule.constant(trained_loops(config)),
+        T=config.loops.T if looped else 1,
+        grad_loops=config.loops.grad_loops if looped else "all",
     )
 
 
@@ -74,6 +73,14 @@ def seed_step(generator: Generator, seed: int, step: int, shard: int) -> Generat
 def _seed(generator: Generator, *entropy: int) -> Generator:
     low, high = np.random.SeedSequence(entropy).generate_state(2)
     return generator.manual_seed(int(low) + (int(high) << 31))
+
+
+def _loops(config: Config) -> Schedule | SampledLoops:
+    """The loops of a looped model: drawn, or growing from the window (unless told) to b."""
+    loops = config.loops
+    if loops.sampling != "none":
+        return SampledLoops(loops.sampling, loops.b, (config.seed, _LOOPS))
+    return _schedule(config.curriculum.loops, loops.b, min(loops.T, loops.b))
 
 
 def _schedule(growth: GrowthConfig, end: int, start: int | None = None) -> Schedule:

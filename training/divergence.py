@@ -44,7 +44,7 @@ def _record(folder: RunFolder, trainer: Trainer, step: int) -> str:
     for shard in range(trainer.config.training.shards):
         prompts = trainer.prompts(step, shard)
         batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
-        *_, (state, _) = trainer.model.unroll(prompts, stage.loops)
+        *_, (state, _) = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
         norms.append(state.raw.float().norm(dim=-1).mean())
     path = folder.path / f"diverged_{number:08d}.safetensors"
     write_bytes(path, safetensors.torch.save(batch))

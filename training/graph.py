@@ -85,6 +85,28 @@ class GraphRunner:
         ]
 
 
+def make_recorder(device: torch.device, capture: bool | None, sampled: bool) -> CudaRecorder | None:
+    """What captures the steps of a training on `device`, unless `capture` is False; None elsewhere
+    than on CUDA, and for `sampled` loops, which it says in one line: nearly every step would begin
+    another stage, and a graph for each number of loops would hold memory for as many steps.
+
+    ValueError where `capture` is True and that cannot be.
+    """
+    if device.type != "cuda":
+        if capture:
+            raise ValueError(f"a step on {device} cannot be captured: only CUDA has graphs")
+        return None
+    if capture is False:
+        return None
+    if sampled:
+        reason = "each draws how many loops it makes"
+        if capture:
+            raise ValueError(f"steps cannot be captured where {reason}")
+        tqdm.write(f"steps are not captured as a CUDA graph: {reason}")
+        return None
+    return CudaRecorder(device)
+
+
 class CudaRecorder:
     """Captures on a stream of its own.
 

@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from conf.schema import Config
-from curricula import Curriculum, Stage
+from curricula import Curriculum, SampledLoops, Stage
 from models import Model
 from tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
 from .checkpoint import Checkpoint
-from .graph import CudaRecorder, GraphRunner
+from .graph import GraphRunner, make_recorder
 from .objective import loss
 from .optimizers import learning_rate, make_optimizer
 
@@ -40,8 +40,8 @@ class Totals(NamedTuple):
 class Trainer:
     """A model on its device with its optimiser; `update(step)` makes one step.
 
-    On CUDA, unless `capture` is False, steps are captured as a graph; ValueError where that is
-    asked for elsewhere.
+    On CUDA, unless `capture` is False or loops are sampled, steps are captured as a graph;
+    ValueError where that is asked for and cannot be.
     """
 
     def __init__(
@@ -54,12 +54,8 @@ class Trainer:
     ) -> None:
         self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
         self.device = next(model.parameters()).device
-        cuda = self.device.type == "cuda"
-        if capture and not cuda:
-            raise ValueError(f"a step on {self.device} cannot be captured: only CUDA has graphs")
-        self.runner = GraphRunner(
-            CudaRecorder(self.device) if cuda and capture is not False else None
-        )
+        sampled = isinstance(curriculum.loops, SampledLoops)
+        self.runner = GraphRunner(make_recorder(self.device, capture, sampled))
         self.optimizer = make_optimizer(model, config.training)
         self.rate_factor = 1.0  # lowered by each rollback
         self.totals = torch.zeros(4, dtype=torch.float64, device=self.device)
@@ -129,8 +125,9 @@ class Trainer:
         for shard in range(shards):
             prompts = self._draw(stage, shard)
             predictions = self.model(
-                prompts, stage.loops, stage.window, grad_loops=stage.grad_loops
-            )
+                prompts, stage.loops, stage.window, grad_loops=stage.grad_loops,
+                scale_loops=stage.scale_loops,
+            )  # fmt: skip
             shard_loss = loss(self.task.loss, predictions, prompts.ys) / shards
             shard_loss.backward()
             total += shard_loss.detach()

@@ -87,6 +87,36 @@ MISTAKES = [
     ("model.prelude=-1", "model.prelude must be at least 0"),
     ("model=standard loops.b=3", "loops.b has no meaning with model=standard"),
     ("model=tied loops.T=3", "loops.T has no meaning with model=tied"),
+    ("model=tied loops.grad_loops=half", "loops.grad_loops has no meaning with model=tied"),
+    ("model=tied loops.sampling=uniform", "loops.sampling has no meaning with model=tied"),
+    ("model=standard loops.grad_loops=all", "loops.grad_loops has no meaning with model=standard"),
+    ("loops.sampling=unifrom", "loops.sampling cannot be 'unifrom'; did you mean 'uniform'"),
+    (
+        "loops.sampling=uniform curriculum.loops.start=4",
+        "curriculum.loops.start must be null with loops.sampling=uniform, got 4: loops are drawn",
+    ),
+    (
+        "loops.sampling=uniform curriculum.loops.inc=4",
+        "curriculum.loops.inc has no meaning with loops.sampling=uniform",
+    ),
+    (
+        "loops.sampling=uniform curriculum.loops.intervals=[9]",
+        "curriculum.loops.intervals has no meaning with loops.sampling=uniform",
+    ),
+    ("loops.grad_loops=hlaf", "loops.grad_loops must be a whole number or window or half or all"),
+    ("loops.T=4 loops.grad_loops=3", "loops.grad_loops must be at least 4, the loops that count"),
+    (
+        "loops.b=12 loops.T=7 loops.grad_loops=half",
+        "loops.grad_loops cannot be half: that is 6 of loops.b=12, but 7 loops count in the loss",
+    ),
+    (
+        "model.lanes=2 model.injection=none loops.b=12 loops.T=4",
+        "model.lanes cannot be 2 with loops.grad_loops=window, only with all: each loop mixes",
+    ),
+    (
+        "model.lanes=2 model.injection=none loops.grad_loops=all loops.sampling=uniform",
+        "model.lanes cannot be 2 with loops.sampling=uniform: lanes have parameters for loops.b=12",
+    ),
     ("evaluation.loops=0", "evaluation.loops must be at least 1"),
     ("evaluation.loops=atuo", "evaluation.loops must be a whole number or auto, got 'atuo'"),
     ("evaluation.tolerance=0", "evaluation.tolerance must be finite and above 0"),

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from conf.schema import (
+    Config,
+    CurriculumConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+)
 from evaluation import load_run
 from training import Interrupted, train
 from training.assemble import build_model
@@ -31,6 +38,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     },
     "shards": {"training": {"shards": 2}},
     "growth": {"curriculum": _GROWTH},
+    "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
     "distinct": {"task": TaskConfig("linear", dims=2, points=5, distinct_prompts=4)},
     "noisy": {"task": TaskConfig("noisy_linear", dims=2, points=5, settings={"noise_std": 0.5})},
     "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},

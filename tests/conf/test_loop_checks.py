@@ -1,0 +1,126 @@
+"""Settings of the loops that go together and those that do not, at the edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conf.checks import ConfigError, check_config
+from conf.compose import commands
+from conf.loop_checks import most_loops
+from conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
+
+
+def problem(loops: LoopsConfig, **model: Any) -> str:
+    """What is refused, or nothing."""
+    try:
+        check_config(Config(model=ModelConfig(**model), loops=loops))
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("sampling", "b", "most"),
+    [
+        ("none", 7, 7),
+        ("uniform", 7, 13),
+        ("poisson_lognormal", 7, 28),
+        ("uniform", 1, 1),
+        ("poisson_lognormal", 1, 1),
+    ],
+)
+def test_the_most_loops(sampling: str, b: int, most: int) -> None:
+    assert most_loops(sampling, b) == most
+
+
+@pytest.mark.parametrize(
+    ("b", "T", "sampling", "least"),
+    [
+        (20, 15, "none", 15),
+        (12, 15, "none", 12),
+        (12, 15, "uniform", 15),
+        (6, 15, "uniform", 11),
+        (3, 15, "poisson_lognormal", 12),
+        (1, 15, "poisson_lognormal", 1),
+    ],
+)
+def test_a_whole_number_reaches_all_that_can_count(
+    b: int, T: int, sampling: Any, least: int
+) -> None:
+    """Drawn loops can be more than b, and then more of them count."""
+    assert problem(LoopsConfig(b, T, least, sampling)) == ""
+    assert problem(LoopsConfig(b, T, 10**6, sampling)) == ""
+    expected = f"loops.grad_loops must be at least {least}, the loops that count in the loss, got"
+    assert problem(LoopsConfig(b, T, least - 1, sampling)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("b", "T", "fits"),
+    [(12, 6, True), (12, 7, False), (13, 7, True), (13, 8, False), (1, 15, True), (2, 15, False)],
+)
+@pytest.mark.parametrize("sampling", ["none", "uniform", "poisson_lognormal"])
+def test_half_reaches_all_that_count_at_b(b: int, T: int, fits: bool, sampling: Any) -> None:
+    assert (problem(LoopsConfig(b, T, "half", sampling)) == "") is fits
+
+
+@pytest.mark.parametrize(
+    ("b", "T", "rule", "fits"),
+    [
+        (8, 3, "all", True),
+        (8, 3, "window", False),
+        (8, 3, "half", False),
+        (8, 3, 7, False),
+        (8, 3, 8, True),
+        (8, 3, 9, True),
+        (8, 8, "window", True),
+        (8, 7, "window", False),
+        (1, 1, "half", True),
+    ],
+)
+def test_lanes_need_gradients_through_all_loops(b: int, T: int, rule: Any, fits: bool) -> None:
+    assert (
+        "model.lanes" in problem(LoopsConfig(b, T, rule), lanes=2, injection="none")
+    ) is not fits
+    assert problem(LoopsConfig(b, T, rule), lanes=0) == ""
+
+
+def test_lanes_cannot_make_more_loops_than_they_have_parameters_for() -> None:
+    for sampling in ("uniform", "poisson_lognormal"):
+        loops: Any = LoopsConfig(4, 2, "all", sampling)
+        assert "lanes have parameters for loops.b=4" in problem(loops, lanes=2, injection="none")
+    assert problem(LoopsConfig(1, 1, "all", "uniform"), lanes=2, injection="none") == ""
+
+
+def test_tied_and_standard_models_have_no_such_settings() -> None:
+    for family in ("tied", "standard"):
+        model = {"family": family, "injection": "none"}
+        assert problem(LoopsConfig(8, 3), **model) == ""
+        for change in ({"sampling": "uniform"}, {"grad_loops": "half"}, {"grad_loops": 3}):
+            loops: Any = LoopsConfig(8, 3, **change)
+            expected = f"loops.{next(iter(change))} has no meaning with model={family}"
+            assert problem(loops, **model) == expected
+
+
+def test_drawn_loops_have_no_start() -> None:
+    start = CurriculumConfig(loops=GrowthConfig(start=1))
+    check_config(Config(curriculum=start))
+    with pytest.raises(ConfigError, match=r"curriculum\.loops\.start must be null") as raised:
+        check_config(Config(curriculum=start, loops=LoopsConfig(sampling="uniform")))
+    assert raised.value.key == "curriculum.loops.start"
+
+
+@pytest.mark.parametrize(("name", "value"), [("sampling", "normal"), ("grad_loops", "last")])
+def test_a_word_that_there_is_not_is_refused_from_python_too(name: str, value: str) -> None:
+    loops: Any = LoopsConfig(**{name: value})  # type: ignore[arg-type]
+    assert problem(loops).startswith(f"loops.{name} cannot be {value!r}")
+
+
+def test_the_command_line_takes_what_goes_together() -> None:
+    words = ["loops.sampling=poisson_lognormal", "loops.grad_loops=6", "loops.T=6"]
+    (command,) = commands(["task=tables", "curriculum.loops.start=null", *words])
+    assert command.config.loops == LoopsConfig(6, 6, 6, "poisson_lognormal")
+    grid = commands(["loops.grad_loops=window,half,all,9"], multirun=True)
+    rules = [command.config.loops.grad_loops for command in grid]
+    assert rules == ["window", "half", "all", 9]

@@ -1,0 +1,132 @@
+"""Loops that are drawn and gradients cut where they are told to be, in a training."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
+from curricula import Curriculum, SampledLoops, Stage
+from training import train
+from training.assemble import build_curriculum, build_task, step_generator
+from training.graph import CudaRecorder, make_recorder
+from training.run import run_folder
+
+from .tiny import make_trainer, tiny
+
+
+def curriculum(config: Config) -> Curriculum:
+    return build_curriculum(config, build_task(config))
+
+
+def drawn(folder: Path) -> Config:
+    return replace(tiny(folder), loops=LoopsConfig(4, 2, "half", "poisson_lognormal"))
+
+
+@pytest.mark.parametrize(
+    ("family", "loops", "stages"),
+    [
+        ("looped", LoopsConfig(5, 2), [(2, 2, 2, 2), (4, 2, 2, 4), (5, 2, 2, 5)]),
+        ("looped", LoopsConfig(5, 2, "half"), [(2, 2, 2, 2), (4, 2, 2, 4), (5, 2, 3, 5)]),
+        ("looped", LoopsConfig(5, 2, "all"), [(2, 2, 2, 2), (4, 2, 4, 4), (5, 2, 5, 5)]),
+        ("looped", LoopsConfig(5, 2, 3), [(2, 2, 2, 2), (4, 2, 3, 4), (5, 2, 3, 5)]),
+        ("tied", LoopsConfig(5, 2), [(5, 1, 5, 5)] * 3),
+        ("standard", LoopsConfig(5, 2), [(3, 1, 3, 3)] * 3),
+    ],
+)
+def test_stages_of_each_family(
+    family: Any, loops: LoopsConfig, stages: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    """Loops, window, reach of gradients, and the R of residual scaling; a standard model's loops
+    are its three layers."""
+    injection: Any = "add" if family == "looped" else "none"
+    model = ModelConfig(family, 3, 16, 2, 5, injection=injection)
+    growth = CurriculumConfig(loops=GrowthConfig(inc=2, intervals=(10,)))
+    config = replace(tiny(tmp_path), model=model, loops=loops, curriculum=growth)
+    made = [curriculum(config)(step) for step in (0, 10, 20)]
+    assert [astuple(stage)[2:] for stage in made] == stages
+
+
+def test_draws_are_those_of_the_seed(tmp_path: Path) -> None:
+    """And of nothing else: neither of the weights nor of how long is trained."""
+    config = drawn(tmp_path)
+    ours = [curriculum(config)(step).loops for step in range(100)]
+    wider = replace(config.model, n_embd=32)
+    same = replace(config, training=replace(config.training, steps=9), model=wider)
+    assert [curriculum(same)(step).loops for step in range(100)] == ours
+    other = [curriculum(replace(config, seed=1))(step).loops for step in range(100)]
+    assert sum(one != another for one, another in zip(ours, other, strict=True)) > 50
+
+
+def test_draws_have_nothing_in_common_with_the_data(tmp_path: Path) -> None:
+    """Another stream of the seed: the first shard's would be the same but for a 0 at its end, which
+    a seed sequence does not see."""
+    loops = curriculum(drawn(tmp_path)).loops
+    assert isinstance(loops, SampledLoops)
+    low, high = np.random.SeedSequence((*loops.entropy, 5)).generate_state(2)
+    data = step_generator(0, 5, 0, torch.device("cpu"))
+    assert data.initial_seed() != int(low) + (int(high) << 31)
+
+
+def test_each_step_makes_its_draw_and_metrics_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the model is asked for, step by step, and what is written of it."""
+    asked: list[tuple[int, int, int]] = []
+    forward = nn.Module.__call__
+
+    def noted(self: nn.Module, *args: Any, **settings: Any) -> Any:
+        if "grad_loops" in settings:
+            asked.append((args[1], args[2], settings["grad_loops"]))
+        return forward(self, *args, **settings)
+
+    config = drawn(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Module, "__call__", noted)
+        train(config)
+    stages = [curriculum(config)(step) for step in range(60)]
+    assert asked == [(stage.loops, stage.window, stage.grad_loops) for stage in stages]
+    assert len({loops for loops, _, _ in asked}) > 5
+    assert any(window < reach < loops for loops, window, reach in asked)
+    text = run_folder(config).metrics.read_text(encoding="utf-8")
+    for record in map(json.loads, text.splitlines()):
+        fields = {name: record[name] for name in Stage.__dataclass_fields__}
+        assert Stage(**fields) == stages[record["step"] - 1]
+        assert record["scale_loops"] == 4
+
+
+def test_steps_of_drawn_loops_are_not_captured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As each would be a stage of its own: that is said once, and refused where it is asked for."""
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
+    cuda = torch.device("cuda")
+    assert isinstance(make_recorder(cuda, None, False), CudaRecorder)
+    assert isinstance(make_recorder(cuda, True, False), CudaRecorder)
+    assert make_recorder(cuda, False, False) is None
+    assert make_recorder(cuda, False, True) is None
+    assert make_recorder(torch.device("cpu"), None, True) is None
+    assert capsys.readouterr().out == ""
+    assert make_recorder(cuda, None, True) is None
+    assert capsys.readouterr().out.count("each draws how many loops it makes\n") == 1
+    with pytest.raises(ValueError, match="cannot be captured where each draws"):
+        make_recorder(cuda, True, True)
+
+
+def test_a_trainer_knows_whether_its_loops_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(
+        "training.step.make_recorder", lambda device, capture, sampled: asked.append(sampled)
+    )
+    make_trainer(drawn(tmp_path))
+    make_trainer(tiny(tmp_path))
+    assert asked == [True, False]
