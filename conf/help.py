@@ -30,9 +30,15 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   seed                        weights, prompts and their order
   task.dims, task.points      dimensions of x; pairs in a prompt, k + 1
   loops.b, loops.T            loops, and how many of the last count in the loss
+  loops.grad_loops            how many of the last gradients reach back through: window, half,
+                              all or a number
+  loops.sampling              none, uniform, poisson_lognormal: loops drawn anew for each step
   model.n_embd, model.n_head  width and heads
+  model.block                 gpt2, llama, flt; model.attention full, grouped, latent, sliding
+  model.injection             add, multiply, concat, none
+  model.residual_scaling      none, sqrt, linear, factored: what residual branches are times
   training.steps              how long; 0 leaves the model as it was drawn
-  training.learning_rate      Adam's rate
+  training.learning_rate      Adam's rate; training.optimizer adamw, adam, muon
   training.batch_size         prompts in a step
   evaluation.loops            loop at which errors by examples are read beside b, or auto
   evaluation.max_loops        how far the error by loop goes
