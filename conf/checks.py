@@ -12,7 +12,7 @@ from .mistakes import at_least
 from .mistakes import check_choice as check_choice
 from .mistakes import nearest as nearest
 from .model_checks import check_model
-from .schema import Config, GrowthConfig, LoopsConfig
+from .schema import Config, GrowthConfig, LoopsConfig, TrainingConfig
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
 MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
@@ -81,14 +81,23 @@ def _check_training(config: Config) -> None:
     training = config.training
     for name in ("batch_size", "shards", "checkpoint_every", "log_every"):
         at_least(f"training.{name}", getattr(training, name), 1)
-    for name in ("steps", "weight_decay", "clip", "warmup", "decay", "beta1", "beta2"):
+    for name in ("steps", "weight_decay", "clip", "warmup", "decay", "decay_to", "beta1", "beta2"):
         at_least(f"training.{name}", getattr(training, name), 0)
-    if not training.learning_rate > 0:
+    optimizers = get_args(get_type_hints(TrainingConfig)["optimizer"])
+    check_choice("training.optimizer", training.optimizer, optimizers)
+    for name in ("learning_rate", "muon_rate", "epsilon"):
+        value = getattr(training, name)
+        if not (math.isfinite(value) and value > 0):
+            raise ConfigError(f"training.{name}", f"must be above 0 and finite, got {value}")
+    for name, whole in (("decay", "the steps"), ("decay_to", "the rate")):
+        if getattr(training, name) > 1:
+            value = getattr(training, name)
+            raise ConfigError(f"training.{name}", f"is a fraction of {whole}, got {value}")
+    if training.decay_to and not training.decay:
         raise ConfigError(
-            "training.learning_rate", f"must be above 0, got {training.learning_rate}"
+            "training.decay_to",
+            f"is {training.decay_to}, but the rate does not fall with training.decay=0",
         )
-    if training.decay > 1:
-        raise ConfigError("training.decay", f"is a fraction of the steps, got {training.decay}")
     for name in ("beta1", "beta2"):
         if getattr(training, name) >= 1:
             raise ConfigError(f"training.{name}", f"must be below 1, got {getattr(training, name)}")

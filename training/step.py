@@ -1,4 +1,4 @@
-"""One update: draw, predict, gradients of each shard, sum, clip, Adam. The host never waits here.
+"""One update: draw, predict, gradients of each shard, sum, clip, move. The host never waits here.
 
 The host sets seeds, rate and number of a step; all the rest is a body that only queues work on the
 device, the same for every step of a stage, so that it can be captured (graph.py). What happened is
@@ -24,7 +24,7 @@ from .assemble import seed_step, step_generator
 from .checkpoint import Checkpoint
 from .graph import GraphRunner, make_recorder
 from .objective import loss
-from .optimizers import learning_rate, make_optimizer
+from .optimizers import make_optimizer
 
 _LOSS, _NORM, _COUNT, _BAD = range(4)  # the places in Trainer.totals
 
@@ -56,7 +56,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         sampled = isinstance(curriculum.loops, SampledLoops)
         self.runner = GraphRunner(make_recorder(self.device, capture, sampled))
-        self.optimizer = make_optimizer(model, config.training)
+        self.optimizer = make_optimizer(model, config)
         self.rate_factor = 1.0  # lowered by each rollback
         self.totals = torch.zeros(4, dtype=torch.float64, device=self.device)
         # What the host sets before a step, in places that a graph knows. The number counts from 1,
@@ -88,39 +88,29 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """Everything that the next steps depend on, by name."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for name, parameter in self.model.named_parameters():
-            for key, tensor in self.optimizer.state[parameter].items():
-                tensors[f"adam.{key}.{name}"] = tensor
+        tensors |= self.optimizer.state()
         return tensors | {"rate_factor": torch.tensor(self.rate_factor)}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; RuntimeError where it belongs to a model of another shape."""
         self.runner.drop()  # a graph would go on writing to the state that is replaced here
         self.model.load_state_dict(checkpoint.weights())
-        tensors = checkpoint.tensors
-        self.optimizer.state.clear()
-        for name, parameter in self.model.named_parameters():
-            for key in ("step", "exp_avg", "exp_avg_sq"):
-                if (tensor := tensors.get(f"adam.{key}.{name}")) is not None:
-                    # A copy: Adam writes into it, and the caller may load it again.
-                    self.optimizer.state[parameter][key] = tensor.to(self.device, copy=True)
-        self.rate_factor = float(tensors["rate_factor"])
+        self.optimizer.load(checkpoint.tensors)
+        self.rate_factor = float(checkpoint.tensors["rate_factor"])
         self.totals.zero_()
 
     def _prepare(self, step: int) -> None:
         """Set what a step depends on beside the weights and its stage."""
         for shard, generator in enumerate(self.generators):
             seed_step(generator, self.config.seed, step, shard)
-        rate = learning_rate(self.config.training, step) * self.rate_factor
-        for group in self.optimizer.param_groups:
-            group["lr"].fill_(rate)
+        self.optimizer.prepare(step, self.rate_factor)
         self.number.fill_(step + 1)
 
     def _step(self, stage: Stage) -> None:
         """The body: nothing here may read the device, or anything of the host but the stage."""
         shards = self.config.training.shards
         # To none, not to zeros: a graph's gradients belong into its own memory.
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         for shard in range(shards):
             prompts = self._draw(stage, shard)
@@ -144,9 +134,7 @@ class Trainer:
         if training.clip:
             clip_grads_with_norm_(self.model.parameters(), training.clip, norm)
         bad = ~(torch.isfinite(total) & torch.isfinite(norm))
-        # The fused Adam leaves everything as it was where this flag is set, as for GradScaler.
-        self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined]
-        self.optimizer.step()
+        self.optimizer.step(bad)
         good = (~bad).double()
         seen = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
         self.totals[_LOSS : _NORM + 1] += seen

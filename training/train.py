@@ -22,6 +22,7 @@ from .checkpoint import newest_checkpoint, save_checkpoint
 from .device import place
 from .divergence import recover
 from .logging import RunLog, check_wandb
+from .multipliers import describe_groups
 from .notes import residual_notes
 from .run import Run, RunError, RunFolder, run_folder
 from .step import Trainer
@@ -61,6 +62,8 @@ def train(config: Config) -> Run:
             print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
             for note in residual_notes(config, model, curriculum):
                 print(f"  {note}", flush=True)
+            if multipliers := describe_groups(config.model):
+                print(f"  {multipliers}", flush=True)
             try:
                 _train_from(step, folder, trainer)
             except OSError as error:

@@ -1,4 +1,4 @@
-"""Evaluation settings out of range, and what a comparison takes from its words."""
+"""Settings of training and evaluation out of range, and what a comparison takes from its words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import pytest
 from conf.checks import ConfigError, check_config
 from conf.compose import commands
 from conf.help import help_text
-from conf.schema import Baseline, Config, EvaluationConfig, ModelConfig, Shift, TaskConfig
+from conf.schema import (
+    Baseline,
+    Config,
+    EvaluationConfig,
+    ModelConfig,
+    Shift,
+    TaskConfig,
+    TrainingConfig,
+)
 from tests.conftest import tiny_config
 from training.run import RunFolder
 
@@ -30,6 +38,35 @@ def test_bayes_is_for_linear_functions_alone(name: str) -> None:
 def test_ranges(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"evaluation.{next(iter(change))} must be"):
         check_config(Config(evaluation=EvaluationConfig(**change)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"optimizer": name} for name in ("sgd", "")),
+        *({"learning_rate": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+        *({"muon_rate": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+        *({"epsilon": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+        *({"decay_to": value, "decay": 0.5} for value in (-0.1, 1.1, float("nan"))),
+        {"decay_to": 0.1},
+    ],
+)
+def test_ranges_of_the_optimiser(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as mistake:
+        check_config(Config(training=TrainingConfig(**change)))
+    assert mistake.value.key == f"training.{next(iter(change))}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"optimizer": name} for name in ("adam", "adamw", "muon")),
+        *({"decay_to": value, "decay": 1.0} for value in (0.0, 1.0)),
+        {"epsilon": 1e-10, "muon_rate": 3.0, "learning_rate": 2.0},
+    ],
+)
+def test_what_is_in_range(change: dict[str, Any]) -> None:
+    check_config(Config(training=TrainingConfig(**change)))
 
 
 def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path: Path) -> None:

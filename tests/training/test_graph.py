@@ -41,6 +41,8 @@ _RULE: dict[str, Any] = {"clip": 0.5, "warmup": 9, "decay": 0.5, "weight_decay":
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "rule": {"training": _RULE},
+    "adam": {"training": _RULE | {"optimizer": "adam"}},
+    "muon": {"training": _RULE | {"optimizer": "muon"}},
     "shards": {"training": {"shards": 2}},
     "distinct": {"task": TaskConfig("linear", 2, 5, distinct_prompts=4)},
     "noisy": {"task": TaskConfig("noisy_linear", 2, 5)},

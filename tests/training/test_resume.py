@@ -36,6 +36,12 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "optimiser": {
         "training": {"clip": 0.5, "warmup": 20, "decay": 0.5, "weight_decay": 0.1, "beta2": 0.95}
     },
+    "adam": {"training": {"optimizer": "adam", "weight_decay": 0.1, "epsilon": 1e-6}},
+    "muon": {"training": {"optimizer": "muon", "weight_decay": 0.1, "decay": 0.5, "clip": 0.5}},
+    "muon, factored": {
+        "training": {"optimizer": "muon"},
+        "model": ModelConfig("looped", 2, 16, 2, 5, residual_scaling="factored"),
+    },
     "shards": {"training": {"shards": 2}},
     "growth": {"curriculum": _GROWTH},
     "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
@@ -82,9 +88,13 @@ def test_crash_at_the_edges(step: int, tmp_path: Path, monkeypatch: pytest.Monke
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-def test_interrupted_after_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
+def test_interrupted_after_every_step(
+    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Saved and loaded again at each of its steps: whatever the state lacks would show."""
-    settings = {"steps": 12, "clip": 0.5, "warmup": 5, "weight_decay": 0.1}
+    settings: dict[str, Any] = {"steps": 12, "clip": 0.5, "warmup": 5, "weight_decay": 0.1}
+    settings["optimizer"] = optimizer
     whole, stopped = tiny(tmp_path / "whole", **settings), tiny(tmp_path / "stopped", **settings)
     train(whole)
     for step in range(11):
