@@ -97,6 +97,7 @@ def _command(words: list[str]) -> Command:
             mapping["evaluation"][key] = None
     else:
         _check_loops(mapping, given)
+        _check_lanes(mapping, given)
     return Command(action, paths, config_from_mapping(mapping), tuple(words))
 
 
@@ -204,6 +205,21 @@ def _check_loops(mapping: dict[str, Any], given: list[str]) -> None:
             raise ConfigError(key, f"has no meaning with model={family}")
         if sampling != "none" and key in ("curriculum.loops.inc", "curriculum.loops.intervals"):
             raise ConfigError(key, f"has no meaning with loops.sampling={sampling}")
+
+
+def _check_lanes(mapping: dict[str, Any], given: list[str]) -> None:
+    """More loops than there are weights of lanes: refused where they are asked for; where a scale
+    does, an evaluation ends with the weights."""
+    b = mapping["loops"]["b"]
+    if not mapping["model"]["lanes"] or not isinstance(b, int):
+        return
+    for name in ("loops", "max_loops"):
+        value = mapping["evaluation"][name]
+        if f"evaluation.{name}" in given and isinstance(value, int) and value > b:
+            raise ConfigError(
+                f"evaluation.{name}",
+                f"is {value}, but model.lanes have weights of their own for each of {b} loops",
+            )
 
 
 def _nearest_key(key: str, known: dict[str, Any]) -> str:

@@ -62,13 +62,17 @@ def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     """The settings with their defaults that depend on the run: b loops, and 3 b to look beyond, at
-    least as far as errors by examples are read. A standard model has its layers and no more."""
-    b = trained_loops(run.config)
+    least as far as errors by examples are read. A standard model has its layers and no more, and
+    one with lanes no more loops than it has weights of them."""
+    b, most = trained_loops(run.config), run.model.loop.most_loops
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b)
     loops = settings.loops or b
+    if most is not None and loops != "auto":
+        loops = min(int(loops), most)
     least = b if loops == "auto" else max(b, int(loops))
-    return replace(settings, loops=loops, max_loops=max(settings.max_loops or 3 * b, least))
+    furthest = max(settings.max_loops or 3 * b, least)
+    return replace(settings, loops=loops, max_loops=min(furthest, most or furthest))
 
 
 def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:

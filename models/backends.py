@@ -74,15 +74,25 @@ def _compiled_segment() -> Segment:
             return LoopState(state.stream[:, tokens], state.raw[:, tokens], carry)
 
         with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-            if torch.is_grad_enabled() and count and not state.stream.requires_grad:
-                # Else the first step of a window would be a version of its own.
-                state = state._replace(stream=state.stream.detach().requires_grad_())
+            state = _alike(state) if count else state
             return make_steps(
                 step, state, e, first=first, count=count, keep=keep, scale=scale,
                 read=loop.kept_tokens(layout),
             )  # fmt: skip
 
     return run
+
+
+def _alike(state: LoopState) -> LoopState:
+    """The state before a segment with gradients wanted of its tensors as of those between steps, of
+    all or none: else the segment's first step would be a version of its own."""
+    wanted = torch.is_grad_enabled()
+
+    def like(part: Tensor) -> Tensor:
+        return part if part.requires_grad == wanted else part.detach().requires_grad_(wanted)
+
+    carry = None if state.carry is None else like(state.carry)
+    return LoopState(like(state.stream), like(state.raw), carry)
 
 
 def _step(

@@ -166,10 +166,11 @@ class SharedLoop(Loop):
     def _inject(self, y: Tensor, e: Tensor, layout: Layout | None) -> Tensor:
         if self.injection == "add":
             return y + e
-        positions = self._positions(e, layout)
         if self.injection == "none":
             return self._placed(y, layout)
-        return y * e if positions is None else torch.addcmul(positions, y, e)
+        positions = self._positions(e, layout)
+        # Without positions the product too is at least in float32, as with them.
+        return self._placed(y, layout) * e if positions is None else torch.addcmul(positions, y, e)
 
 
 class LayerLoop(Loop):

@@ -22,6 +22,11 @@ def make_loop(spec: ModelSpec) -> Loop:
         return ConnectedLoop(block, spec.connectivity)
     if spec.lanes:
         return LanesLoop(block, spec.lanes, spec.loops, spec.prelude, spec.coda)
+    if (spec.injection, spec.norm) == ("add", "at_readout") and spec.residual_scaling != "linear":
+        raise ValueError(
+            "a prompt added at each of R loops to a stream that is never normed must be scaled by "
+            f"1/R: residual_scaling must be linear, got {spec.residual_scaling!r}"
+        )
     plain = spec.injection != "concat" and spec.norm == "in_loop"
     if plain and not (spec.prelude or spec.coda):
         return SharedLoop(block, spec.injection)

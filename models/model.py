@@ -108,7 +108,9 @@ class Model(nn.Module):
         kept, scale = self.loop.kept_tokens(layout), self.residual_scale(scale_loops)
         with self._precision(device):
             read_in = self.read_in(_tokens(prompts, queries))
-            prediction = self._predict(read_in[:, kept], layout)
+            # Autocast may have rounded it; streams that are read out are at least in float32.
+            exact = read_in.to(torch.promote_types(read_in.dtype, torch.float32))
+            prediction = self._predict(exact[:, kept], layout)
             e = self.loop.prepare(read_in, layout)
             state = self.loop.start(e)
         # Index 0 is the read-in itself, whatever the loop starts from.
@@ -126,7 +128,7 @@ class Model(nn.Module):
         """What each residual branch of the loop is multiplied by when R is `loops` (where not
         given, those it is trained to make; a standard model's are its layers)."""
         spec = self.spec
-        R, U = loops or spec.loops, spec.n_layer
+        R, U = spec.loops if loops is None else loops, spec.n_layer
         if spec.family == "standard":  # its own layers stand in for loops, unless U is asked for
             R = 1 if spec.residual_scaling == "factored" else spec.n_layer
         return residual_scale(spec.residual_scaling, R, U, spec.residual_factor)
@@ -138,12 +140,16 @@ class Model(nn.Module):
         return total - (0 if positions is None else positions.numel())
 
     def describe(self) -> str:
-        """One phrase: family, layers, width, heads and parameters."""
+        """One phrase: family, layers, width, heads, what else there is, and parameters."""
         spec = self.spec
-        return (
-            f"{spec.connectivity or spec.family}, {spec.n_layer} x {spec.n_embd} wide, "
-            f"{spec.n_head} heads, {self.backbone_parameters():,} parameters in the backbone"
-        )
+        parts = [spec.connectivity or spec.family, f"{spec.n_layer} x {spec.n_embd} wide"]
+        parts += [f"{spec.n_head} heads"]
+        parts += [f"{spec.block} blocks"] if spec.block != "gpt2" else []
+        parts += [f"{spec.attention} attention"] if spec.attention != "full" else []
+        parts += ["no norm in the loop"] if spec.norm == "at_readout" else []
+        for name in ("prelude", "coda", "lanes"):
+            parts += [f"{name} of {count}"] if (count := getattr(spec, name)) else []
+        return f"{', '.join(parts)}, {self.backbone_parameters():,} parameters in the backbone"
 
     def parameter_roles(self) -> dict[str, Role]:
         """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (what
@@ -177,9 +183,10 @@ class Model(nn.Module):
                 f"got {window}, {grad_loops} and {loops}"
             )
         if self.loop.most_loops is not None and loops > self.loop.most_loops:
+            owned = "layers" if self.spec.family == "standard" else "sets of lane weights"
             raise ValueError(
-                f"this model has parameters of their own for {self.loop.most_loops} loops and "
-                f"cannot make {loops}"
+                f"this model has {self.loop.most_loops} {owned} of its own for its loops "
+                f"and cannot make {loops}"
             )
         points, dims = prompts.xs.shape[1:]
         if points > self.spec.n_positions:

@@ -140,7 +140,8 @@ class LanesLoop(RecurrentLoop):
 
 def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
     """Sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast's rounding."""
-    return (weights @ lanes.flatten(1)).unflatten(-1, lanes.shape[1:])
+    with torch.autocast(lanes.device.type, enabled=False):
+        return (weights @ lanes.flatten(1)).unflatten(-1, lanes.shape[1:])
 
 
 def _stack(spec: BlockSpec, layers: int) -> nn.ModuleList:

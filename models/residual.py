@@ -12,7 +12,9 @@ RESIDUAL_SCALINGS = ("none", "sqrt", "linear", "factored")
 
 def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -> float:
     """ε for R `loops` of U `layers` (arXiv 2606.18524): none 1, sqrt 1/√R, linear 1/R, factored
-    λ/(R√U) with λ = `factor`. Raises ValueError for another name."""
+    λ/(R√U) with λ = `factor`. Raises ValueError for another name, and for counts under 1."""
+    if min(loops, layers) < 1:
+        raise ValueError(f"loops and layers must be at least 1, got {loops} and {layers}")
     if scaling == "none":
         return 1.0
     if scaling == "sqrt":

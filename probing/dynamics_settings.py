@@ -34,16 +34,17 @@ class DynamicsSettings:
 
     def loops_of(self, config: Config) -> int:
         """How many loops (or layers) of the run with this configuration are followed. Raises
-        ConfigError for more than a standard model has."""
-        layers = config.model.n_layer if config.model.family == "standard" else None
-        if self.loops is None:
-            return layers or max(100, 5 * config.loops.b)
-        if layers is not None and self.loops > layers:
-            raise ConfigError(
-                "loops",
-                f"is {self.loops}, but this standard model has {layers} layers and no more",
-            )
-        return self.loops
+        ConfigError for more than a standard model has layers, or one with lanes weights of them."""
+        model, most = config.model, None
+        if model.family == "standard":
+            most, owned = model.n_layer, f"this standard model has {model.n_layer} layers"
+        elif model.lanes:
+            most, owned = config.loops.b, f"this model has weights of lanes for {config.loops.b}"
+        if most is None:
+            return self.loops or max(100, 5 * config.loops.b)
+        if self.loops is not None and self.loops > most:
+            raise ConfigError("loops", f"is {self.loops}, but {owned} and no more")
+        return self.loops or most
 
 
 def _at_least(key: str, value: int, least: int) -> None:

@@ -62,8 +62,8 @@ def plain_block(
     length, size = len(x), spec.n_embd // spec.n_head
     at = list(range(length)) if positions is None else positions
     seen = np.tri(length, dtype=np.bool_) if mask is None else mask
-    normed = [_norm(spec.kind, token, p, "norm_1") for token in x]
-    asked = normed if memory is None else [_norm(spec.kind, t, p, "norm_1") for t in memory]
+    normed = [plain_norm(spec.kind, token, p, "norm_1") for token in x]
+    asked = normed if memory is None else [plain_norm(spec.kind, t, p, "norm_1") for t in memory]
     queries = [_query(spec, token, p) for token in asked]
     keys, values = zip(*(_key_value(spec, token, p) for token in normed), strict=True)
     kept = []
@@ -83,7 +83,7 @@ def plain_block(
             for j, score in scores.items():
                 mixed[its] += np.exp(score) / total * values[j][theirs]
         y = x[i] + scale * _product(mixed, p, "projection")
-        kept.append(y + scale * _mlp(spec.kind, _norm(spec.kind, y, p, "norm_2"), p))
+        kept.append(y + scale * _mlp(spec.kind, plain_norm(spec.kind, y, p, "norm_2"), p))
     return np.stack(kept)
 
 
@@ -91,7 +91,8 @@ def _product(x: Array, p: dict[str, Array], name: str) -> Array:
     return p[f"{name}.weight"] @ x + p.get(f"{name}.bias", 0.0)
 
 
-def _norm(kind: str, x: Array, p: dict[str, Array], name: str) -> Array:
+def plain_norm(kind: str, x: Array, p: dict[str, Array], name: str) -> Array:
+    """One token [n_embd] after the norm of that name."""
     if kind == "gpt2":
         centred = x - x.sum() / len(x)
         variance = (centred**2).sum() / len(x)
@@ -109,7 +110,7 @@ def _query(spec: BlockSpec, x: Array, p: dict[str, Array]) -> Array:
 
 def _key_value(spec: BlockSpec, x: Array, p: dict[str, Array]) -> tuple[Array, Array]:
     if spec.attention == "latent":
-        latent = _norm(spec.kind, _product(x, p, "down"), p, "norm")
+        latent = plain_norm(spec.kind, _product(x, p, "down"), p, "norm")
         both = _product(latent, p, "up")
     else:
         both = _product(x, p, "qkv")[spec.n_embd :]

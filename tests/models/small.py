@@ -15,6 +15,47 @@ from models import Model, ModelSpec
 
 FAMILIES = ("looped", "tied", "standard")
 DIMS = 3
+# The ways to loop beyond those of the families, by block and attention; all make three loops.
+WAYS: dict[str, dict[str, Any]] = {
+    "LT": {"connectivity": "LT", "block": "flt", "n_layer": 2},
+    "LT_i, sliding": {
+        **{"connectivity": "LT_i", "block": "llama", "n_layer": 3},
+        **{"attention": "sliding", "pattern": "SL"},
+    },
+    "LT_ai, grouped": {
+        **{"connectivity": "LT_ai", "block": "flt", "n_layer": 2},
+        **{"attention": "grouped", "n_kv": 1},
+    },
+    "FLT": {"connectivity": "FLT", "block": "gpt2", "n_layer": 2},
+    "FLT, latent": {
+        **{"connectivity": "FLT", "block": "flt", "n_layer": 2},
+        **{"attention": "latent", "rank": 5},
+    },
+    "FLT_res": {"connectivity": "FLT_res", "block": "llama", "n_layer": 2},
+    "shared, llama": {"injection": "multiply", "block": "llama", "n_layer": 2},
+    "recurrent": {"injection": "concat", "prelude": 1, "coda": 1, "block": "llama", "n_layer": 2},
+    "recurrent, add": {"injection": "add", "coda": 2},
+    "recurrent, multiply": {"injection": "multiply", "prelude": 2, "block": "flt"},
+    "recurrent, none, sliding": {
+        **{"injection": "none", "prelude": 1, "coda": 2, "block": "flt", "n_layer": 2},
+        **{"attention": "sliding", "pattern": "S"},
+    },
+    "unnormed": {
+        **{"injection": "none", "norm": "at_readout", "n_layer": 2},
+        **{"loops": 3, "residual_scaling": "factored", "residual_factor": 0.7},
+    },
+    "unnormed, add": {
+        **{"injection": "add", "norm": "at_readout", "coda": 1, "block": "llama"},
+        **{"loops": 3, "residual_scaling": "linear"},
+    },
+    "unnormed, concat": {
+        **{"injection": "concat", "norm": "at_readout", "prelude": 1},
+        **{"loops": 3, "residual_scaling": "sqrt"},
+    },
+    "lanes": {"injection": "none", "lanes": 2, "loops": 3, "block": "llama", "n_layer": 2},
+    "lanes, coda": {"injection": "none", "lanes": 3, "loops": 4, "prelude": 1, "coda": 1},
+    "standard, flt": {"family": "standard", "block": "flt"},
+}
 
 
 class Batch(NamedTuple):

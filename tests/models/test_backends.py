@@ -17,7 +17,7 @@ from models import Model, Queries
 from models.backends import segment
 from models.segment import run_segment
 
-from .small import draw_prompts, make_model, make_spec
+from .small import WAYS, draw_prompts, make_model, make_spec
 
 compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 # Family and shape; loops, window, loops with gradients.
@@ -27,6 +27,13 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "no prefix": ({}, (3, 2, 3)),
     "tied": ({"family": "tied"}, (4, 1, 4)),
     "standard": ({"family": "standard", "n_layer": 5}, (5, 1, 5)),
+}
+# More ways to loop, and how many versions each may have: the first loop of a connected one is
+# another, and so is that of lanes, whose step looks up weights of its own.
+MORE: dict[str, tuple[dict[str, Any], tuple[int, int, int], int]] = {
+    "FLT": (WAYS["FLT"], (5, 3, 3), 6),
+    "recurrent": (WAYS["recurrent"], (5, 3, 3), 4),
+    "lanes": (WAYS["lanes, coda"] | {"loops": 5}, (5, 1, 5), 4),
 }
 
 
@@ -93,6 +100,34 @@ def test_compiled_steps_are_the_steps(name: str, versions: list[nn.Module]) -> N
     compiled.run_segment = segment("compile")
     for points in (6, 4, 5):
         assert_near(outcome(compiled, counts, points), outcome(eager, counts, points))
+    assert 0 < len(versions) <= 4
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_other_ways_to_loop_compile_few_times(name: str, versions: list[nn.Module]) -> None:
+    changes, counts, most = MORE[name]
+    eager, compiled = make_model(**changes), make_model(**changes)
+    compiled.run_segment = segment("compile")
+    for points in (6, 4, 5):
+        assert_near(outcome(compiled, counts, points), outcome(eager, counts, points))
+    assert 0 < len(versions) <= most
+
+
+def test_a_scale_that_follows_the_loops_does_not_compile_anew(versions: list[nn.Module]) -> None:
+    """1, 1/2, … 1/20: more values than one function may have versions."""
+    changes: dict[str, Any] = {
+        "injection": "none",
+        "norm": "at_readout",
+        "residual_scaling": "linear",
+    }
+    eager, compiled = make_model(**changes), make_model(**changes)
+    compiled.run_segment = segment("compile")
+    for loops in range(1, 21):
+        ours, theirs = (
+            model(draw_prompts(), loops, grad_loops=loops, scale_loops=loops)
+            for model in (compiled, eager)
+        )
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert 0 < len(versions) <= 4
 
 

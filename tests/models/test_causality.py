@@ -8,7 +8,7 @@ from torch import Tensor
 
 from models import Model
 
-from .small import FAMILIES, Batch, draw_prompts, make_model
+from .small import FAMILIES, WAYS, Batch, draw_prompts, make_model
 
 POINTS, LOOPS = 8, 3
 
@@ -18,12 +18,12 @@ def all_predictions(model: Model, prompts: Batch) -> Tensor:
     return torch.stack([prediction for _, prediction in model.unroll(prompts, LOOPS)][1:])
 
 
-@pytest.fixture(params=[*FAMILIES, "multiply"])
+@pytest.fixture(params=[*FAMILIES, "multiply", *WAYS])
 def model(request: pytest.FixtureRequest) -> Model:
-    """Each family, and looped with the other injection."""
-    if request.param == "multiply":
-        return make_model(injection="multiply")
-    return make_model(request.param)
+    """Each family, looped with the other injection, and every other way to loop."""
+    if request.param in FAMILIES:
+        return make_model(request.param)
+    return make_model(**WAYS.get(request.param, {"injection": "multiply"}))
 
 
 @pytest.mark.parametrize("j", [0, 3, POINTS - 1])

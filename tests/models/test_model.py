@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from models import Model, ModelSpec
+from models.block_parameters import Role
 
-from .small import FAMILIES, Batch, draw_prompts, make_model, make_spec
+from .small import FAMILIES, WAYS, Batch, draw_prompts, make_model, make_spec
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,40 @@ def test_every_parameter_has_its_role(family: str) -> None:
         assert role.layer == (int(name.split(".")[2]) if in_loop else None)
 
 
+@pytest.mark.parametrize("name", WAYS)
+def test_every_way_s_parameters_have_their_roles(name: str) -> None:
+    """By what they are called; layers are counted in the loop alone."""
+    model = make_model(**WAYS[name])
+    roles = model.parameter_roles()
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    assert roles.keys() == shapes.keys()
+    for parameter, role in roles.items():
+        assert sum(role.parts) == shapes[parameter][0], parameter
+        expected = "matrix"
+        for part, kind in (
+            *(("bias", "bias"), ("norm", "norm"), ("lane_", "lane")),
+            *(("positions", "embedding"), ("read_in.weight", "embedding")),
+            ("read_out.weight", "read_out"),
+        ):
+            if part in parameter and expected in ("matrix", "bias"):
+                expected = kind
+        assert role.kind == expected, parameter
+        in_loop = parameter.startswith("loop.blocks.")
+        assert role.layer == (int(parameter.split(".")[2]) if in_loop else None), parameter
+
+
+def test_the_roles_of_what_only_some_loops_have() -> None:
+    roles = make_model(**WAYS["lanes, coda"]).parameter_roles()
+    lanes = {name for name, role in roles.items() if role.kind == "lane"}
+    assert lanes == {f"loop.lane_{name}" for name in ("read", "mix", "write")}
+    roles = make_model(**WAYS["recurrent"]).parameter_roles()
+    assert roles["loop.inject.weight"] == Role("matrix", (16,))
+    assert roles["loop.prelude.0.attention.qkv.weight"] == Role("matrix", (16, 16, 16))
+    assert roles["loop.coda.0.mlp.expand.weight"] == Role("matrix", (48, 48))
+    assert roles["loop.blocks.1.attention.qkv.weight"] == Role("matrix", (16, 16, 16), 1)
+    assert roles["loop.norm_in.weight"] == roles["loop.norm_loop.weight"] == Role("norm", (16,))
+
+
 @pytest.mark.parametrize(
     ("loops", "window", "grad_loops"),
     [(0, 1, None), (3, 0, None), (3, 4, None), (3, 2, 1), (3, 2, 4), (-1, -1, None)],
@@ -117,7 +152,7 @@ def test_inputs_of_another_width_are_refused(dims: int) -> None:
     ("changes", "match"),
     [
         ({"family": "loopd"}, "family must be looped, tied or standard, got 'loopd'"),
-        ({"injection": "concat"}, "injection must be add, multiply or none, got 'concat'"),
+        ({"injection": "subtract"}, "injection must be add, multiply or none, got 'subtract'"),
         ({"n_embd": 18, "n_head": 4}, "n_embd must be a multiple of n_head, got 18 and 4"),
     ],
 )

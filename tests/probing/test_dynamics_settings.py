@@ -32,3 +32,12 @@ def test_a_standard_model_is_followed_to_its_last_layer(tmp_path: Path) -> None:
         DynamicsSettings(str(tmp_path), loops=loops).check()
     with pytest.raises(ConfigError, match="is 4, but this standard model has 3 layers"):
         DynamicsSettings(str(tmp_path), loops=4).check()
+
+
+def test_lanes_are_followed_as_far_as_they_have_weights() -> None:
+    model = ModelConfig(n_embd=16, n_head=2, injection="none", lanes=2)
+    config = Config(model=model, loops=LoopsConfig(b=6, T=6))
+    assert DynamicsSettings().loops_of(config) == 6
+    assert DynamicsSettings(loops=4).loops_of(config) == 4
+    with pytest.raises(ConfigError, match="is 7, but this model has weights of lanes for 6 and"):
+        DynamicsSettings(loops=7).loops_of(config)

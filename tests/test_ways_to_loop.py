@@ -1,0 +1,64 @@
+"""Every model by name from the command line: it trains, is evaluated and drawn; and lanes end where
+their weights do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import run
+
+TINY = [
+    *("task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"),
+    *("curriculum.dims.start=null", "training.steps=4", "training.batch_size=4"),
+    *("training.checkpoint_every=4", "training.log_every=2", "training.warmup=0"),
+    *("evaluation.prompts=4", "evaluation.resamples=4", "evaluation.baselines=[]"),
+]
+LOOPS = ["loops.b=2"]
+LANES = ["model.lanes=2", "model.injection=none", "loops.b=2", "loops.T=2", "loops.grad_loops=all"]
+CASES = [
+    ["model=FLT", "model.attention=sliding", "model.pattern=SL", *LOOPS],
+    ["model=LT", "model.attention=grouped", "model.n_kv=1", *LOOPS],
+    ["model=LT_ai", "model.attention=latent", "model.rank=3", *LOOPS],
+    ["model=LT_i", *LOOPS],
+    ["model=recurrent", "model.block=llama", *LOOPS],
+    ["model=unnormed", "model.residual_scaling=linear", *LOOPS],
+    LANES,
+]
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("words", CASES, ids=lambda words: words[0])
+def test_a_model_trains_and_is_drawn(words: list[str], tmp_path: Path) -> None:
+    assert run.main([*TINY, *words]) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "figures" / "error_by_loop.png").exists()
+    result = json.loads((folder / "evaluation.json").read_text())
+    loops = result["by_loop"]["loop"]
+    assert loops == list(range(1, loops[-1] + 1))
+    assert (loops[-1] == 2) == (words == LANES)
+
+
+def test_lanes_are_not_evaluated_beyond_their_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused before anything is trained, and of a run that is there."""
+    reason = "is 3, but model.lanes have weights of their own for each of 2 loops"
+    for name in ("loops", "max_loops"):
+        assert run.main([*TINY, *LANES, f"evaluation.{name}=3"]) == 2
+        assert f"evaluation.{name} {reason}" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert run.main([*TINY, *LANES]) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    capsys.readouterr()
+    assert run.main(["action=evaluate", f"run={folder}", "evaluation.max_loops=3"]) == 2
+    assert f"evaluation.max_loops {reason}" in capsys.readouterr().err
+    assert run.main(["action=evaluate", f"run={folder}", "evaluation.loops=1"]) == 0
+    # Scales look further, here to 16 loops: an evaluation ends with the weights.
+    assert run.main([*TINY, *LANES, "task=relu_network", "task.points=4"]) == 0
