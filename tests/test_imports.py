@@ -66,7 +66,8 @@ def test_every_room_is_on_a_floor() -> None:
             ["hydra", "omegaconf", "wandb", "openml", "triton"],
         ),
         (
-            "conf.command, conf.words, probing.dynamics, probing.settings, openml_eval.__main__",
+            "conf.command, conf.words, probing.dynamics, probing.settings, probing.stability, "
+            "openml_eval.__main__",
             ["torch", "hydra", "openml", "pandas", "sklearn"],
         ),
         ("openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

@@ -1,0 +1,60 @@
+"""`python -m probing.stability figure=toy`: what keeps a loop stable, seen near initialisation."""
+
+from __future__ import annotations
+
+import sys
+
+from conf.command import defaults, run_command
+
+from .stability_settings import FIGURES, SETTINGS, WIDTH, StabilitySettings
+
+_HELP = """\
+How the stream of a looped stack grows with its loops R, and how far an update moves its output,
+with residual branches scaled by 1 (none), 1/√R (sqrt) and 1/R (linear): measured, printed, drawn
+(arXiv 2606.18524).
+
+  python -m probing.stability figure=toy
+  python -m probing.stability figure=changes setting=strong
+
+Figures:
+{figures}
+Settings, with their defaults:
+{settings}
+setting names a transformer of Llama blocks (width {width}):
+{transformers}
+loops are the values of R, seeds their number, seed the first of them. Into folder go a PNG, the CSV
+behind it and a JSON with every seed's numbers.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    return run_command("probing.stability", StabilitySettings, words, _help, _measure)
+
+
+def _help() -> str:
+    wide = max(map(len, FIGURES))
+    figures = [f"  {name.ljust(wide)}  {figure.shows}" for name, figure in FIGURES.items()]
+    wide = max(map(len, SETTINGS))
+    transformers = [
+        f"  {name.ljust(wide)}  U = {it.layers}, embedding std {it.embedding_std:g}, block std "
+        f"{it.block_std:g}, AdamW {it.learning_rate:g}"
+        for name, it in SETTINGS.items()
+    ]
+    return _HELP.format(
+        figures="\n".join(figures),
+        settings=defaults(StabilitySettings),
+        width=WIDTH,
+        transformers="\n".join(transformers),
+    )
+
+
+def _measure(settings: StabilitySettings) -> str:
+    """Measure and draw the figure; what is shown of it."""
+    from .stability_run import stability
+
+    return stability(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
