@@ -20,11 +20,11 @@ from conf.schema import Config
 from training.assemble import build_task
 from training.device import place
 from training.files import write_bytes, write_json
+from training.processes import Outcome, cores, run_jobs
 
 from .jobs import RunJob, Scoring, SolverJob
 from .participants import Participant, participants
 from .pictures import draw_accuracies
-from .processes import Outcome, cores, run_jobs
 from .report import csv_text, report
 from .run_settings import RunSettings
 from .scoring import check_features

@@ -9,9 +9,9 @@ from conf.command import defaults, run_command
 from .stability_settings import FIGURES, SETTINGS, WIDTH, StabilitySettings
 
 _HELP = """\
-How the stream of a looped stack grows with its loops R, and how far an update moves its output,
-with residual branches scaled by 1 (none), 1/√R (sqrt) and 1/R (linear): measured, printed, drawn
-(arXiv 2606.18524).
+What keeps a loop stable: how its stream grows with its loops R, how far an update moves its
+output, and what it learns at which rate, with residual branches scaled by 1 (none), 1/√R (sqrt) and
+1/R (linear) (arXiv 2606.18524), and with fully looped connectivities (arXiv 2605.18797).
 
   python -m probing.stability figure=toy
   python -m probing.stability figure=changes setting=strong
@@ -22,14 +22,17 @@ Settings, with their defaults:
 {settings}
 setting names a transformer of Llama blocks (width {width}):
 {transformers}
-loops are the values of R, seeds their number, seed the first of them. Into folder go a PNG, the CSV
-behind it and a JSON with every seed's numbers.
+loops are the values of R (K for connectivities), seeds their number, seed the first of them, rates
+learning rates; null: the figure's own. Into folder go PNGs, the CSV behind each, and a JSON with
+every seed's numbers. Figures that train do so in at_once processes; the same command finds what is
+done and goes on where it stopped.
 """
 
 
 def main(words: list[str]) -> int:
     """Do what the words ask for; the exit code."""
-    return run_command("probing.stability", StabilitySettings, words, _help, _measure)
+    stopped = "stopped; the same command goes on from what was trained"
+    return run_command("probing.stability", StabilitySettings, words, _help, _measure, stopped)
 
 
 def _help() -> str:

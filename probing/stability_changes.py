@@ -25,23 +25,21 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     `change` [seeds, loops, steps], `slope` [seeds, steps] of log change over log R from 4 loops on,
     and `by_embedding` [seeds, stds], the slope at step 1."""
     setting = SETTINGS[settings.setting]
-    seeds = range(settings.seed, settings.seed + settings.seeds)
-    far = [r for r in settings.loops if r >= SLOPES_FROM]
+    seeds = settings.all_seeds
+    far = [r for r in settings.all_loops if r >= SLOPES_FROM]
     wide = [setting._replace(embedding_std=f * setting.embedding_std) for f in _FACTORS]
-    tasks = [
-        (setting, Stack(r, True, scaling), STEPS) for scaling in SCALINGS for r in settings.loops
-    ]
+    tasks = [(setting, Stack(r, True, s), STEPS) for s in SCALINGS for r in settings.all_loops]
     tasks += [(each, Stack(r, True, s), 1) for each in wide for s in SCALINGS for r in far]
     found = iter(all_first_steps(tasks, seeds, "changes"))
     result: dict[str, Any] = {"norm": {}}
     result |= {part: {name: {} for name in READINGS} for part in ("change", "slope")}
     first: dict[tuple[float, str, str], Floats] = {}
     for scaling in SCALINGS:
-        runs = [next(found) for _ in settings.loops]
+        runs = [next(found) for _ in settings.all_loops]
         result["norm"][scaling] = over_seeds(np.stack([run.norm[:, 0] for run in runs], axis=1))
         for name in READINGS:
             changes = np.stack([getattr(run, name) for run in runs], axis=1)
-            slope = slopes(settings.loops, changes.swapaxes(1, 2), SLOPES_FROM)
+            slope = slopes(settings.all_loops, changes.swapaxes(1, 2), SLOPES_FROM)
             result["change"][name][scaling] = over_seeds(changes)
             result["slope"][name][scaling] = over_seeds(slope)
             first[setting.embedding_std, name, scaling] = slope[:, 0]

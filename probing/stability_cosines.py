@@ -30,7 +30,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`cosine`: for each sharing the matrix [loops, loops] of each seed, averaged over tokens;
     `apart`: the mean of each over pairs of different increments."""
     setting = SETTINGS[settings.setting]._replace(layers=LAYERS)
-    seeds = range(settings.seed, settings.seed + settings.seeds)
+    seeds = settings.all_seeds
     result: dict[str, Any] = {"cosine": {}, "apart": {}}
     apart = ~np.eye(LOOPS, dtype=bool)
     with tqdm(

@@ -22,17 +22,17 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm, of each seed [seeds, loops, steps + 1], from initialisation on."""
     setting = SETTINGS[settings.setting]
-    seeds = range(settings.seed, settings.seed + settings.seeds)
+    seeds = settings.all_seeds
     cells = [(sharing, scaling) for sharing in SHARED for scaling in LABELS]
     tasks = [
         (setting, Stack(loops, SHARED[sharing], scaling), STEPS)
         for sharing, scaling in cells
-        for loops in settings.loops
+        for loops in settings.all_loops
     ]
     found = iter(all_first_steps(tasks, seeds, "norms"))
     result: dict[str, Any] = {"norm": {sharing: {} for sharing in SHARED}}
     for sharing, scaling in cells:
-        norms = np.stack([next(found).norm for _ in settings.loops], axis=1)
+        norms = np.stack([next(found).norm for _ in settings.all_loops], axis=1)
         result["norm"][sharing][scaling] = over_seeds(norms)
     return described(settings, setting) | {"steps": STEPS} | result
 

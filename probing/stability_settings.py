@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
 from conf.build import read_config
-from conf.checks import ConfigError, check_choice
+from conf.mistakes import ConfigError, at_least, check_choice
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
+_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 SLOPES_FROM = 4  # loops; with fewer, what does not grow with them has its share
 
 
 class Figure(NamedTuple):
     """A figure: the module of this room that measures, reports and draws it, what it shows, and the
-    settings that bear on it beside `figure` and `folder`."""
+    settings that bear on it beside `figure` and `folder`; what it takes of loops, learning rates
+    and seeds where none are given."""
 
     module: str
     shows: str
     takes: tuple[str, ...]
+    loops: tuple[int, ...] = _LOOPS
+    rates: tuple[float, ...] = ()
+    seeds: int = 10
 
 
 _SEEDS = ("seeds", "seed")
+_TRAINED = ("loops", "rates", *_SEEDS, "steps", "at_once")
+_CONNECTED = ((4, 8, 16), (1e-3,), 3)
 FIGURES = {
     "toy": Figure(
         "stability_toy",
@@ -39,15 +47,43 @@ FIGURES = {
         "cosines between the increments of sixteen loops of 12 blocks, shared and not",
         ("setting", *_SEEDS),
     ),
+    "changes": Figure(
+        "stability_changes",
+        "how far one optimiser step moves a looped transformer's output, by loops",
+        ("setting", "loops", *_SEEDS),
+    ),
     "trained": Figure(
         "stability_trained",
         "norms and cosines of increments by loop, of trained runs side by side",
         ("runs", "seed"),
     ),
-    "changes": Figure(
-        "stability_changes",
-        "how far one optimiser step moves a looped transformer's output, by loops",
-        ("setting", "loops", *_SEEDS),
+    "sweep": Figure(
+        "stability_sweep",
+        "final error by learning rate, loops and residual scaling, sqrt against linear",
+        _TRAINED,
+        (2, 4, 8, 16),
+        _RATES,
+        3,
+    ),
+    "contrast": Figure(
+        "stability_sweep",
+        "the same of a loop that norms its stream, none against linear",
+        _TRAINED,
+        (4, 16),
+        _RATES,
+        3,
+    ),
+    "variants": Figure(
+        "stability_variants",
+        "error, plateau and collapse of the fully looped paper's loops",
+        _TRAINED,
+        *_CONNECTED,
+    ),
+    "fully_looped": Figure(
+        "stability_fully_looped",
+        "residual and gradient norms of LT and FLT in training",
+        _TRAINED,
+        *_CONNECTED,
     ),
 }
 
@@ -73,14 +109,18 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class StabilitySettings:
-    """The figure, what it is drawn of, and where it is written."""
+    """The figure, what it is drawn of (loops, rates and seeds: null for the figure's own), and
+    where it is written."""
 
     figure: str
     setting: str = "weak"
-    loops: tuple[int, ...] = _LOOPS
-    seeds: int = 10
-    seed: int = 0
     runs: tuple[str, ...] = ()  # trained: run folders
+    loops: tuple[int, ...] | None = None
+    rates: tuple[float, ...] | None = None
+    seeds: int | None = None
+    seed: int = 0
+    steps: int = 2000
+    at_once: int = 2  # processes that train
     folder: str = "stability"
 
     def check(self) -> None:
@@ -93,26 +133,70 @@ class StabilitySettings:
             if unlike and field.name not in takes:
                 raise ConfigError(field.name, f"does not bear on figure={self.figure}")
         check_choice("setting", self.setting, SETTINGS)
-        if not self.loops or min(self.loops) < 1 or list(self.loops) != sorted(set(self.loops)):
-            raise ConfigError(
-                "loops", f"must be rising numbers of at least 1, got {list(self.loops)}"
-            )
-        if self.figure == "changes" and sum(r >= SLOPES_FROM for r in self.loops) < 2:
-            raise ConfigError(
-                "loops",
-                f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken, "
-                f"got {list(self.loops)}",
-            )
+        self._check_loops()
+        self._check_rates()
         if self.figure == "trained":
             self._check_runs()
-        _at_least("seeds", self.seeds, 2)  # one has no spread
-        _at_least("seed", self.seed, 0)
+        least = 1 if self.all_rates else 2  # one has no spread
+        for name, value, at in (
+            ("seeds", len(self.all_seeds), least),
+            ("seed", self.seed, 0),
+            ("steps", self.steps, 1),
+            ("at_once", self.at_once, 1),
+        ):
+            at_least(name, value, at)
         if self.seed >= 2**62:
             raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
-        if Path(self.folder).exists() and not Path(self.folder).is_dir():
+        if not self.folder or (Path(self.folder).exists() and not Path(self.folder).is_dir()):
             raise ConfigError(
                 "folder", f"must be a folder or a new one's path, got {self.folder!r}"
             )
+
+    @property
+    def all_loops(self) -> tuple[int, ...]:
+        """The values of R, or K."""
+        return FIGURES[self.figure].loops if self.loops is None else self.loops
+
+    @property
+    def all_rates(self) -> tuple[float, ...]:
+        """The learning rates that are trained at."""
+        return FIGURES[self.figure].rates if self.rates is None else self.rates
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds, counted from `seed`."""
+        number = FIGURES[self.figure].seeds if self.seeds is None else self.seeds
+        return tuple(range(self.seed, self.seed + number))
+
+    @property
+    def name(self) -> str:
+        """What the figure's files are called."""
+        takes = FIGURES[self.figure].takes
+        return f"{self.figure}-{self.setting}" if "setting" in takes else self.figure
+
+    def _check_loops(self) -> None:
+        loops = list(self.all_loops)
+        if not loops or min(loops) < 1 or loops != sorted(set(loops)):
+            raise ConfigError("loops", f"must be rising numbers of at least 1, got {loops}")
+        if self.figure == "changes" and sum(r >= SLOPES_FROM for r in loops) < 2:
+            raise ConfigError(
+                "loops",
+                f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken, "
+                f"got {loops}",
+            )
+        if self._sweeps and len(loops) < 2:
+            raise ConfigError("loops", f"must be at least 2 to compare, got {loops}")
+
+    def _check_rates(self) -> None:
+        rates = list(self.all_rates)
+        if not FIGURES[self.figure].rates:
+            return
+        if rates != sorted(set(rates)) or not all(0 < rate < math.inf for rate in rates):
+            raise ConfigError("rates", f"must be rising numbers above 0, got {rates}")
+        if self._sweeps and len(rates) < 3:
+            raise ConfigError("rates", f"must be at least 3 to sweep over, got {rates}")
+        if not self._sweeps and len(rates) != 1:
+            raise ConfigError("rates", f"must be one for figure={self.figure}, got {rates}")
 
     def _check_runs(self) -> None:
         if not self.runs:
@@ -121,12 +205,5 @@ class StabilitySettings:
             read_config(Path(run))
 
     @property
-    def name(self) -> str:
-        """What the figure's files are called."""
-        takes = FIGURES[self.figure].takes
-        return f"{self.figure}-{self.setting}" if "setting" in takes else self.figure
-
-
-def _at_least(key: str, value: int, least: int) -> None:
-    if value < least:
-        raise ConfigError(key, f"must be at least {least}, got {value}")
+    def _sweeps(self) -> bool:
+        return len(FIGURES[self.figure].rates) > 1

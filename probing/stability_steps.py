@@ -3,7 +3,7 @@ moves its output."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ def first_steps(setting: Setting, stack: Stack, seed: int, steps: int = STEPS) -
 
 
 def all_first_steps(
-    tasks: Iterable[tuple[Setting, Stack, int]], seeds: range, what: str
+    tasks: Iterable[tuple[Setting, Stack, int]], seeds: Sequence[int], what: str
 ) -> list[FirstSteps]:
     """For each setting, stack and number of steps what `first_steps` gives, with the seeds as a
     first axis. Shows its progress."""

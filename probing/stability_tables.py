@@ -34,8 +34,8 @@ def described(settings: StabilitySettings, setting: Setting) -> dict[str, Any]:
     return {
         "setting": {"name": settings.setting, "width": WIDTH, **setting._asdict()},
         "what": f"{settings.setting.replace('_', '-')} (U = {setting.layers}, d = {WIDTH})",
-        "loops": list(settings.loops),
-        "seeds": settings.seeds,
+        "loops": list(settings.all_loops),
+        "seeds": len(settings.all_seeds),
         "seed": settings.seed,
     }
 

@@ -32,8 +32,8 @@ _LAYERS = (1, 4, 12)  # of the looped stacks of more than one layer
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """Over seeds: ‖h_R‖/√d and its root mean square, the change of the output by one update, the
     mean cosine of different increments, and ‖h_R‖/√d of looped stacks of several layers."""
-    loops, found = settings.loops, dict[str, list[Any]]()
-    seeds = range(settings.seed, settings.seed + settings.seeds)
+    loops, found = settings.all_loops, dict[str, list[Any]]()
+    seeds = settings.all_seeds
     for seed in tqdm(seeds, desc="toy", unit="seed", delay=2, leave=False, disable=None):
         for name, values in _one_seed(loops, seed).items():
             found.setdefault(name, []).append(values)

@@ -19,8 +19,8 @@ import torch
 import training
 from conf.checks import RunError
 from openml_eval.__main__ import main
-from openml_eval.processes import run_jobs
 from training import Interrupted
+from training.processes import run_jobs
 
 from .leave_out import words, write_tables
 

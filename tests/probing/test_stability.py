@@ -236,7 +236,7 @@ def test_help_names_every_figure_without_torch() -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     for name, figure in FIGURES.items():
-        assert f"  {name.ljust(7)}  {figure.shows}" in lines
+        assert f"  {name.ljust(12)}  {figure.shows}" in lines
     assert "  weak        U = 1, embedding std 1, block std 0.01, AdamW 0.0001" in lines
     assert max(map(len, lines)) <= 100
 

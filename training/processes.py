@@ -19,7 +19,8 @@ import torch
 from tqdm import tqdm
 
 from conf.checks import ConfigError, RunError
-from training import Interrupted
+
+from .train import Interrupted
 
 
 class Job(Protocol):
@@ -141,7 +142,7 @@ def _start(index: int, job: Job, threads: int, log: Path) -> _Working:
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload(["openml_eval.jobs"])
+        context.set_forkserver_preload([type(job).__module__])
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(job, threads, log, theirs))
     process.start()
