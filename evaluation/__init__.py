@@ -1,7 +1,20 @@
 """What a trained model is worth: its errors with intervals, beside what else a user could take."""
 
-from .compare import compare
-from .evaluate import evaluate
-from .load import load_run
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .compare_runs import compare
+    from .evaluate_run import evaluate
+    from .load import load_run
 
 __all__ = ["compare", "evaluate", "load_run"]
+
+_WHERE = {"compare": ".compare_runs", "evaluate": ".evaluate_run", "load_run": ".load"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: commands of this package answer mistakes without torch."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name], __name__), name)

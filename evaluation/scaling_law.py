@@ -6,9 +6,15 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from conf.checks import ConfigError
 from conf.command import defaults, run_command
+
+from .run_folders import run_folders
+
+if TYPE_CHECKING:
+    from .scaling_table import ScalingTable
 
 PUBLISHED = "minima"  # the name of the table that comes with the project
 
@@ -18,11 +24,17 @@ loops r and amounts of data D; intervals, the fits with phi = 0 and phi = 1 besi
 
   python -m evaluation.scaling_law table=runs.csv
   python -m evaluation.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'
+  python -m evaluation.scaling_law 'runs=[runs/A,runs/B]'  # run folders, or folders that hold runs
   python -m evaluation.scaling_law table={published}       # the 24 minima of arXiv 2604.21106
 
 A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
 run r times), r, D (tokens, prompts) and loss; others may stand beside, and one called budget
 divides the curves of the figure.
+
+A finished run of a looped model is a row: N_rec counts its looped layers; N_once prelude, coda,
+injection and norms, without read-in, read-out and positions; r is loops.b, D the prompts it was
+trained on, and loss the error at b loops, as evaluation.json has it (over the task's divisor), its
+mean over all numbers of examples. A run that is not evaluated yet is evaluated.
 
 Settings, with their defaults:
 {settings}
@@ -33,9 +45,10 @@ in all of them are resampled together; with none, each row is by itself.
 
 @dataclass(frozen=True)
 class ScalingSettings:
-    """The table, what is held, and how intervals are found."""
+    """The table or the runs, what is held, and how intervals are found."""
 
     table: str = ""
+    runs: tuple[str, ...] = ()
     E: float | None = None  # none: fitted
     clusters: tuple[str, ...] = ()
     resamples: int = 200
@@ -44,9 +57,13 @@ class ScalingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""
-        if not self.table:
+        if self.runs:
+            if self.table:
+                raise ConfigError("runs", "cannot stand beside table=")
+            run_folders(self.runs)
+        elif not self.table:
             raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
-        if self.table != PUBLISHED and not Path(self.table).is_file():
+        elif self.table != PUBLISHED and not Path(self.table).is_file():
             raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
         if self.E is not None and not (math.isfinite(self.E) and self.E >= 0):
             raise ConfigError("E", f"must be at least 0, got {self.E}")
@@ -66,15 +83,30 @@ def _help() -> str:
 
 def _measure(settings: ScalingSettings) -> str:
     """Fit the table; what is shown of it."""
+    from .scaling_report import fitted, folder_of, report, write
+
+    table, name = _table(settings)
+    held = {} if settings.E is None else {"E": settings.E}
+    result = fitted(table, held, settings.clusters, settings.resamples, settings.seed)
+    folder = folder_of(result, table, Path(settings.folder), name)
+    write(result, table, folder)
+    return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
+
+
+def _table(settings: ScalingSettings) -> tuple[ScalingTable, str]:
+    """What is fitted, and its name; says which runs have no row."""
+    if settings.runs:
+        from .scaling_runs import read_runs
+
+        table, left_out = read_runs(run_folders(settings.runs))
+        for line in left_out:
+            print(line, flush=True)
+        return table, "runs"
     from .scaling_design import minima
-    from .scaling_report import fitted, report, write
     from .scaling_table import read_csv
 
     table = minima() if settings.table == PUBLISHED else read_csv(Path(settings.table))
-    held = {} if settings.E is None else {"E": settings.E}
-    result = fitted(table, held, settings.clusters, settings.resamples, settings.seed)
-    folder = write(result, table, Path(settings.folder), Path(settings.table).stem)
-    return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
+    return table, Path(settings.table).stem
 
 
 if __name__ == "__main__":

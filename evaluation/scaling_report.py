@@ -44,15 +44,17 @@ def fitted(
     }
 
 
-def write(result: Mapping[str, Any], table: ScalingTable, runs: Path, name: str) -> Path:
-    """Write scaling_law.json and the figure into <runs>/scaling_law-<name>-<hash>, the hash of
-    table and settings; that folder."""
+def folder_of(result: Mapping[str, Any], table: ScalingTable, runs: Path, name: str) -> Path:
+    """<runs>/scaling_law-<name>-<hash>, the hash of table and settings."""
     asked = {key: result[key] for key in ("rows", "held", "clusters", "resamples", "seed")}
     digest = hashlib.sha256(json.dumps([asked, dict(table.labels)]).encode()).hexdigest()[:8]
-    folder = runs / f"scaling_law-{name}-{digest}"
+    return runs / f"scaling_law-{name}-{digest}"
+
+
+def write(result: Mapping[str, Any], table: ScalingTable, folder: Path) -> None:
+    """Write scaling_law.json and the figure into a folder."""
     draw_scaling(table, Law(**result["fits"]["free"]["law"]), folder / "figures")
     write_json(folder / "scaling_law.json", result)
-    return folder
 
 
 def report(result: Mapping[str, Any]) -> str:

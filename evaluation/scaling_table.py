@@ -6,6 +6,7 @@ table = read_csv(Path("runs.csv"))                         # columns N_once, N_r
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +104,15 @@ def read_csv(path: Path) -> ScalingTable:
         return ScalingTable(**numbers, labels=labels)
     except RunError as error:
         raise RunError(f"{path}: {error}") from None
+
+
+def csv_of(table: ScalingTable) -> str:
+    """The table as such a file's content."""
+    columns = {name: getattr(table, name).tolist() for name in COLUMNS} | dict(table.labels)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([columns, *zip(*columns.values(), strict=True)])
+    return text.getvalue()
 
 
 def _numbers(name: str, words: Sequence[str | None]) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from evaluation.plateau import bayes_error
 
 from .cells import Cell, run_cells
 from .collapse import collapse
@@ -85,12 +86,6 @@ def sweep_cell(settings: StabilitySettings, scaling: Any, loops: int) -> Cell:
     )  # fmt: skip
     name = f"{settings.figure}, {scaling}, R = {loops}"
     return Cell(name, config, settings.all_rates, settings.all_seeds, Path(settings.folder))
-
-
-def bayes_error(dims: int, points: int) -> float:
-    """The least error, mean over prefixes, over that of predicting zero: after i examples without
-    noise, the part of w that they do not determine."""
-    return sum(max(dims - i, 0) for i in range(points)) / (dims * points)
 
 
 def _collapses(cell: Cell, errors: list[list[float | None]]) -> list[list[str]]:

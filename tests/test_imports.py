@@ -70,6 +70,10 @@ def test_every_room_is_on_a_floor() -> None:
             "openml_eval.__main__",
             ["torch", "hydra", "openml", "pandas", "sklearn"],
         ),
+        (
+            "evaluation.scaling_law, evaluation.iso_depth",
+            ["torch", "hydra", "sklearn", "matplotlib"],
+        ),
         ("openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
         # scikit-learn imports pandas where it is installed, and with it evaluation does.
         ("training", ["sklearn", "matplotlib", "pandas"]),

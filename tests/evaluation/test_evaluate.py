@@ -200,7 +200,7 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
     first = evaluate(tiny_run, SETTINGS)
-    module = sys.modules["evaluation.evaluate"]
+    module = sys.modules["evaluation.evaluate_run"]
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

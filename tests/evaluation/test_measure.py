@@ -16,7 +16,7 @@ from evaluation import compare, evaluate
 from evaluation.baselines import solvers
 from evaluation.bootstrap import bootstrap
 from evaluation.errors import Reading, evaluation_prompts, model_errors
-from evaluation.evaluate import resolved
+from evaluation.evaluate_run import resolved
 from evaluation.halting import Halting, halted_at
 from evaluation.measure import Measure
 from tasks import SHIFTS, Prompts, make_task

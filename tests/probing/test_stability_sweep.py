@@ -14,7 +14,7 @@ from models.loop import SharedLoop
 from models.recurrent import RecurrentLoop
 from probing import stability_sweep
 from probing.stability_settings import StabilitySettings
-from probing.stability_sweep import bayes_error, draw, measure, report, sweep_cell
+from probing.stability_sweep import draw, measure, report, sweep_cell
 from probing.stability_sweep_report import verdict
 from training.assemble import build_model, build_task
 
@@ -43,12 +43,6 @@ def test_training_is_the_papers_in_small() -> None:
     training = sweep_cell(StabilitySettings("sweep"), "sqrt", 4).config.training
     assert (training.steps, training.batch_size, training.warmup) == (2000, 32, 50)
     assert (training.decay, training.clip, training.weight_decay) == (0.05, 0.0, 0.0)
-
-
-def test_bayes_error() -> None:
-    """1, 2/3, 1/3 and then nothing, of 7 prefixes."""
-    assert bayes_error(3, 7) == pytest.approx(2 / 7)
-    assert bayes_error(3, 2) == pytest.approx((1 + 2 / 3) / 2)
 
 
 @pytest.fixture

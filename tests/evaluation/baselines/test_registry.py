@@ -13,7 +13,7 @@ from torch import Generator
 from conf.schema import Baseline, EvaluationConfig, Shift
 from evaluation.baselines import NAMES, optimal, solvers
 from evaluation.bootstrap import Floats
-from evaluation.evaluate import resolved
+from evaluation.evaluate_run import resolved
 from evaluation.measure import Measure, baseline_names, shift_names
 from tasks import SHIFTS, Task, make_task
 from tests.conftest import tiny_config

@@ -24,7 +24,7 @@ from training.run import Run, RunFolder
 from .cache import Arrays
 from .comparison_pictures import draw_comparison
 from .errors import error_name
-from .evaluate import resolved
+from .evaluate_run import resolved
 from .measure import Measure, baseline_names
 from .summary import Intervals, near_least
 

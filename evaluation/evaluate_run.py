@@ -18,7 +18,7 @@ from .measure import Measure, baseline_names, reference_line, shift_names, weigh
 from .pictures import draw_evaluation
 from .summary import shift_summary, summary
 
-_FORMAT = 2  # of evaluation.json; an older one is measured anew
+FORMAT = 2  # of evaluation.json; an older one is measured anew
 
 
 def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict[str, Any]:
@@ -32,7 +32,7 @@ def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict
     folder = RunFolder(run.path)
     settings = resolved(run, settings)
     asked = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": _plain(settings),

@@ -1,0 +1,65 @@
+"""What the iso-depth experiment found, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .plateau import LEAVES, highest
+from .scaling_table import ScalingTable
+
+_WELL = 0.9  # R² from which on the law is said to describe the losses
+
+
+def verdict(
+    fits: Mapping[str, Any], off: int, on: int, bayes: float, zero: float, expected: float
+) -> str:
+    """What phi is and how well it is determined, how many runs took part, and what E is."""
+    free, found = fits["fits"]["free"], fits["intervals"]
+    phi, low, high = free["law"]["phi"], found["low"]["phi"], found["high"]["phi"]
+    most = max(fits["rows"]["r"])
+    lines = [
+        f"phi = {phi:.2f}, 90 % interval {low:.2f} to {high:.2f}: "
+        + ("it is not determined" if "phi" in free["at_edge"] else _meaning(low, high))
+        + f"; a shared parameter run {most:g} times counts as {most**phi:.2f}",
+    ]
+    if free["r2"] < _WELL:
+        lines.append(f"the law describes these losses badly: R² is {free['r2']:.2f}")
+    lines += [
+        f"{off} of {off + on} runs left the plateau (loss at most {highest(bayes, zero):.4f}: "
+        f"E + {LEAVES:g} (Z - E)) and are fitted; {on} did not and are left out",
+        f"E = {bayes:.4f}, the Bayes error on the evaluation's prompts ({expected:.4f} expected); "
+        f"Z = {zero:.4f}, predicting 0",
+    ]
+    return "\n".join(lines)
+
+
+def _meaning(low: float, high: float) -> str:
+    """What an interval of phi says of a recurrence."""
+    if low <= 0 and high >= 1:
+        return "it is not determined, both 0 (nothing) and 1 (as much as layers of its own) may be"
+    if low > 1:
+        return "a recurrence is worth more than layers of its own"
+    if high < 0:
+        return "recurrences are worse than none"
+    if high >= 1:
+        return "a recurrence is worth something, possibly as much as layers of its own"
+    if low <= 0:
+        return "a recurrence is worth less than layers of its own, possibly nothing"
+    return "a recurrence is worth something, and less than layers of its own"
+
+
+def grid_table(off: ScalingTable, on: ScalingTable) -> str:
+    """The losses, a line for each r and width and a column for each number of steps; in brackets
+    those on the plateau, a dash for a run that failed."""
+    losses: dict[tuple[int, int, int], str] = {}
+    for table, form in ((off, "{:.4f}"), (on, "({:.4f})")):
+        axes = zip(table.r, table.labels["width"], table.labels["steps"], table.loss, strict=True)
+        for r, width, steps, loss in axes:
+            losses[int(r), int(width), int(steps)] = form.format(loss)
+    columns = sorted({key[2] for key in losses})
+    lines = ["loss by steps".ljust(16) + "".join(f"{each:>10}" for each in columns)]
+    for model in sorted({key[:2] for key in losses}):
+        cells = (losses.get((*model, each), "-").rjust(10) for each in columns)
+        lines.append("r = {}, {} wide".format(*model).ljust(16) + "".join(cells))
+    return "\n".join(lines)

@@ -1,0 +1,32 @@
+"""Which run folders are meant by the folders that a user names. No torch here.
+
+run_folders(["runs/A", "runs"])          # that run, and all others in runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conf.checks import ConfigError
+
+
+def run_folders(paths: Sequence[str]) -> list[Path]:
+    """Each path that is a run folder, and the run folders right in each that is not; each once.
+
+    Raises ConfigError for a path that neither is one nor holds any.
+    """
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise ConfigError("runs", f"must name folders, got '{path}'")
+        inside = [path] if _is_run(path) else sorted(filter(_is_run, path.iterdir()))
+        if not inside:
+            raise ConfigError("runs", f"names {path}, which neither is a run nor holds any")
+        for each in inside:
+            found.setdefault(each.resolve(), each)
+    return list(found.values())
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "config.yaml").is_file()

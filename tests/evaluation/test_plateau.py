@@ -1,0 +1,38 @@
+"""The Bayes error over all prefixes, by formula and by the solver; who has left the plateau."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.baselines import solvers
+from evaluation.errors import evaluation_prompts
+from evaluation.plateau import LEAVES, bayes_error, highest, left
+from tasks import make_task
+
+
+def test_bayes_errors_by_hand() -> None:
+    assert bayes_error(3, 7) == pytest.approx((1 + 2 / 3 + 1 / 3) / 7)
+    assert bayes_error(4, 2) == pytest.approx((1 + 3 / 4) / 2)  # the prompt ends before it is known
+    assert bayes_error(1, 5) == pytest.approx(1 / 5)
+
+
+@pytest.mark.parametrize(("dims", "points"), [(2, 6), (5, 4)])
+def test_the_bayes_error_is_the_best_solver_s(dims: int, points: int) -> None:
+    task = make_task("linear", dims, 0, {})
+    prompts = evaluation_prompts(task, 20_000, points, seed=7)
+    (solve,) = solvers("bayes", task).values()
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    errors = np.square(solve(xs, ys, xs) - ys).mean(1) / task.divisor
+    spread = errors.std() / np.sqrt(len(errors))
+    assert abs(errors.mean() - bayes_error(dims, points)) < 4 * spread
+    assert spread < 0.02 * bayes_error(dims, points)
+
+
+def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
+    limit = 0.25 + LEAVES * 0.75
+    assert highest(0.25, 1.0) == pytest.approx(limit)
+    assert left(limit - 1e-9, 0.25, 1.0)
+    assert not left(limit + 1e-9, 0.25, 1.0)
+    assert not left(1.0, 0.25, 1.0)
+    assert left(0.25, 0.25, 1.0)
