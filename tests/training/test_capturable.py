@@ -48,6 +48,18 @@ _MODELS = {
     "multiply": ModelConfig("looped", 2, 16, 2, 5, injection="multiply"),
     "tied": ModelConfig("tied", 1, 16, 2, 5, injection="none"),
     "standard": ModelConfig("standard", 2, 16, 2, 5, injection="none"),
+    "LT_ai": ModelConfig(
+        "looped", 2, 16, 2, 5, "none", "flt", "grouped", n_kv=1, connectivity="LT_ai"
+    ),
+    "FLT": ModelConfig("looped", 2, 16, 2, 5, "none", "flt", "latent", rank=4, connectivity="FLT"),
+    "FLT_res": ModelConfig("looped", 2, 16, 2, 5, "none", "gpt2", connectivity="FLT_res"),
+    "recurrent": ModelConfig(
+        "looped", 2, 16, 2, 5, "concat", "llama", "sliding", pattern="S", prelude=1, coda=1
+    ),
+    "lanes": ModelConfig("looped", 1, 16, 2, 5, "none", "llama", lanes=2),
+    "unnormed": ModelConfig(
+        "looped", 1, 16, 2, 5, "none", norm="at_readout", residual_scaling="factored"
+    ),
 }
 
 
