@@ -107,7 +107,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     """`value` as None, a word or a value of the one other kind, where those are allowed."""
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    if value is None or value in words:
+    if value in words or (value is None and type(None) in kinds):
         return value
     others = [kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal]
     if not others:  # a name or nothing

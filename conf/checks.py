@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from .loop_checks import loop_mistakes
 from .mistakes import ConfigError as ConfigError
 from .mistakes import RunError as RunError
-from .mistakes import at_least
+from .mistakes import at_least, check_names
 from .mistakes import check_choice as check_choice
 from .mistakes import nearest as nearest
 from .model_checks import check_model
-from .schema import Config, GrowthConfig, LoopsConfig, TrainingConfig
+from .schema import Config, GrowthConfig, TrainingConfig
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
 MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
@@ -36,9 +36,7 @@ def check_config(config: Config) -> None:
     _check_training(config)
     _check_evaluation(config)
     _check_seed("seed", config.seed)
-    kinds = get_type_hints(Config)
-    for name in ("precision", "backend", "wandb"):
-        check_choice(name, getattr(config, name), get_args(kinds[name]))
+    check_names("", config)
 
 
 def _check_task(config: Config) -> None:
@@ -69,10 +67,7 @@ def _check_curriculum(config: Config) -> None:
         at_least(f"{key}.start", growth.start, 1)
         if growth.start > end:
             raise ConfigError(f"{key}.start", f"is {growth.start}, beyond the end of {end}")
-    kinds, rule = get_type_hints(LoopsConfig), config.loops.grad_loops
-    check_choice("loops.sampling", config.loops.sampling, get_args(kinds["sampling"]))
-    if isinstance(rule, str):
-        check_choice("loops.grad_loops", rule, get_args(get_args(kinds["grad_loops"])[1]))
+    check_names("loops.", config.loops)
     if mistake := next(loop_mistakes(config), None):
         raise ConfigError(*mistake)
 
@@ -83,8 +78,7 @@ def _check_training(config: Config) -> None:
         at_least(f"training.{name}", getattr(training, name), 1)
     for name in ("steps", "weight_decay", "clip", "warmup", "decay", "decay_to", "beta1", "beta2"):
         at_least(f"training.{name}", getattr(training, name), 0)
-    optimizers = get_args(get_type_hints(TrainingConfig)["optimizer"])
-    check_choice("training.optimizer", training.optimizer, optimizers)
+    check_names("training.", training)
     for name in ("learning_rate", "muon_rate", "epsilon"):
         value = getattr(training, name)
         if not (math.isfinite(value) and value > 0):
@@ -93,6 +87,10 @@ def _check_training(config: Config) -> None:
         if getattr(training, name) > 1:
             value = getattr(training, name)
             raise ConfigError(f"training.{name}", f"is a fraction of {whole}, got {value}")
+    if training.muon_rate != TrainingConfig.muon_rate and training.optimizer != "muon":
+        raise ConfigError(
+            "training.muon_rate", f"has no meaning with training.optimizer={training.optimizer}"
+        )
     if training.decay_to and not training.decay:
         raise ConfigError(
             "training.decay_to",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .schema import Config, LoopsConfig
+from .schema import Config, LoopsConfig, ModelConfig
 
 _CUT = 4  # times b: the most loops that a Poisson-lognormal draw gives, which bounds memory
 
@@ -31,6 +31,12 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
             f"must be null with loops.sampling={loops.sampling}, got {start}: loops are drawn",
         )
     yield from _short_gradients(loops)
+    if _starts_once(model) and not _reach_all(loops):
+        yield (
+            "loops.grad_loops",
+            f"must be all, got {loops.grad_loops}: this loop reads the prompt at its start alone, "
+            "and gradients that stop before would leave the read-in as it was drawn",
+        )
     if not model.lanes:
         return
     if most_loops(loops.sampling, loops.b) > loops.b:
@@ -46,6 +52,12 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
             "each loop mixes lanes by parameters of its own, and those of the first loops would "
             "get no gradient",
         )
+
+
+def _starts_once(model: ModelConfig) -> bool:
+    """Whether no loop but the first reads the prompt (lanes, which carry it, aside)."""
+    plain = model.connectivity is None and model.injection == "none" and not model.lanes
+    return plain or model.connectivity == "LT"
 
 
 def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
@@ -66,8 +78,8 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
 
 
 def _reach_all(loops: LoopsConfig) -> bool:
-    """Whether gradients reach back through every loop of every step of a schedule that ends at b:
-    of its stages the last has the most."""
-    reach, b = loops.grad_loops, loops.b
-    through = {"window": min(loops.T, b), "half": (b + 1) // 2, "all": b}
-    return (reach if isinstance(reach, int) else through[reach]) >= b
+    """Whether gradients reach back through every loop of every step: of those that can be made the
+    most, of a schedule the last."""
+    reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b)
+    through = {"window": min(loops.T, most), "half": (most + 1) // 2, "all": most}
+    return (reach if isinstance(reach, int) else through[reach]) >= most

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 class ConfigError(ValueError):
@@ -39,3 +40,15 @@ def at_least(key: str, value: float, least: int) -> None:
     """Raises ConfigError where `value` is below `least` or not finite."""
     if not (math.isfinite(value) and value >= least):
         raise ConfigError(key, f"must be at least {least}, got {value}")
+
+
+def check_names(prefix: str, settings: Any) -> None:
+    """Raises ConfigError where a setting of this dataclass that must be one of some names is
+    another; None and numbers are left to the setting's type."""
+    hints = get_type_hints(type(settings))
+    for field in fields(settings):
+        kinds = [hints[field.name], *get_args(hints[field.name])]
+        names = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
+        value = getattr(settings, field.name)
+        if names and isinstance(value, str):
+            check_choice(f"{prefix}{field.name}", value, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mistakes import ConfigError, at_least
+from .mistakes import ConfigError, at_least, check_names
 from .schema import ModelConfig, TaskConfig
 
 _LOOPED = (  # what only looped models have, with the value that means without it
@@ -16,6 +16,7 @@ _LOOPED = (  # what only looped models have, with the value that means without i
 
 def check_model(model: ModelConfig, task: TaskConfig) -> None:
     """Ranges and combinations; raises ConfigError for the first that cannot be."""
+    check_names("model.", model)
     for name in ("n_layer", "n_embd", "n_head", "n_positions"):
         at_least(f"model.{name}", getattr(model, name), 1)
     for name in ("prelude", "coda", "lanes", "n_kv", "rank"):
@@ -28,6 +29,7 @@ def check_model(model: ModelConfig, task: TaskConfig) -> None:
         )
     _check_heads(model)
     _check_attention(model)
+    _check_window(model, task)
     _check_family(model)
     _check_connectivity(model)
     _check_norm(model)
@@ -67,6 +69,25 @@ def _check_attention(model: ModelConfig) -> None:
             "model.pattern",
             "must be made of the letters S (a quarter of the tokens) and L (all of them), "
             f"got {model.pattern!r}",
+        )
+
+
+def _check_window(model: ModelConfig, task: TaskConfig) -> None:
+    """A sliding window that hides nothing is none."""
+    if model.attention != "sliding":
+        return
+    letters = [model.pattern[i % len(model.pattern)] for i in range(model.n_layer - 1)]
+    if "S" not in letters:
+        raise ConfigError(
+            "model.pattern",
+            f"{model.pattern} makes no layer of {model.n_layer} short: the last sees all tokens",
+        )
+    window, tokens = (2 * model.n_positions + 1) // 4, 2 * task.points - 1
+    if window >= tokens:
+        raise ConfigError(
+            "model.attention",
+            f"cannot be sliding: a window of {window} tokens, a quarter of what "
+            f"model.n_positions={model.n_positions} can hold, hides none of {tokens}",
         )
 
 
@@ -121,6 +142,12 @@ def _check_norm(model: ModelConfig) -> None:
             "model.injection",
             "cannot be 'multiply' with model.norm=at_readout: a stream that is multiplied at each "
             "loop and never normed grows beyond bounds",
+        )
+    if model.injection == "concat":
+        raise ConfigError(
+            "model.injection",
+            "cannot be 'concat' with model.norm=at_readout: a projection that starts as the prompt "
+            "forgets the stream at each loop",
         )
     if model.injection == "add" and model.residual_scaling != "linear":
         raise ConfigError(

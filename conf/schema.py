@@ -91,7 +91,7 @@ class LoopsConfig:
     """b loops, of which the last T count in the loss (looped models)."""
 
     b: int = 20
-    T: int = 15  # 1: the last loop alone; b or more: all of them
+    T: int = 15  # 1: the last loop alone; as many as are made, or more: all
     # How many of the last loops gradients reach back through: those that count, half of b, all.
     grad_loops: int | Literal["window", "half", "all"] = "window"
     # Drawn anew for each step, around b: uniform from 1 to 2 b - 1, or Poisson with a log-normal

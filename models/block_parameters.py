@@ -15,9 +15,10 @@ _BLOCK = 64  # tokens that a vocabulary is rounded up to
 
 
 class Role(NamedTuple):
-    """What a parameter is: a `matrix`, `norm` or `bias` (of a model also an `embedding`, `read_out`
-    or `lane`); `parts` are the rows of each of the matrices that are kept as one (queries, keys and
-    values), of a single one all its rows; `layer` is that of the looped stack, None outside it."""
+    """What a parameter is: a `matrix`, `norm` or `bias` (of a model an `embedding`, `read_out`,
+    `lane` or `injection`); `parts` are the rows of each of the matrices that are kept as one
+    (queries, keys and values), of a single one all its rows; `layer` is that of the looped stack,
+    None outside it."""
 
     kind: str
     parts: tuple[int, ...]

@@ -154,7 +154,7 @@ class Model(nn.Module):
     def parameter_roles(self) -> dict[str, Role]:
         """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (what
         reads the prompt in: the read-in's weights and the positions), `lane` (the weights of
-        hyper-connections) or `read_out`."""
+        hyper-connections), `injection` (the projection that injects) or `read_out`."""
         roles = {
             name: Role(_kind(name), (parameter.shape[0],))
             for name, parameter in self.named_parameters()
@@ -210,6 +210,8 @@ def _kind(name: str) -> str:
         return "norm"
     if name.startswith("loop.lane_"):
         return "lane"
+    if name.startswith("loop.inject."):
+        return "injection"
     if name.endswith("bias"):
         return "bias"
     if name.startswith("read_out"):

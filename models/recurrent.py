@@ -25,7 +25,8 @@ class RecurrentLoop(Loop):
     runs on as in arXiv 2606.18524, where s ← body(s) with scaled branches; what is added at each
     step is then scaled as branches are.
 
-    Raises ValueError for other names, and for a product without a norm, which grows beyond bounds.
+    Raises ValueError for other names, and without a norm in the loop for a product, which grows
+    beyond bounds, and for a projection, which forgets what the branches added.
     """
 
     def __init__(
@@ -153,8 +154,13 @@ def _check_names(injection: str, norm: str) -> None:
         raise ValueError(f"injection must be none, add, multiply or concat, got {injection!r}")
     if norm not in ("in_loop", "at_readout"):
         raise ValueError(f"norm must be in_loop or at_readout, got {norm!r}")
-    if (injection, norm) == ("multiply", "at_readout"):
+    if norm == "at_readout" and injection == "multiply":
         raise ValueError(
             "a stream that is multiplied by the prompt at each loop grows beyond bounds unless it "
             "is normed in the loop"
+        )
+    if norm == "at_readout" and injection == "concat":
+        raise ValueError(
+            "a projection that starts as the prompt forgets the stream at each loop: concat needs "
+            "the norm in the loop"
         )

@@ -19,7 +19,7 @@ TINY = [
 LOOPS = ["loops.b=2"]
 LANES = ["model.lanes=2", "model.injection=none", "loops.b=2", "loops.T=2", "loops.grad_loops=all"]
 CASES = [
-    ["model=FLT", "model.attention=sliding", "model.pattern=SL", *LOOPS],
+    ["model=FLT", "model.attention=sliding", "model.pattern=SL", "model.n_positions=4", *LOOPS],
     ["model=LT", "model.attention=grouped", "model.n_kv=1", *LOOPS],
     ["model=LT_ai", "model.attention=latent", "model.rank=3", *LOOPS],
     ["model=LT_i", *LOOPS],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conf.build import config_from_mapping, config_to_mapping, convert_scalar, flatten, read_config
-from conf.checks import ConfigError
+from conf.checks import ConfigError, check_choice
 from conf.schema import Config
 from tasks import task_class
 
@@ -28,6 +28,8 @@ from .run import Run, RunError, RunFolder, environment
 # What a checkpoint does not say of a family's loops, and what nobody could mean with it.
 _ASKED = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
 _USELESS = {"looped": (), "tied": ("loops.T",), "standard": ("loops.b", "loops.T")}
+# What the shape of a reference's model is: it has none of the others.
+_SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
 _EXAMPLES = {
     **{"task": "sparse_linear", "task.points": 41, "model": "looped", "model.n_head": 8},
     **{"model.injection": "add", "loops.b": 20, "loops.T": 10, "training.steps": 500_000},
@@ -81,6 +83,7 @@ def _settle(
     values = _still_true(theirs, given) | dict(given) | facts
     family, task = values.get("model", "looped"), values.get("task", "sparse_linear")
     settings = _task_settings(task)
+    _check_shape(given, family)
     _check_missing(source, values, [f"task.{key}" for key in settings], family)
     for key in values:
         of_task = key.partition(".")[2] if key.startswith("task.") else ""
@@ -98,6 +101,22 @@ def _settle(
         values[f"task.settings.{key}"] = value
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
     return config_from_mapping(_nested(values | {"folder": folder}))
+
+
+def _check_shape(given: Mapping[str, Any], family: str) -> None:
+    """ConfigError for a model that the reference codes do not have."""
+    if "model" in given:
+        check_choice("model", family, _USELESS)
+    for key in given:
+        group, _, name = key.partition(".")
+        if group == "model" and name and name not in _SHAPE:
+            raise ConfigError(key, "cannot be given to an import: a reference's models have none")
+    if family == "looped" and given.get("model.injection") in ("none", "concat"):
+        raise ConfigError(
+            "model.injection",
+            f"cannot be {given['model.injection']!r} with model=looped: a reference's looped "
+            "models inject the prompt by add or multiply",
+        )
 
 
 def _still_true(theirs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

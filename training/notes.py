@@ -22,11 +22,11 @@ def residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list
     formula, used = _FORMULAS[shape.residual_scaling], f"{model.residual_scale():.4g}"
     if shape.family == "standard":
         return [f"residual branches x {used} ({formula}, {shape.n_layer} layers of their own)"]
-    first, last = (curriculum(step).scale_loops for step in (0, max(0, config.training.steps - 1)))
+    first = curriculum(0).scale_loops
     lines = [f"residual branches x {used} ({formula}, R = {model.spec.loops})"]
     if config.loops.sampling != "none":
         lines[0] += ", however many loops a step draws"
-    elif first != last:
+    elif first != model.spec.loops:
         start = f"{model.residual_scale(first):.4g}"
         lines[0] += f"; in training R is the step's loops, from x {start} at R = {first} on"
-    return lines if shape.norm == "at_readout" else [*lines, _NORMED]
+    return lines if shape.norm == "at_readout" or shape.lanes else [*lines, _NORMED]

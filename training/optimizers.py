@@ -23,6 +23,7 @@ from .multipliers import epsilon_multiplier, rate_multiplier
 from .muon import BlockMuon
 from .rates import learning_rate
 
+_DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -116,7 +117,7 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
 
 
 def _decays(name: str, role: Role) -> bool:
-    return role.kind in ("matrix", "embedding", "read_out") and name.endswith("weight")
+    return role.kind in _DECAYING and name.endswith("weight")
 
 
 def _make_adam(

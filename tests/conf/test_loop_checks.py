@@ -86,6 +86,20 @@ def test_lanes_need_gradients_through_all_loops(b: int, T: int, rule: Any, fits:
     assert problem(LoopsConfig(b, T, rule), lanes=0) == ""
 
 
+@pytest.mark.parametrize(
+    "once", [{"injection": "none"}, {"injection": "none", "norm": "at_readout"}, "LT"]
+)
+def test_a_loop_that_reads_once_needs_gradients_to_its_start(once: Any) -> None:
+    model = {"injection": "none", "connectivity": once} if once == "LT" else once
+    asked = "loops.grad_loops must be all, got"
+    for loops in (LoopsConfig(8, 3), LoopsConfig(8, 3, 7), LoopsConfig(8, 8, 8, "uniform")):
+        assert asked in problem(loops, **model)
+        assert asked not in problem(loops, injection="add")
+    for loops in (LoopsConfig(8, 3, "all", "uniform"), LoopsConfig(8, 8), LoopsConfig(8, 3, 8)):
+        assert problem(loops, **model) == ""
+    assert problem(LoopsConfig(8, 3), injection="none", connectivity="FLT") == ""
+
+
 def test_lanes_cannot_make_more_loops_than_they_have_parameters_for() -> None:
     for sampling in ("uniform", "poisson_lognormal"):
         loops: Any = LoopsConfig(4, 2, "all", sampling)

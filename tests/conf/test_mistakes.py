@@ -74,6 +74,18 @@ MISTAKES = [
     ("model=FLT model.prelude=1", "model.prelude has no meaning with model.connectivity=FLT"),
     ("model=FLT model.connectivity=FTL", "model.connectivity cannot be 'FTL'; did you mean 'FLT'"),
     ("model.lanes=2", "model.injection cannot be 'add' with model.lanes"),
+    ("model=unnormed model.injection=concat", "model.injection cannot be 'concat' with model.norm"),
+    ("model=unnormed loops.grad_loops=half", "loops.grad_loops must be all, got half: this loop"),
+    ("loops.grad_loops=null", "loops.grad_loops must be a whole number or window"),
+    ("training.muon_rate=0.1", "training.muon_rate has no meaning with training.optimizer=adamw"),
+    (
+        "model.attention=sliding model.pattern=SL model.n_layer=1",
+        "model.pattern SL makes no layer of 1 short",
+    ),
+    (
+        "model.attention=sliding model.pattern=SL model.n_layer=2",
+        "model.attention cannot be sliding: a window of 50 tokens",
+    ),
     ("model=unnormed model.lanes=2", "model.norm must be in_loop with model.lanes"),
     (
         "model=unnormed model.injection=multiply",

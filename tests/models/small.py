@@ -48,8 +48,8 @@ WAYS: dict[str, dict[str, Any]] = {
         **{"injection": "add", "norm": "at_readout", "coda": 1, "block": "llama"},
         **{"loops": 3, "residual_scaling": "linear"},
     },
-    "unnormed, concat": {
-        **{"injection": "concat", "norm": "at_readout", "prelude": 1},
+    "unnormed, prelude": {
+        **{"injection": "none", "norm": "at_readout", "prelude": 1},
         **{"loops": 3, "residual_scaling": "sqrt"},
     },
     "lanes": {"injection": "none", "lanes": 2, "loops": 3, "block": "llama", "n_layer": 2},

@@ -103,6 +103,10 @@ def test_a_path_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> Non
         ({"model": "standard", "loops.b": 3}, "^loops.b has no meaning with model=standard"),
         ({"model": "tied", "loops.b": 3, "loops.T": 2}, "^loops.T has no meaning with model=tied"),
         ({"model.injection": "none"}, "^model.injection cannot be 'none' with model=looped"),
+        ({"model.injection": "concat"}, "^model.injection cannot be 'concat' with model=looped"),
+        ({"model.residual_scaling": "linear"}, "^model.residual_scaling cannot be given to an"),
+        ({"model.prelude": 1}, "^model.prelude cannot be given to an import"),
+        ({"model": "FLT"}, "^model cannot be 'FLT'; expected one of looped, standard, tied"),
         ({"training.stps": 3}, "^training.stps is not a setting"),
     ],
 )

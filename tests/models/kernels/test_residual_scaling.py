@@ -69,7 +69,7 @@ def test_an_unnormed_loop_unrolled(device: torch.device) -> None:
     [
         ("FLT", "no kernels for a ConnectedLoop of Block"),
         ("recurrent, add", "no kernels for a RecurrentLoop of Block"),
-        ("unnormed, concat", "no kernels for a RecurrentLoop of Block"),
+        ("unnormed, prelude", "no kernels for a RecurrentLoop of Block"),
         ("shared, llama", "no kernels for a SharedLoop of PreNormBlock"),
         ("unnormed, add", "no kernels for a RecurrentLoop of PreNormBlock"),
     ],
