@@ -21,12 +21,14 @@ to their errors: L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, D in promp
 Each model has a layer, depth / r layers that run r times, and a layer, as in arXiv 2604.21106:
 the prompt is concatenated and projected anew at each loop (at r = 1 there is no projection), the
 stream normed in the loop. It is trained on linear functions without noise, on the last loop's
-error, through all loops, at a rate of its own that falls to zero at its last step.
+error, through all loops, at one rate, which falls to zero at each run's last step.
 
 The loss is the error over the variance of y, averaged over 0 to points - 1 examples; predicting 0
 costs 1. E is held at what the best possible predictor makes of the same prompts. A run whose loss
 stays above E + {leaves:g} (Z - E), where Z is that of predicting 0, has not left the plateau: it is
-counted, and left out of the fit.
+counted, for each r, and left out of the fit. To leave out by loss selects on the outcome: the worst
+of the short trainings are missing, which flattens the fit in D (beta tends to come out low) and
+leaves phi less certain. All runs see the same prompts: no interval covers another set of them.
 
 Settings, with their defaults:
 {settings}

@@ -27,7 +27,7 @@ from .scaling_report import fitted, report, write
 from .scaling_runs import Row, table_of
 from .scaling_table import ScalingTable, csv_of
 
-CLUSTERS = ("r", "width")  # such runs start alike and see the same prompts
+CLUSTERS = ("r", "width")  # such runs start alike; the prompts are the same for the whole grid
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _fit_and_write(
             f"plateau: {error}; {folder} has their losses"
         ) from None
     write(fits, off, folder)
-    said = verdict(fits, len(off), len(on), measured.bayes, measured.zero, expected)
+    said = verdict(fits, off, on, measured.bayes, measured.zero, expected)
     write_json(folder / "iso_depth.json", result | {"verdict": said})
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
     return "\n".join([*shown, report(fits), "", said, "", f"{folder}: {files}"])

@@ -5,15 +5,16 @@ found = intervals(table, fit, table.groups(["r", "budget"]), resamples=200, seed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conf.checks import RunError
 
-from .scaling_fit import Fit, fit_law, undetermined
+from .scaling_fit import RANGES, Fit, edges, fit_law, undetermined
 from .scaling_problem import NAMES
 from .scaling_table import ScalingTable
 
@@ -21,11 +22,14 @@ from .scaling_table import ScalingTable
 @dataclass(frozen=True)
 class Intervals:
     """The 5th and 95th percentile of each parameter over the resamples that could be fitted, which
-    are `used`."""
+    are `used`; `low_at_edge` and `high_at_edge`, the exponents whose percentile is none, because so
+    many resamples ended where the search does that the next one outwards did."""
 
     low: Mapping[str, float]
     high: Mapping[str, float]
     used: int
+    low_at_edge: tuple[str, ...]
+    high_at_edge: tuple[str, ...]
 
 
 def intervals(
@@ -54,5 +58,22 @@ def intervals(
             f"only {len(found)} of {resamples} resamples of the {number} clusters can be fitted"
         )
     low, high = np.percentile(found, (5, 95), axis=0).tolist()
-    by_name = [dict(zip(NAMES, values, strict=True)) for values in (low, high)]
-    return Intervals(by_name[0], by_name[1], used=len(found))
+    free = [name for name in RANGES if name not in held]
+    return Intervals(
+        dict(zip(NAMES, low, strict=True)),
+        dict(zip(NAMES, high, strict=True)),
+        used=len(found),
+        low_at_edge=_open(found, free, 5, "lower"),
+        high_at_edge=_open(found, free, 95, "higher"),
+    )
+
+
+def _open(
+    found: Sequence[tuple[float, ...]],
+    names: Sequence[str],
+    percent: int,
+    outwards: Literal["lower", "higher"],
+) -> tuple[str, ...]:
+    """Those whose percentile lies at the search's edge, or between it and a value."""
+    values = np.percentile(found, percent, axis=0, method=outwards).tolist()
+    return edges({name: values[NAMES.index(name)] for name in names})

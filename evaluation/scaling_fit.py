@@ -22,7 +22,7 @@ from .scaling_table import Flags, Floats, ScalingTable
 
 _NONE_HELD: Mapping[str, float] = MappingProxyType({})
 # Where exponents may end, and where the search for them starts.
-_RANGES = {"alpha": (0.005, 6.0), "beta": (0.005, 6.0), "phi": (-3.0, 4.0)}
+RANGES = {"alpha": (0.005, 6.0), "beta": (0.005, 6.0), "phi": (-3.0, 4.0)}
 _STARTS = {
     "alpha": np.geomspace(0.06, 1.5, 8),
     "beta": np.geomspace(0.06, 1.5, 8),
@@ -54,9 +54,15 @@ def fit_law(
 
     `held` fixes some of E, alpha, beta and phi; E may be 0. The search goes by L-BFGS-B from the
     best of a grid of starts, or from `start` alone. Raises RunError for a table that cannot
-    determine the free parameters.
+    determine the free parameters, and for an E that is not below every loss, which no law has.
     """
     weights = np.ones(len(table)) if weights is None else weights
+    if len(table) and held.get("E", 0) >= table.loss.min():
+        row = int(table.loss.argmin())
+        raise RunError(
+            f"E must be below every loss, got {held['E']:g} beside {table.loss[row]:g} in row "
+            f"{row + 1}"
+        )
     reason = undetermined(table, held, weights > 0)
     if reason:
         raise RunError(f"the table {reason}")
@@ -69,8 +75,7 @@ def fit_law(
     ends = [_polished(problem, each, held, ranges) for each in starts]
     _, theta = min(ends, key=lambda end: end[0])
     law = problem.law(theta)
-    free = [name for name in _RANGES if name not in held]
-    at_edge = tuple(name for name in free if np.isclose(getattr(law, name), _RANGES[name]).any())
+    at_edge = edges({name: getattr(law, name) for name in RANGES if name not in held})
     huber = float(problem.value(theta)[0]) * DELTA**2 / weights.sum()
     return Fit(law, huber, _explained(table, law, weights), tuple(held), at_edge)
 
@@ -81,6 +86,8 @@ def undetermined(table: ScalingTable, held: Mapping[str, float], there: Flags) -
     free, rows = len(NAMES) - len(held), int(np.count_nonzero(there))
     if rows < free:
         return f"has {rows} rows, too few for {free} free parameters"
+    if len(np.unique(table.loss[there])) < 2:
+        return "has one value of loss only, which tells nothing"
     columns = {"phi": ("r", table.r), "alpha": ("N", table.parameters), "beta": ("D", table.D)}
     for name, (column, values) in columns.items():
         if name not in held and len(np.unique(values[there])) < 2:
@@ -88,18 +95,23 @@ def undetermined(table: ScalingTable, held: Mapping[str, float], there: Flags) -
     return None
 
 
+def edges(exponents: Mapping[str, float]) -> tuple[str, ...]:
+    """Which of these exponents, by name, are where the search for them ends."""
+    return tuple(each for each, at in exponents.items() if np.isclose(at, RANGES[each]).any())
+
+
 def _ranges(problem: Problem) -> Floats:
     """Where each entry of theta is searched: no term is above the losses by more than a few powers
     of e, and one below e^-12 of them is no more than rounding."""
     low, high = float(problem.target.min()) - 12, float(problem.target.max())
-    return np.array([(low, high), (low, high + 4), (low, high + 4), *_RANGES.values()])
+    return np.array([(low, high), (low, high + 4), (low, high + 4), *RANGES.values()])
 
 
 def _best_starts(problem: Problem, held: Mapping[str, float]) -> Floats:
     """Of a grid of exponents the best for each alpha, [starts, 6]; the best of all would be
     neighbours, which end in one place. Given exponents the law is linear in E, A and B: least
     squares of the relative error says which."""
-    axes = [[held[name]] if name in held else _STARTS[name] for name in _RANGES]
+    axes = [[held[name]] if name in held else _STARTS[name] for name in RANGES]
     grid = np.array(list(product(*axes)))
     alpha, beta, phi = (each[:, None] for each in grid.T)
     size, _ = problem.effective(phi)
@@ -142,6 +154,8 @@ def _descended(problem: Problem, start: Floats, free: list[int]) -> tuple[float,
     equal slopes: E, A and alpha make a valley so narrow that the parameters themselves would take
     several times the steps."""
     theta = start.copy()
+    if not free:  # all are held, or at an edge
+        return float(problem.value(theta)[0]), theta
     slopes = problem.slopes(start)[1][:, free]
     lengths, axes = np.linalg.eigh(slopes.T @ (problem.weights[:, None] * slopes))
     axes = axes / np.sqrt(np.maximum(lengths, _FLATTEST * lengths[-1]))

@@ -58,7 +58,8 @@ def draw_scaling(table: ScalingTable, law: Law, folder: Path) -> None:
             axes.xaxis.set_minor_formatter(NullFormatter())
         grid[0, 0].set_ylabel("loss")
         grid[1, 0].set_ylabel("less the law's, %")
-        figure.suptitle("circles: measured; lines: the law; stars: lowest points of parabolas")
+        stars = "" if np.isnan(minima).all() else "; stars: lowest points of parabolas"
+        figure.suptitle(f"circles: measured; lines: the law{stars}")
         _legend(figure, grid[0, -1], table, by, colours)
         order = np.lexsort((table.parameters, curves))
         save(

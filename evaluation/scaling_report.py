@@ -70,7 +70,7 @@ def report(result: Mapping[str, Any]) -> str:
         lines.append(_line([name, *law, f"{fit['huber']:.2e}", f"{fit['r2']:.5f}"]))
         if name == "free":
             for end, level in (("low", "5 %"), ("high", "95 %")):
-                lines.append(_line([level, *(_number(found[end][each]) for each in NAMES)]))
+                lines.append(_line([level, *_percentiles(found, end)]))
     together = ", ".join(clusters["columns"])
     which = f"clusters (rows with the same {together})" if together else "rows"
     lines.append(
@@ -83,6 +83,10 @@ def report(result: Mapping[str, Any]) -> str:
         if fit["at_edge"]:
             ends = ", ".join(fit["at_edge"])
             lines.append(f"{name}: {ends} ended at the edge of the range searched: undetermined")
+    for end, level in (("low", "5 %"), ("high", "95 %")):
+        if found[f"{end}_at_edge"]:
+            ends = ", ".join(found[f"{end}_at_edge"])
+            lines.append(f"{level}: {ends} at the edge of the range searched: the interval is open")
     return "\n".join(lines)
 
 
@@ -93,6 +97,12 @@ def _of_fit(fit: Fit) -> dict[str, Any]:
         "r2": fit.r2,
         "at_edge": list(fit.at_edge),
     }
+
+
+def _percentiles(found: Mapping[str, Any], end: str) -> list[str]:
+    """One end of the intervals; "edge" where it is where the search ends."""
+    at_edge = found[f"{end}_at_edge"]
+    return ["edge" if name in at_edge else _number(found[end][name]) for name in NAMES]
 
 
 def _number(value: float) -> str:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 COLUMNS = ("N_once", "N_rec", "r", "D", "loss")
+# No number is above its column's, nor, if it is not 0, below the inverse: A, B and powers of r stay
+# far from what overflows wherever the exponents are searched.
+_LARGEST = {"N_once": 1e20, "N_rec": 1e20, "r": 1e6, "D": 1e20, "loss": 1e20}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,8 @@ class ScalingTable:
     word: a budget, a run's name.
 
     Raises RunError, naming column and row (from 1), for a number that cannot be: N_once may be 0,
-    where a model has nothing outside its loop, all others are finite and above 0.
+    where a model has nothing outside its loop, all others are above 0; r lies between 1e-6 and 1e6,
+    the rest between 1e-20 and 1e20.
     """
 
     N_once: Floats
@@ -44,12 +49,12 @@ class ScalingTable:
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
-            values = getattr(self, name)
+            values, most = getattr(self, name), _LARGEST[name]
+            least = "at least 0" if name == "N_once" else "above 0"
             wrong = ~np.isfinite(values) | (values < 0 if name == "N_once" else values <= 0)
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                least = "at least 0" if name == "N_once" else "above 0"
-                raise RunError(f"{name} must be {least}, got {values[row]} in row {row + 1}")
+            _refuse(name, values, wrong, least)
+            far = (values > most) | ((values != 0) & (values < 1 / most))
+            _refuse(name, values, far, f"between {1 / most:g} and {most:g}")
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -83,10 +88,17 @@ class ScalingTable:
         raise RunError(f"the table has no column {name}{nearest(name, (*COLUMNS, *self.labels))}")
 
 
+def _refuse(name: str, values: Floats, wrong: Flags, expected: str) -> None:
+    """Raise RunError for the first of a column's values that is `wrong`, if any is."""
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise RunError(f"{name} must be {expected}, got {values[row]} in row {row + 1}")
+
+
 def read_csv(path: Path) -> ScalingTable:
     """The table in a CSV file whose header names the columns N_once, N_rec, r, D and loss, in any
     order; other columns become labels. Raises RunError, naming the file, for what is missing or no
-    number."""
+    number, a column named twice, and a row with more fields than columns."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -97,7 +109,11 @@ def read_csv(path: Path) -> ScalingTable:
         if name not in names:
             has = f"; it has {', '.join(names)}" if names else "; it is empty"
             raise RunError(f"{path} has no column {name}{has}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise RunError(f"{path} names the column {twice!r} twice")
     try:
+        _check_lengths(rows, len(names))
         numbers = {name: _numbers(name, [row[name] for row in rows]) for name in COLUMNS}
         others = [name for name in names if name not in COLUMNS]
         labels = {name: tuple(row[name] or "" for row in rows) for name in others}
@@ -113,6 +129,15 @@ def csv_of(table: ScalingTable) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([columns, *zip(*columns.values(), strict=True)])
     return text.getvalue()
+
+
+def _check_lengths(rows: Sequence[Mapping[Any, Any]], columns: int) -> None:
+    """Raise RunError for the first row with more fields than the header: they belong to no column,
+    and where a number was written with a comma, those before them to the wrong one."""
+    for row, fields in enumerate(rows, start=1):
+        if None in fields:  # where csv puts what is left over
+            found = columns + len(fields[None])
+            raise RunError(f"row {row} has {found} fields, the header {columns} columns")
 
 
 def _numbers(name: str, words: Sequence[str | None]) -> Floats:

@@ -62,7 +62,7 @@ def test_ranges_of_the_optimiser(change: dict[str, Any]) -> None:
     [
         *({"optimizer": name} for name in ("adam", "adamw", "muon")),
         *({"decay_to": value, "decay": 1.0} for value in (0.0, 1.0)),
-        {"epsilon": 1e-10, "muon_rate": 3.0, "learning_rate": 2.0},
+        {"epsilon": 1e-10, "muon_rate": 3.0, "optimizer": "muon", "learning_rate": 2.0},
     ],
 )
 def test_what_is_in_range(change: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from conf.checks import check_config
 from evaluation import iso_depth_run
 from evaluation.iso_depth import main
 from evaluation.iso_depth_grid import TrainAndMeasure, grid
+from evaluation.iso_depth_report import verdict
 from evaluation.iso_depth_settings import IsoDepthSettings
 from evaluation.plateau import bayes_error, highest
 from evaluation.scaling_problem import Law
@@ -133,7 +134,9 @@ def test_the_law_is_fitted_to_those_who_left(
     assert f"phi = 0.40, 90 % interval 0.40 to 0.40: {SOMETHING}" in out
     limit = highest(result["bayes"], result["zero"])
     assert f"22 of 24 runs left the plateau (loss at most {limit:.4f}: E + 0.5 (Z - E))" in out
-    assert "2 did not and are left out" in out
+    assert "2 did not and are left out: 1 of r = 1, 0 of r = 2, 0 of r = 4, 1 of r = 8\n" in out
+    assert "leaving out by loss selects on the outcome" in out
+    assert "the interval does not cover what another set of them would change" in out
     assert f"counts as {8**LAW.phi:.2f}" in out
     assert result["verdict"] in out
     lines = {line[:15].rstrip(): line.split()[4:] for line in out.splitlines()}
@@ -159,8 +162,37 @@ def test_runs_that_fail_are_said_and_the_rest_is_fitted(
     _, result = result_of(tmp_path)
     assert result["failed"] == [f"{name}: a full disk"]
     assert result["fitted"] == 23
+    assert "0 did not and are left out\n" in out
+    assert "selects on the outcome" not in out
     (line,) = (line for line in out.splitlines() if line.startswith("r = 2, 48 wide"))
     assert line.split()[-1] == "-"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "meaning"),
+    [
+        ((), (), "0.10 to 0.80", SOMETHING),
+        ((), ("phi",), "0.10 to the search's edge", "possibly as much as layers of its own"),
+        (("phi",), ("beta",), "the search's edge to 0.80", "possibly nothing"),
+        (
+            ("phi",),
+            ("phi",),
+            "the search's edge to the search's edge",
+            "both 0 (nothing) and 1 (as much as layers of its own) may be",
+        ),
+    ],
+)
+def test_an_interval_that_ends_where_the_search_does_is_open(
+    low: Sequence[str], high: Sequence[str], shown: str, meaning: str
+) -> None:
+    row = Row("one", 1, 1, 4, 1, 1.0, ())
+    found = {"low": {"phi": 0.1}, "high": {"phi": 0.8}, "low_at_edge": low, "high_at_edge": high}
+    free = {"law": {"phi": 0.5}, "r2": 0.99, "at_edge": []}
+    fits = {"fits": {"free": free}, "intervals": found}
+    said = verdict(fits, table_of([row]), table_of([]), bayes=0.25, zero=1.0, expected=0.25)
+    line = said.splitlines()[0]
+    assert line.startswith(f"phi = 0.50, 90 % interval {shown}: ")
+    assert line.endswith(f"{meaning}; a shared parameter run 4 times counts as 2.00")
 
 
 def test_one_r_determines_no_phi(
@@ -184,7 +216,7 @@ def test_one_r_determines_no_phi(
         ("jobs=0", "jobs must be at least 1, got 0"),
         ("width=8", "width is not a setting; did you mean 'widths'"),
         ("widths=31", "model.n_embd must be a multiple of model.n_head=2, got 31"),
-        ("learning_rate=0", "training.learning_rate must be above 0, got 0.0"),
+        ("learning_rate=0", "training.learning_rate must be above 0 and finite, got 0.0"),
         ("dims=0", "task.dims must be at least 1, got 0"),
     ],
 )
@@ -203,5 +235,6 @@ def test_help_states_the_rule_and_the_settings(capsys: pytest.CaptureFixture[str
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     assert "above E + 0.5 (Z - E)" in out
+    assert "selects on the outcome" in out
     assert "r=[1,2,4,8]" in out
     assert "jobs=null" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conf.checks import RunError
+from evaluation import scaling_bootstrap
 from evaluation.scaling_bootstrap import intervals
 from evaluation.scaling_design import drawn, published_law
 from evaluation.scaling_fit import fit_law
@@ -56,6 +58,31 @@ def test_what_is_held_stays_held() -> None:
     assert found.low["E"] == found.high["E"] == pytest.approx(1.5)
     free = intervals(TABLE, fit_law(TABLE), np.arange(116), 20, seed=0)
     assert found.high["alpha"] - found.low["alpha"] < free.high["alpha"] - free.low["alpha"]
+
+
+def test_a_percentile_at_the_search_s_edge_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 21 resamples the 95th percentile is the second highest, of 22 between that and the
+    third."""
+    fit = fit_law(TABLE)
+    phis = [4.0] * 2 + [0.5] * 19
+
+    def counted(*_: Any) -> Any:
+        return replace(fit, law=replace(fit.law, phi=phis.pop()))
+
+    monkeypatch.setattr(scaling_bootstrap, "fit_law", counted)
+    found = intervals(TABLE, fit, np.arange(116), 21, seed=0)
+    assert found.high["phi"] == 4
+    assert (found.low_at_edge, found.high_at_edge) == ((), ("phi",))
+    # Between 0.5 and the edge: a number that no resample came to.
+    phis += [4.0] * 2 + [0.5] * 20
+    between = intervals(TABLE, fit, np.arange(116), 22, seed=0)
+    assert 0.5 < between.high["phi"] < 4
+    assert between.high_at_edge == ("phi",)
+    phis += [-3.0] * 2 + [0.5] * 19
+    low = intervals(TABLE, fit, np.arange(116), 21, seed=0)
+    assert (low.low_at_edge, low.high_at_edge) == (("phi",), ())
+    phis += [4.0] + [0.5] * 20  # one of 21 is beyond the percentile
+    assert intervals(TABLE, fit, np.arange(116), 21, seed=0).high_at_edge == ()
 
 
 def test_resamples_that_tell_nothing_are_left_out_or_refused() -> None:

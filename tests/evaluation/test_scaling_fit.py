@@ -14,7 +14,7 @@ from scipy.optimize import approx_fprime, least_squares
 
 from conf.checks import RunError
 from evaluation.scaling_design import design, drawn, minima, published_law
-from evaluation.scaling_fit import fit_law
+from evaluation.scaling_fit import edges, fit_law
 from evaluation.scaling_problem import Law, Problem
 from evaluation.scaling_table import ScalingTable
 
@@ -148,6 +148,22 @@ def test_a_bayes_error_of_zero_can_be_held() -> None:
     assert astuple(fit.law)[1:] == pytest.approx(astuple(law)[1:], rel=1e-3)
 
 
+def test_no_law_has_a_loss_below_its_e() -> None:
+    table = replace(design(), loss=np.linspace(3, 2, 116))
+    for value in (2.0, 5.0):
+        said = f"E must be below every loss, got {value:g} beside 2 in row 116"
+        with pytest.raises(RunError, match=said):
+            fit_law(table, {"E": value})
+    assert fit_law(table, {"E": 1.999}).held == ("E",)
+
+
+def test_exponents_may_all_be_held_or_at_an_edge() -> None:
+    table = design()
+    held = {"alpha": 0.4, "beta": 0.5, "phi": 0.3, "E": 1.0}
+    assert fit_law(table, held).at_edge == ()
+    assert edges({"alpha": 6.0, "beta": 0.3, "phi": -3.0}) == ("alpha", "phi")
+
+
 def test_a_weight_is_a_number_of_rows() -> None:
     table = drawn(TRUTH, NOISE, 1)
     times = np.arange(len(table)) % 3
@@ -189,6 +205,8 @@ def test_what_a_table_does_not_determine_is_said() -> None:
     assert fit_law(rows(lambda t: t.r == 4), {"phi": 0.459}).law.alpha == pytest.approx(
         TRUTH.alpha, rel=0.01
     )
+    with pytest.raises(RunError, match="one value of loss only, which tells nothing"):
+        fit_law(replace(table, loss=np.full(116, 2.5)))
     with pytest.raises(RunError, match="one value of D only, which cannot tell beta"):
         fit_law(replace(table, D=np.full(116, 1e9)))
     with pytest.raises(RunError, match="one value of N only, which cannot tell alpha"):

@@ -125,6 +125,12 @@ def test_an_exponent_at_the_edge_is_said(
     assert main([f"table={path}", "resamples=20", f"folder={tmp_path}"]) == 0
     out = capsys.readouterr().out
     assert "free: phi ended at the edge of the range searched: undetermined" in out
+    assert "95 %: phi at the edge of the range searched: the interval is open" in out
+    (line,) = (each for each in out.splitlines() if each.startswith("95 % "))
+    assert line.split()[-1] == "edge"
+    (folder,) = tmp_path.glob("scaling_law-mine-*")
+    found = json.loads((folder / "scaling_law.json").read_text())["intervals"]
+    assert "phi" in found["high_at_edge"]
 
 
 def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: list[Figure]) -> None:
@@ -140,6 +146,7 @@ def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: list[Fig
     expected = [100 * math.log(a / b) for a, b in zip(TABLE.loss, law.loss(TABLE), strict=True)]
     np.testing.assert_allclose(known["residual_percent"], np.array(expected)[order])
     (figure,) = saved
+    assert figure.get_suptitle().endswith("; stars: lowest points of parabolas")
     above, below = figure.axes[:4], figure.axes[4:]
     assert [axes.get_title() for axes in above] == ["r = 1", "r = 2", "r = 4", "r = 8"]
     first = TABLE.groups(["r", "budget"])[order] == 0
@@ -175,6 +182,7 @@ def test_curves_without_a_budget(tmp_path: Path, saved: list[Figure]) -> None:
     assert [text.get_text() for text in by_data.legends[0].get_texts()] == ["D 100", "D 800"]
     assert [len(y) for y in drawn_in(by_r.axes[0])] == [6, 6, 1]
     assert not by_r.legends
+    assert by_r.get_suptitle() == "circles: measured; lines: the law"  # no parabola has a minimum
 
 
 @pytest.mark.parametrize(
@@ -188,6 +196,7 @@ def test_curves_without_a_budget(tmp_path: Path, saved: list[Figure]) -> None:
         ("table=minima seed=-1", 2, "seed must be at least 0, got -1"),
         ("table=minima cluster=r", 2, "cluster is not a setting; did you mean 'clusters'"),
         ("table=minima clusters=[rr]", 1, "has no column rr"),
+        ("table=minima E=5", 1, "E must be below every loss, got 5 beside 2.3088 in row "),
         ("table=FILE", 1, "FILE has no column N_once; it has a, b"),
     ],
 )

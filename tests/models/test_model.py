@@ -103,7 +103,7 @@ def test_every_way_s_parameters_have_their_roles(name: str) -> None:
         for part, kind in (
             *(("bias", "bias"), ("norm", "norm"), ("lane_", "lane")),
             *(("positions", "embedding"), ("read_in.weight", "embedding")),
-            ("read_out.weight", "read_out"),
+            *(("read_out.weight", "read_out"), ("inject.", "injection")),
         ):
             if part in parameter and expected in ("matrix", "bias"):
                 expected = kind
@@ -117,7 +117,7 @@ def test_the_roles_of_what_only_some_loops_have() -> None:
     lanes = {name for name, role in roles.items() if role.kind == "lane"}
     assert lanes == {f"loop.lane_{name}" for name in ("read", "mix", "write")}
     roles = make_model(**WAYS["recurrent"]).parameter_roles()
-    assert roles["loop.inject.weight"] == Role("matrix", (16,))
+    assert roles["loop.inject.weight"] == Role("injection", (16,))
     assert roles["loop.prelude.0.attention.qkv.weight"] == Role("matrix", (16, 16, 16))
     assert roles["loop.coda.0.mlp.expand.weight"] == Role("matrix", (48, 48))
     assert roles["loop.blocks.1.attention.qkv.weight"] == Role("matrix", (16, 16, 16), 1)
