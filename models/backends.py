@@ -17,7 +17,7 @@ from .loop import LayerLoop, Loop, LoopState, run_blocks
 from .queries import Layout
 from .segment import Segment, make_steps, run_segment
 
-_MOST_VERSIONS = 16  # of one compiled function: four are expected
+_MOST_VERSIONS = 16  # of one compiled function: two to six are expected
 _LIMITS = {"isolate_recompiles": True, "recompile_limit": _MOST_VERSIONS}
 if "recompile_limit" not in signature(torch.compile).parameters:  # an older PyTorch has its own
     _LIMITS = {}
@@ -42,8 +42,9 @@ def segment(name: str) -> Segment:
 def _compiled_segment() -> Segment:
     """A segment whose steps are compiled when they are first made, at a few seconds a version.
 
-    Two versions serve any number of loops: without gradients (the prefix) and with (the window).
-    When the length of the prompts first changes, two more are made, which serve every length.
+    Two versions serve any number of loops: without gradients (the prefix) and with (the window),
+    three where the first loop is another. When the length of the prompts first changes, as many
+    more are made, which serve every length.
     """
     # Versions are counted for each run alone, however many a process makes. Past the limit there is
     # an error: only without fullgraph would PyTorch go on uncompiled and say next to nothing.
