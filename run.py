@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from typing import Any
 
 from conf.checks import ConfigError
+from conf.command import until_stopped
 from conf.compose import Command, commands
 from conf.help import help_text
 
@@ -23,19 +23,21 @@ def main(words: list[str]) -> int:
         print(help_text(), end="")
         return 0
     rest = [word for word in words if word not in flags]
+    multirun = bool(flags)
+    return until_stopped(lambda: _answered(rest, multirun), "stopped; the same command goes on")
+
+
+def _answered(words: list[str], multirun: bool) -> int:
+    """Do what the words ask for, or say in a line why it cannot be."""
     try:
-        return _run_all(commands(rest, multirun=bool(flags)))
+        return _run_all(commands(words, multirun=multirun))
     except ConfigError as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
-    except (KeyboardInterrupt, SystemExit) as stop:
-        print("\nstopped; the same command goes on", flush=True)
-        return 143 if isinstance(stop, SystemExit) else 130
 
 
 def _run_all(members: list[Command]) -> int:
     """One command after another; a failing one does not end the rest."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     done: list[tuple[Command, Any]] = []
     failed: list[str] = []
     for index, member in enumerate(members, start=1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
 from conf.command import defaults, run_command
@@ -40,14 +39,7 @@ command, 130 and 143 stopped by a signal.
 
 def main(words: list[str]) -> int:
     """Do what the words ask for; the exit code."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        return run_command(
-            "evaluation.iso_depth", IsoDepthSettings, words, _help, _measure, _STOPPED
-        )
-    except SystemExit as stop:  # a signal told us or one of our processes
-        print(f"\n{_STOPPED}", flush=True)
-        return int(stop.code or 0)
+    return run_command("evaluation.iso_depth", IsoDepthSettings, words, _help, _measure, _STOPPED)
 
 
 def _help() -> str:

@@ -5,12 +5,11 @@ the estimators' own checkpoint."""
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 
 from conf.checks import ConfigError, RunError, check_choice
-from conf.command import defaults, run_command
+from conf.command import defaults, run_command, until_stopped
 from conf.schema import Config
 from conf.words import settings_from_words
 
@@ -82,7 +81,12 @@ def _run(words: list[str]) -> int:
     if {"-h", "--help"} & set(words):
         print(_RUN_HELP.format(settings=defaults(RunSettings)), end="")
         return 0
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    stopped = "stopped, with every training saved; the same command goes on"
+    return until_stopped(lambda: _left_out(words), stopped)
+
+
+def _left_out(words: list[str]) -> int:
+    """Leave out each table that the words ask for, or say in a line why it cannot be."""
     try:
         own, rest = split_words(words)
         settings = settings_from_words(RunSettings, own)
@@ -95,9 +99,6 @@ def _run(words: list[str]) -> int:
     except (RunError, OSError) as error:
         print(f"openml_eval: {error}", file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, SystemExit) as stop:
-        print("\nstopped, with every training saved; the same command goes on", flush=True)
-        return int(stop.code or 0) if isinstance(stop, SystemExit) else 130
 
 
 def _composed(family: str, rest: list[str]) -> Config:

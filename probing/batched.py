@@ -34,25 +34,27 @@ _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.cont
 
 
 def member_config(config: Config, rate: float, seed: int) -> Config:
-    """What a member's own run would be configured by."""
+    """What a member is known by: the configuration of a run of its own, but that it is trained at b
+    loops from the first step, whatever the curriculum says."""
     return replace(config, training=replace(config.training, learning_rate=rate), seed=seed)
 
 
 class BatchedTrainer:
-    """Trains by Adam, on the loss of the last loop, with the gradient through all of them.
+    """Trains by Adam, on the loss of the last loop, with the gradient through all of them: at b
+    loops, of all dimensions and points, from the first step, whatever the curriculum says.
 
     Member `i * len(seeds) + j` has the i-th rate and the j-th seed; it starts from the weights and
     sees the prompts that a run of its own would, so that all rates of a seed see the same. One
     whose loss or gradient is not finite stays what it was, its readings from there on NaN; the
     others do not notice.
 
-    Raises ValueError for a configuration with weight decay or shards: there are none here.
+    Raises ValueError for a configuration with weight decay, shards, Muon, sampled loops or factored
+    residual scaling, whose rates differ by parameter: there are none here.
     """
 
     def __init__(self, config: Config, rates: tuple[float, ...], seeds: tuple[int, ...]) -> None:
+        _refuse_what_is_not_here(config)
         training = config.training
-        if training.weight_decay or training.shards != 1:
-            raise ValueError("batched training has neither weight decay nor shards")
         self.config, self.rates, self.seeds = config, rates, seeds
         self.task = build_task(config)
         models = [build_model(replace(config, seed=seed), self.task) for seed in seeds]
@@ -157,3 +159,14 @@ class BatchedTrainer:
             torch.where(alive[:, None], gradient * shrink[:, None], 0),
             torch.where(alive, by_member, 0),
         )
+
+
+def _refuse_what_is_not_here(config: Config) -> None:
+    if config.training.weight_decay or config.training.shards != 1:
+        raise ValueError("batched training has neither weight decay nor shards")
+    if config.training.optimizer == "muon":
+        raise ValueError("batched training has no Muon, only Adam")
+    if config.loops.sampling != "none":
+        raise ValueError("batched training has no sampled loops: every step makes b")
+    if config.model.residual_scaling == "factored":
+        raise ValueError("batched training has no factored scaling: one rate serves all parameters")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from conf.command import defaults, run_command
+from conf.command import as_word, defaults, run_command
 
-from .stability_settings import FIGURES, SETTINGS, WIDTH, StabilitySettings
+from .stability_settings import FIGURES, SETTINGS, WIDTH, Figure, StabilitySettings
 
 _HELP = """\
 What keeps a loop stable: how its stream grows with its loops R, how far an update moves its
@@ -16,16 +16,16 @@ output, and what it learns at which rate, with residual branches scaled by 1 (no
   python -m probing.stability figure=toy
   python -m probing.stability figure=changes setting=strong
 
-Figures:
+Figures, with what each takes of setting, loops, rates and seeds where none are given:
 {figures}
 Settings, with their defaults:
 {settings}
 setting names a transformer of Llama blocks (width {width}):
 {transformers}
 loops are the values of R (K for connectivities), seeds their number, seed the first of them, rates
-learning rates; null: the figure's own. Into folder go PNGs, the CSV behind each, and a JSON with
-every seed's numbers. Figures that train do so in at_once processes; the same command finds what is
-done and goes on where it stopped.
+learning rates; null: the figure's own. A model is trained at all its loops from the first step.
+Into folder go PNGs, the CSV behind each, and a JSON with every seed's numbers. Figures that train
+do so in at_once processes; the same command finds what is done and goes on where it stopped.
 """
 
 
@@ -37,7 +37,11 @@ def main(words: list[str]) -> int:
 
 def _help() -> str:
     wide = max(map(len, FIGURES))
-    figures = [f"  {name.ljust(wide)}  {figure.shows}" for name, figure in FIGURES.items()]
+    figures = []
+    for name, figure in FIGURES.items():
+        figures.append(f"  {name.ljust(wide)}  {figure.shows}")
+        if own := _own(figure):
+            figures.append(f"  {' ' * wide}    {own}")
     wide = max(map(len, SETTINGS))
     transformers = [
         f"  {name.ljust(wide)}  U = {it.layers}, embedding std {it.embedding_std:g}, block std "
@@ -50,6 +54,12 @@ def _help() -> str:
         width=WIDTH,
         transformers="\n".join(transformers),
     )
+
+
+def _own(figure: Figure) -> str:
+    """What a figure takes where nothing is given, as words of the command."""
+    names = [each for each in ("setting", "loops", "rates", "seeds") if each in figure.takes]
+    return " ".join(f"{name}={as_word(getattr(figure, name))}" for name in names)
 
 
 def _measure(settings: StabilitySettings) -> str:

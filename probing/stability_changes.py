@@ -12,7 +12,7 @@ import numpy as np
 from .stability_changes_report import draw, report
 from .stability_model import Stack
 from .stability_settings import SETTINGS, SLOPES_FROM, Setting, StabilitySettings
-from .stability_steps import READINGS, STEPS, FirstSteps, all_first_steps
+from .stability_steps import PLACES, STEPS, FirstSteps, all_first_steps
 from .stability_tables import SCALINGS, Floats, described, over_seeds, slopes
 
 __all__ = ["draw", "measure", "report"]
@@ -21,10 +21,10 @@ _FACTORS = (1 / 16, 1 / 4, 4.0)  # of the setting's embedding std
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """For each scaling, `norm` [seeds, loops] at initialisation; for each reading and scaling
+    """For each scaling, `norm` [seeds, loops] at initialisation; for each of PLACES and scaling
     `change` [seeds, loops, steps], `slope` [seeds, steps] of log change over log R from 4 loops on,
     and `by_embedding` [seeds, stds], the slope at step 1."""
-    setting = SETTINGS[settings.setting]
+    setting = SETTINGS[settings.setting_name]
     seeds = settings.all_seeds
     far = [r for r in settings.all_loops if r >= SLOPES_FROM]
     wide = [setting._replace(embedding_std=f * setting.embedding_std) for f in _FACTORS]
@@ -32,12 +32,12 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     tasks += [(each, Stack(r, True, s), 1) for each in wide for s in SCALINGS for r in far]
     found = iter(all_first_steps(tasks, seeds, "changes"))
     result: dict[str, Any] = {"norm": {}}
-    result |= {part: {name: {} for name in READINGS} for part in ("change", "slope")}
+    result |= {part: {name: {} for name in PLACES} for part in ("change", "slope")}
     first: dict[tuple[float, str, str], Floats] = {}
     for scaling in SCALINGS:
         runs = [next(found) for _ in settings.all_loops]
         result["norm"][scaling] = over_seeds(np.stack([run.norm[:, 0] for run in runs], axis=1))
-        for name in READINGS:
+        for name in PLACES:
             changes = np.stack([getattr(run, name) for run in runs], axis=1)
             slope = slopes(settings.all_loops, changes.swapaxes(1, 2), SLOPES_FROM)
             result["change"][name][scaling] = over_seeds(changes)
@@ -47,7 +47,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     stds = sorted({std for std, _, _ in first})
     result["by_embedding"] = {
         name: {s: over_seeds(np.stack([first[std, name, s] for std in stds], 1)) for s in SCALINGS}
-        for name in READINGS
+        for name in PLACES
     }
     return described(settings, setting) | {"steps": STEPS, "embedding_stds": stds} | result
 
@@ -62,6 +62,6 @@ def _first_slopes(
     for setting in settings:
         for scaling in SCALINGS:
             runs = [next(found) for _ in loops]
-            for name in READINGS:
+            for name in PLACES:
                 changes = np.stack([getattr(run, name)[:, 0] for run in runs], axis=1)
                 first[setting.embedding_std, name, scaling] = slopes(loops, changes, SLOPES_FROM)

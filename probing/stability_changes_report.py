@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evaluation.figures import band, legend_beside, line, note_level, save, styled, whole_numbers
+from evaluation.figures import band, legend_beside, line, save, styled, whole_numbers
 
 from .stability_settings import SLOPES_FROM
-from .stability_steps import READINGS
+from .stability_steps import PLACES
 from .stability_tables import SCALINGS, band_of, number, shown, table, ticks_at
 
 _LAW = (
@@ -33,14 +32,14 @@ def report(result: Mapping[str, Any]) -> str:
     ]
     far = [index for index, r in enumerate(loops) if r >= SLOPES_FROM]
     over = f"R = {loops[far[0]]}…{loops[far[-1]]}"
-    for name, where in READINGS.items():
+    for name, where in PLACES.items():
         step_1 = {s: _at(curve, 0) for s, curve in result["change"][name].items()}
         lines += [
             "",
             f"change by step 1 {where}, root mean square; most / least over {over}",
             *_by_loops(step_1, loops, "spread", lambda means: _spread([means[i] for i in far])),
         ]
-    for name, where in READINGS.items():
+    for name, where in PLACES.items():
         steps = range(1, result["steps"] + 1)
         stds = [f"{std:g}" for std in result["embedding_stds"]]
         lines += [
@@ -72,7 +71,7 @@ def _changes(result: Mapping[str, Any], path: Path) -> Path:
     """Step 1 with its band, the later ones as fainter lines."""
     figure, columns, loops = Figure(figsize=(10.0, 4.0)), {}, result["loops"]
     panels = figure.subplots(1, 2)
-    for axes, (name, where) in zip(panels, READINGS.items(), strict=True):
+    for axes, (name, where) in zip(panels, PLACES.items(), strict=True):
         for index, scaling in enumerate(SCALINGS):
             for step in range(result["steps"]):
                 curve = _at(result["change"][name][scaling], step)
@@ -95,15 +94,14 @@ def _changes(result: Mapping[str, Any], path: Path) -> Path:
 def _slope_picture(
     result: Mapping[str, Any], path: Path, part: str, axis: str, x: Sequence[float]
 ) -> Path:
-    """Both readings' slopes over x."""
+    """Both places' slopes over x."""
     figure, columns = Figure(figsize=(10.0, 4.0)), {}
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, (name, where) in zip(panels, READINGS.items(), strict=True):
+    for axes, (name, where) in zip(panels, PLACES.items(), strict=True):
         for index, scaling in enumerate(SCALINGS):
             curve = result[part][name][scaling]
             columns[f"{name}_{scaling}"] = shown(curve)
             band(axes, x, band_of(curve), scaling, line(index))
-        _levels(axes)
         axes.set_title(where, fontsize=10)
         axes.set_xlabel(axis)
         if part == "slope":
@@ -115,11 +113,6 @@ def _slope_picture(
     figure.suptitle(_title(result))
     save(figure, path, axis.replace(" ", "_"), x, columns)
     return path
-
-
-def _levels(axes: Axes) -> None:
-    for height, text in ((1, "none"), (0.5, "sqrt"), (0, "linear")):
-        note_level(axes, height, f"{text}, small branches")
 
 
 def _title(result: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ LAYERS = 12  # the paper's
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`cosine`: for each sharing the matrix [loops, loops] of each seed, averaged over tokens;
     `apart`: the mean of each over pairs of different increments."""
-    setting = SETTINGS[settings.setting]._replace(layers=LAYERS)
+    setting = SETTINGS[settings.setting_name]._replace(layers=LAYERS)
     seeds = settings.all_seeds
     result: dict[str, Any] = {"cosine": {}, "apart": {}}
     apart = ~np.eye(LOOPS, dtype=bool)
@@ -67,12 +67,20 @@ def report(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def heat_map(axes: Axes, cosine: Sequence[Sequence[float]], loops: Sequence[int]) -> AxesImage:
-    """A picture of the cosines [loops, loops] between loops' increments."""
+def heat_map(
+    axes: Axes, cosine: Sequence[Sequence[float | None]], loops: Sequence[int]
+) -> AxesImage:
+    """A picture of the cosines [loops, loops] between loops' increments, empty where there is
+    none."""
     edges = (loops[0] - 0.5, loops[-1] + 0.5)
     # From red to blue: the colour-blind tell the two apart, and both from white.
     image = axes.imshow(
-        np.array(cosine), cmap="RdBu", vmin=-1, vmax=1, origin="lower", extent=(*edges, *edges)
+        np.array(cosine, dtype=np.float64),
+        cmap="RdBu",
+        vmin=-1,
+        vmax=1,
+        origin="lower",
+        extent=(*edges, *edges),
     )
     axes.grid(visible=False)
     whole_numbers(axes)

@@ -15,11 +15,13 @@ from evaluation.figures import Curve, legend_beside, line, save, styled
 
 from .cells import run_cells
 from .collapse import smoothed
+from .stability_regression import DIMS
 from .stability_settings import StabilitySettings
-from .stability_variants import DIMS, variant_cells
+from .stability_tables import Floats, number, table
+from .stability_variants import variant_cells
 
 VARIANTS = ("LT", "FLT")
-_EVERY = 10  # steps between the points that are drawn
+_EVERY = 10  # steps between the points that are drawn; the last step is drawn always
 # Panel, and of each of its lines: the reading, and whether it is dashed.
 _PANELS = {
     "loss, smoothed": {"loss": False},
@@ -37,15 +39,16 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     cells = variant_cells(settings, VARIANTS)
     run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
     curves: dict[str, dict[str, Any]] = {name: {} for name in VARIANTS}
+    steps = [*range(_EVERY, settings.steps, _EVERY), settings.steps]
     for (name, loops), cell in cells.items():
         readings = cell.readings()
         curves[name][str(loops)] = {
-            reading: _mean(readings[reading][:, 0] / (DIMS if reading == "loss" else 1))
+            reading: _mean(readings[reading][:, 0] / (DIMS if reading == "loss" else 1), steps)
             for lines in _PANELS.values()
             for reading in lines
         }
     return {
-        "steps": list(range(_EVERY, settings.steps + 1, _EVERY)),
+        "steps": steps,
         "loops": list(settings.all_loops),
         "rate": settings.all_rates[0],
         "seeds": list(settings.all_seeds),
@@ -57,16 +60,15 @@ def report(result: Mapping[str, Any]) -> str:
     """What every curve ends at."""
     names = [reading for lines in _PANELS.values() for reading in lines]
     lines = [
-        f"at step {result['steps'][-1] if result['steps'] else 0}, smoothed, mean of "
-        f"{len(result['seeds'])} seeds, rate {result['rate']:g}",
-        "".join(["".ljust(12), *(name.rjust(14) for name in names)]),
+        f"at step {result['steps'][-1]}, smoothed, mean of {len(result['seeds'])} seeds, "
+        f"rate {result['rate']:g}"
     ]
+    rows = []
     for variant, by_loops in result["curves"].items():
         for K, curves in by_loops.items():
-            ends = [curves[name][-1] if curves[name] else None for name in names]
-            shown = ["-" if end is None else f"{end:.3g}" for end in ends]
-            lines.append("".join([f"{variant}, {K}".ljust(12), *(s.rjust(14) for s in shown)]))
-    return "\n".join(lines)
+            ends = [curves[name][-1] for name in names]
+            rows.append([f"{variant}, {K}", *("-" if end is None else number(end) for end in ends)])
+    return "\n".join([*lines, *table(["", *names], rows)])
 
 
 def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
@@ -96,13 +98,14 @@ def _plot(
     axes: Axes, x: Sequence[int], y: Sequence[float | None], label: str | None, style: Any
 ) -> None:
     values = [np.nan if value is None else value for value in y]
-    axes.plot(x, values, label=label, linewidth=1.2, **style)
+    marker = "o" if len(x) == 1 else None
+    axes.plot(x, values, label=label, linewidth=1.2, marker=marker, **style)
     axes.set_yscale("log")
 
 
-def _mean(values: Any) -> list[float | None]:
-    """Of readings [steps, seeds] the smoothed mean over those finite at each drawn step."""
-    drawn = smoothed(values)[_EVERY - 1 :: _EVERY]
+def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:
+    """Of readings by step and seed the smoothed mean over those finite, at the drawn steps."""
+    drawn = smoothed(values)[np.array(steps) - 1]
     return [
         float(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in drawn
     ]

@@ -21,7 +21,7 @@ from .stability_tables import LABELS, band_of, described, number, over_seeds, sh
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm, of each seed [seeds, loops, steps + 1], from initialisation on."""
-    setting = SETTINGS[settings.setting]
+    setting = SETTINGS[settings.setting_name]
     seeds = settings.all_seeds
     cells = [(sharing, scaling) for sharing in SHARED for scaling in LABELS]
     tasks = [

@@ -18,7 +18,7 @@ SLOPES_FROM = 4  # loops; with fewer, what does not grow with them has its share
 class Figure(NamedTuple):
     """A figure: the module of this room that measures, reports and draws it, what it shows, and the
     settings that bear on it beside `figure` and `folder`; what it takes of loops, learning rates
-    and seeds where none are given."""
+    and seeds, and of `setting`, where none are given."""
 
     module: str
     shows: str
@@ -26,6 +26,7 @@ class Figure(NamedTuple):
     loops: tuple[int, ...] = _LOOPS
     rates: tuple[float, ...] = ()
     seeds: int = 10
+    setting: str = "weak"
 
 
 _SEEDS = ("seeds", "seed")
@@ -41,6 +42,7 @@ FIGURES = {
         "stability_norms",
         "a transformer's residual norm over its first ten steps, looped and not",
         ("setting", "loops", *_SEEDS),
+        setting="strong",  # with weak branches no norm moves
     ),
     "cosines": Figure(
         "stability_cosines",
@@ -109,11 +111,11 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class StabilitySettings:
-    """The figure, what it is drawn of (loops, rates and seeds: null for the figure's own), and
-    where it is written."""
+    """The figure, what it is drawn of (setting, loops, rates and seeds: null for the figure's own),
+    and where it is written."""
 
     figure: str
-    setting: str = "weak"
+    setting: str | None = None
     runs: tuple[str, ...] = ()  # trained: run folders
     loops: tuple[int, ...] | None = None
     rates: tuple[float, ...] | None = None
@@ -132,7 +134,7 @@ class StabilitySettings:
             takes = ("figure", "folder", *FIGURES[self.figure].takes)
             if unlike and field.name not in takes:
                 raise ConfigError(field.name, f"does not bear on figure={self.figure}")
-        check_choice("setting", self.setting, SETTINGS)
+        check_choice("setting", self.setting_name, SETTINGS)
         self._check_loops()
         self._check_rates()
         if self.figure == "trained":
@@ -151,6 +153,11 @@ class StabilitySettings:
             raise ConfigError(
                 "folder", f"must be a folder or a new one's path, got {self.folder!r}"
             )
+
+    @property
+    def setting_name(self) -> str:
+        """Which of SETTINGS."""
+        return FIGURES[self.figure].setting if self.setting is None else self.setting
 
     @property
     def all_loops(self) -> tuple[int, ...]:
@@ -172,7 +179,7 @@ class StabilitySettings:
     def name(self) -> str:
         """What the figure's files are called."""
         takes = FIGURES[self.figure].takes
-        return f"{self.figure}-{self.setting}" if "setting" in takes else self.figure
+        return f"{self.figure}-{self.setting_name}" if "setting" in takes else self.figure
 
     def _check_loops(self) -> None:
         loops = list(self.all_loops)

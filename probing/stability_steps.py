@@ -16,7 +16,7 @@ from .stability_settings import Setting
 from .stability_tables import Floats
 
 STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
-READINGS = {"raw": "before the final norm", "normed": "after the final norm"}
+PLACES = {"raw": "before the final norm", "normed": "after the final norm"}
 _BETAS = (0.9, 0.95)  # that paper's; it does not say its ε, which is PyTorch's 1e-8 here
 
 

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from conf.schema import ModelConfig, TrainingConfig
 from evaluation.plateau import bayes_error
 
 from .cells import Cell, run_cells
 from .collapse import collapse
+from .stability_regression import DIMS, POINTS, regression_cell
 from .stability_settings import StabilitySettings
 from .stability_sweep_report import draw, report
 from .sweep_verdict import Floats, gain, movement, optimum
 
 __all__ = ["draw", "measure", "report"]
 
-DIMS, POINTS, WIDTH, HEADS, BATCH = 3, 7, 32, 4, 32
 _WARMUP, _DECAY = 1 / 40, 1 / 20  # of the steps: the paper's 500 and 1,000 of 20,000
 
 
@@ -69,23 +69,13 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
 
 
 def sweep_cell(settings: StabilitySettings, scaling: Any, loops: int) -> Cell:
-    """Every rate and seed of one scaling and number of loops R: one GPT-2 block, Adam, warm-up,
-    constant rate, decay to 0."""
+    """Every rate and seed of one scaling and number of loops R, from the first step: one GPT-2
+    block, Adam, warm-up, constant rate, decay to 0."""
     loop = LOOPS[settings.figure]
-    config = Config(
-        task=TaskConfig("linear", dims=DIMS, points=POINTS),
-        model=ModelConfig(
-            n_embd=WIDTH, n_head=HEADS, n_positions=POINTS, injection=loop.injection,
-            norm=loop.norm, residual_scaling=scaling,
-        ),
-        loops=LoopsConfig(b=loops, T=1, grad_loops="all"),
-        training=TrainingConfig(
-            steps=settings.steps, batch_size=BATCH, warmup=int(_WARMUP * settings.steps),
-            decay=_DECAY,
-        ),
-    )  # fmt: skip
+    model = ModelConfig(injection=loop.injection, norm=loop.norm, residual_scaling=scaling)
+    training = TrainingConfig(warmup=int(_WARMUP * settings.steps), decay=_DECAY)
     name = f"{settings.figure}, {scaling}, R = {loops}"
-    return Cell(name, config, settings.all_rates, settings.all_seeds, Path(settings.folder))
+    return regression_cell(settings, name, loops, model, training)
 
 
 def _collapses(cell: Cell, errors: list[list[float | None]]) -> list[list[str]]:

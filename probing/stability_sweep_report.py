@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter
 
 from evaluation.figures import band, legend_beside, line, note_level, save, styled
 
-from .stability_tables import LABELS
+from .stability_tables import LABELS, ends_of, table, ticks_at
+from .sweep_verdict import least_move
 
 PLATEAU = 0.9  # of the initial error; above it a model has hardly begun to learn
 
@@ -24,25 +24,20 @@ def report(result: Mapping[str, Any]) -> str:
     lines = [
         f"linear regression in context, {result['what']}: error after {result['steps']:,} steps, "
         f"mean of {len(result['seeds'])} seeds",
-        f"(predicting zero {result['zero']:g}, the least possible {result['bayes']:.3f}; * the "
-        "best rate; runs that collapsed are left out, their number in brackets)",
+        f"(expected of predicting zero {result['zero']:g}, of the best predictor "
+        f"{result['bayes']:.3f}; runs that collapsed are left out,",
+        "their number in brackets; * the best rate, ^ the same where it or a seed's own is an "
+        "outermost one)",
         "",
     ]
     head = ["", *(f"{rate:.3g}" for rate in result["rates"])]
-    rows = [head]
+    rows = []
     for scaling, by_loops in result["scalings"].items():
         for R, found in by_loops.items():
             best = result["best"][scaling][R]
-            cells = [
-                _cell(row) + ("*" if best is not None and i == best["place"] else " ")
-                for i, row in enumerate(found["errors"])
-            ]
+            cells = [_cell(row) + _mark(best, i) for i, row in enumerate(found["errors"])]
             rows.append([f"{scaling}, R = {R}", *cells])
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row[1:], wide[1:], strict=True)]
-        lines.append("  ".join([row[0].ljust(wide[0]), *cells]).rstrip())
-    return "\n".join([*lines, "", *verdict(result)])
+    return "\n".join([*lines, *table(head, rows), "", *verdict(result)])
 
 
 def verdict(result: Mapping[str, Any]) -> list[str]:
@@ -55,19 +50,19 @@ def verdict(result: Mapping[str, Any]) -> list[str]:
     before, after = result["scalings"]
     lines += [
         f"R = {R}: {after} over {before}, each at its best rate: {_gain(found)}"
+        + _beyond(result["best"], R)
         for R, found in result["gain"].items()
     ]
-    least = PLATEAU * result["initial"]
+    high = PLATEAU * result["initial"]
     stuck = [
         f"{scaling} R = {R}"
         for scaling, by_loops in result["best"].items()
         for R, best in by_loops.items()
-        if best is not None and best["error"] > least
+        if best is not None and best["error"] > high
     ]
     if stuck:
         lines.append(
-            f"still above {least:.2f} at the best rate, so that it means little: "
-            + ", ".join(stuck)
+            f"still above {high:.2f} at the best rate, so that it means little: " + ", ".join(stuck)
         )
     lost = sum(
         bool(why)
@@ -76,7 +71,14 @@ def verdict(result: Mapping[str, Any]) -> list[str]:
         for row in found["collapsed"]
         for why in row
     )
-    return [*lines, f"runs that collapsed: {lost}", "± is the 95 % interval over seeds"]
+    least = least_move(np.array(result["rates"]))
+    return [
+        *lines,
+        f"runs that collapsed: {lost}",
+        "± is the 95 % interval over seeds; a gain or a loss is one whose interval excludes 0, a "
+        "movement one",
+        f"that also has a mean of at least {least:.2f} octaves, half the least step between rates",
+    ]
 
 
 def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
@@ -88,7 +90,8 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
         panels = figure.subplots(1, len(result["scalings"]), sharey=True)
         for axes, (scaling, by_loops) in zip(panels, result["scalings"].items(), strict=True):
             for index, (R, found) in enumerate(by_loops.items()):
-                curve = _curve(found["errors"])
+                lost = [row.count(None) for row in found["errors"]]
+                curve = ends_of(found["errors"]) | {"collapsed": lost}
                 columns[f"{scaling}_R{R}"] = curve
                 band(axes, rates, curve, f"R = {R}", line(index))
                 if (best := result["best"][scaling][R]) is not None:
@@ -107,32 +110,16 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
 def _dress(
     axes: Axes, result: Mapping[str, Any], scaling: str, by_loops: Mapping[str, Any]
 ) -> None:
-    rates = result["rates"]
-    axes.set_xscale("log")
-    axes.set_xticks(rates, [f"{rate:.3g}" for rate in rates])
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticks_at(axes, result["rates"])
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("learning rate")
-    note_level(axes, result["zero"], "predicting zero")
-    note_level(axes, result["bayes"], "least possible")
+    note_level(axes, result["zero"], "predicting zero, expected")
+    note_level(axes, result["bayes"], "least possible, expected")
     runs = [error for found in by_loops.values() for row in found["errors"] for error in row]
     lost = sum(error is None for error in runs)
     axes.set_title(f"{LABELS[scaling]}; {lost} of {len(runs)} runs collapsed", fontsize=10)
-
-
-def _curve(errors: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """Of errors [rates][seeds] the mean, least and most of those there are, and how many are
-    not."""
-    curve: dict[str, list[float | None]] = {"mean": [], "low": [], "high": [], "collapsed": []}
-    for row in errors:
-        there = [error for error in row if error is not None]
-        curve["mean"].append(float(np.mean(there)) if there else None)
-        curve["low"].append(min(there, default=None))
-        curve["high"].append(max(there, default=None))
-        curve["collapsed"].append(len(row) - len(there))
-    return curve
 
 
 def _cell(row: Sequence[float | None]) -> str:
@@ -141,20 +128,32 @@ def _cell(row: Sequence[float | None]) -> str:
     return mean if len(there) == len(row) else f"{mean} ({len(row) - len(there)})"
 
 
+def _mark(best: Mapping[str, Any] | None, place: int) -> str:
+    if best is None or place != best["place"]:
+        return " "
+    return "^" if best["edge"] else "*"
+
+
 def _movement(found: Mapping[str, Any]) -> str:
     if found["verdict"] == "unknown":
-        return "is unknown: not every seed came through"
-    moved = f"by {found['mean']:+.2f}{_half(found)} octaves"
-    said = {"up": "moves up", "down": "moves down", "no movement": "does not move:"}
-    beyond = "; a best rate is the outermost that was tried" if found["at_least"] else ""
-    return f"{said[found['verdict']]} {moved}{beyond}"
+        measured = f" (measured: {_octaves(found)})" if "mean" in found else ""
+        return f"is not known to move or to stay: {found['reason']}{measured}"
+    said = {"up": "moves up", "down": "moves down", "no movement": "shows no movement"}
+    beyond = ", or more: a best rate is the outermost that was tried" if found["at_least"] else ""
+    return f"{said[found['verdict']]}: {_octaves(found)}{beyond}"
+
+
+def _octaves(found: Mapping[str, Any]) -> str:
+    return f"{found['mean']:+.2f} ± {found['half']:.2f} octaves"
 
 
 def _gain(found: Mapping[str, Any]) -> str:
     if found["verdict"] == "unknown":
-        return "unknown: one of them came through at no rate"
-    return f"{found['verdict']} ({found['mean']:+.3f}{_half(found)})"
+        return f"unknown: {found['reason']}"
+    return f"{found['verdict']} ({found['mean']:+.3f} ± {found['half']:.3f})"
 
 
-def _half(found: Mapping[str, Any]) -> str:
-    return f" ± {found['half']:.3f}" if math.isfinite(found["half"]) else " (one seed)"
+def _beyond(best: Mapping[str, Any], R: str) -> str:
+    """Of which scalings the best rate may lie beyond those tried."""
+    ends = [s for s, by_loops in best.items() if by_loops[R] is not None and by_loops[R]["edge"]]
+    return f"; the outermost rate tried is best for {' and '.join(ends)}" if ends else ""

@@ -32,8 +32,8 @@ def over_seeds(values: Floats) -> dict[str, Any]:
 def described(settings: StabilitySettings, setting: Setting) -> dict[str, Any]:
     """What a result of a small transformer says of itself: also `what`, for titles."""
     return {
-        "setting": {"name": settings.setting, "width": WIDTH, **setting._asdict()},
-        "what": f"{settings.setting.replace('_', '-')} (U = {setting.layers}, d = {WIDTH})",
+        "setting": {"name": settings.setting_name, "width": WIDTH, **setting._asdict()},
+        "what": f"{settings.setting_name.replace('_', '-')} (U = {setting.layers}, d = {WIDTH})",
         "loops": list(settings.all_loops),
         "seeds": len(settings.all_seeds),
         "seed": settings.seed,
@@ -58,6 +58,16 @@ def band_of(curve: Mapping[str, Any]) -> dict[str, list[float]]:
 def shown(curve: Mapping[str, Any]) -> dict[str, list[float]]:
     """The parts of a curve that its CSV holds."""
     return {part: curve[part] for part in ("mean", "standard_error")}
+
+
+def ends_of(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
+    """The mean of each row with its least and most, of the values that there are."""
+    known = [[value for value in row if value is not None] for row in rows]
+    return {
+        "mean": [float(np.mean(values)) if values else None for values in known],
+        "low": [min(values, default=None) for values in known],
+        "high": [max(values, default=None) for values in known],
+    }
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -18,7 +18,7 @@ from training.run import Run, RunError
 
 from .stability_cosines import heat_map
 from .stability_settings import StabilitySettings
-from .stability_tables import band_of, number, over_seeds, shown, table
+from .stability_tables import Floats, band_of, number, over_seeds, shown, table
 from .trajectory import Movements, follow
 
 PROMPTS = 64
@@ -26,9 +26,9 @@ PROMPTS = 64
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """For each run `norm`, that of a token's state before the final norm from index 0, the read-in,
-    to loop b, over prompts; `cosine` [b, b] between increments; and `apart`, its mean over pairs of
-    different ones. Raises RunError where a run has no good checkpoint or its states are not
-    finite."""
+    to loop b, over prompts; `cosine` [b, b] between increments, None where one of the two moves no
+    token; and `apart`, its mean over pairs of different ones that both move some, None where there
+    are none. Raises RunError where a run has no good checkpoint or its states are not finite."""
     runs = [_of_run(load_run(path), settings.seed) for path in settings.runs]
     return {"runs": runs, "prompts": PROMPTS, "seed": settings.seed}
 
@@ -43,8 +43,9 @@ def _of_run(run: Run, seed: int) -> dict[str, Any]:
     if not bool(last.isfinite().all()):
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
-    cosine = np.nanmean(arrays["cosines"], axis=0)
-    apart = cosine[~np.eye(b, dtype=bool)]
+    cosine = _mean(arrays["cosines"])
+    apart = [cosine[i][j] for i in range(b) for j in range(b) if i != j]
+    known = [value for value in apart if value is not None]
     norm = over_seeds(arrays["raw"])
     del norm["by_seed"]
     scaling = config.model.residual_scaling
@@ -55,8 +56,8 @@ def _of_run(run: Run, seed: int) -> dict[str, Any]:
         "step": run.step,
         "loops": b,
         "norm": norm,
-        "cosine": cosine.tolist(),
-        "apart": float(apart.mean()) if b > 1 else None,
+        "cosine": cosine,
+        "apart": float(np.mean(known)) if known else None,
     }
 
 
@@ -68,7 +69,7 @@ def report(result: Mapping[str, Any]) -> str:
             run["what"],
             str(run["step"]),
             *(number(run["norm"]["mean"][at]) for at in (0, 1, -1)),
-            "–" if run["apart"] is None else f"{run['apart']:.3f}",
+            _apart(run),
         ]
         for run in result["runs"]
     ]
@@ -79,6 +80,28 @@ def report(result: Mapping[str, Any]) -> str:
         f"of {result['prompts']} prompts"
     )
     return "\n".join(lines)
+
+
+def _mean(cosines: Floats) -> list[list[float | None]]:
+    """Of the cosines of prompts [P, b, b] the mean over those that there are, None where there is
+    none."""
+    known = np.isfinite(cosines)
+    counts = known.sum(0)
+    means = np.where(known, cosines, 0).sum(0) / np.maximum(counts, 1)
+    return [
+        [value if count else None for value, count in zip(values, row, strict=True)]
+        for values, row in zip(means.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def _apart(run: Mapping[str, Any]) -> str:
+    """The mean cosine, or why there is none."""
+    if run["apart"] is not None:
+        return f"{run['apart']:.3f}"
+    if run["loops"] == 1:
+        return "–"
+    moves = any(row[at] is not None for at, row in enumerate(run["cosine"]))
+    return "no two move" if moves else "none moves"
 
 
 def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:

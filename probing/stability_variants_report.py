@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from evaluation.figures import band, legend_beside, line, note_level, save, styled
+
+from .stability_tables import ends_of, table, ticks_at
 
 
 def report(result: Mapping[str, Any]) -> str:
@@ -22,7 +23,8 @@ def report(result: Mapping[str, Any]) -> str:
         "initial error)",
         "",
     ]
-    rows = [["", "K", "error", "of the initial", "plateau left at step", "collapsed"]]
+    head = ["", "K", "error", "of the initial", "plateau left at step", "collapsed"]
+    rows = []
     for name, by_loops in result["variants"].items():
         for K, found in by_loops.items():
             pairs = zip(found["error"], found["initial"], strict=True)
@@ -34,11 +36,14 @@ def report(result: Mapping[str, Any]) -> str:
                     _reasons(found["collapse"]),
                 ]
             )  # fmt: skip
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines += ["  ".join(c.ljust(w) for c, w in zip(r, wide, strict=True)).rstrip() for r in rows]
+    lines += table(head, rows)
     if result["learned"]:
         said = (f"{name} {'yes' if yes else 'NO'}" for name, yes in result["learned"].items())
-        lines += ["", f"below 0.7 of the initial error at K = 4, every seed: {', '.join(said)}"]
+        lines += [
+            "",
+            f"below {result['left_below']:g} of the initial error at K = {result['asked_loops']}, "
+            f"every seed: {', '.join(said)}",
+        ]
     return "\n".join(lines)
 
 
@@ -55,9 +60,7 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
         there = [error for error in result["plain"] if error is not None]
         if there:
             note_level(axes, float(np.mean(there)), "one loop")
-        axes.set_xscale("log")
-        axes.set_xticks(loops, [str(K) for K in loops])
-        axes.xaxis.set_minor_locator(NullLocator())
+        ticks_at(axes, loops)
         axes.set_xlabel("loops K")
         axes.set_ylabel("error / error of predicting zero")
         axes.set_title(f"linear regression in context, {result['steps']:,} steps")
@@ -69,21 +72,11 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
 def _curve(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
     """Mean, least and most error of each cell's seeds, the mean step that leaves the plateau (of
     those that do), and how many never do and how many collapse."""
-    curve: dict[str, list[float | None]] = {}
-    for cell in cells:
-        there = [error for error in cell["error"] if error is not None]
-        left = [step for step in cell["left"] if step is not None]
-        values = {
-            "mean": float(np.mean(there)) if there else None,
-            "low": min(there, default=None),
-            "high": max(there, default=None),
-            "left_at": float(np.mean(left)) if left else None,
-            "never_left": len(cell["left"]) - len(left),
-            "collapsed": sum(map(bool, cell["collapse"])),
-        }
-        for part, value in values.items():
-            curve.setdefault(part, []).append(value)
-    return curve
+    return ends_of([cell["error"] for cell in cells]) | {
+        "left_at": ends_of([cell["left"] for cell in cells])["mean"],
+        "never_left": [cell["left"].count(None) for cell in cells],
+        "collapsed": [sum(map(bool, cell["collapse"])) for cell in cells],
+    }
 
 
 def _range(values: Sequence[float | None]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +81,39 @@ def test_a_stop_is_said_and_a_bug_is_not_hidden(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "\nstopped; it goes on\n"
     with pytest.raises(AssertionError):
         run_command("name", Settings, [], str, _refuse)
+
+
+def test_sigterm_ends_what_is_measured_and_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = []
+
+    def told_to_end(_: Settings) -> str:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        except BaseException:
+            ended.append(True)  # as one with processes of its own would end them
+            raise
+        return "went on"
+
+    def ours(number: int, frame: object) -> None:
+        raise AssertionError("reached")
+
+    before = signal.signal(signal.SIGTERM, ours)
+    try:
+        assert run_command("name", Settings, [], str, told_to_end, "stopped; it goes on") == 143
+        assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().out == "\nstopped; it goes on\n"
+    assert ended == [True]
+
+
+def test_an_exit_that_is_no_stop_is_not_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        run_command("name", Settings, [], str, lambda _: sys.exit(3))
+    assert exit_.value.code == 3
+    assert run_command("name", Settings, [], str, lambda _: sys.exit(130)) == 130
+    assert capsys.readouterr().out == "\nstopped\n"
 
 
 def _refuse(_: Settings) -> str:

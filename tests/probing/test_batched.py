@@ -148,9 +148,18 @@ def test_errors_are_those_of_the_models() -> None:
     assert torch.equal(trainer.weights, before)
 
 
-@pytest.mark.parametrize("setting", [{"weight_decay": 0.1}, {"shards": 2}])
-def test_what_it_does_not_have_is_refused(setting: dict[str, Any]) -> None:
-    config = config_of(UNNORMED)
-    config = replace(config, training=replace(config.training, **setting))
-    with pytest.raises(ValueError, match="neither weight decay nor shards"):
-        BatchedTrainer(config, RATES, SEEDS)
+@pytest.mark.parametrize(
+    ("part", "setting", "reason"),
+    [
+        ("training", {"weight_decay": 0.1}, "neither weight decay nor shards"),
+        ("training", {"shards": 2}, "neither weight decay nor shards"),
+        ("training", {"optimizer": "muon"}, "no Muon"),
+        ("loops", {"sampling": "uniform"}, "no sampled loops"),
+        ("model", {"residual_scaling": "factored"}, "no factored scaling"),
+    ],
+)
+def test_what_it_does_not_have_is_refused(part: str, setting: dict[str, Any], reason: str) -> None:
+    whole = config_of(UNNORMED)
+    parts: dict[str, Any] = {part: replace(getattr(whole, part), **setting)}
+    with pytest.raises(ValueError, match=reason):
+        BatchedTrainer(replace(whole, **parts), RATES, SEEDS)

@@ -236,7 +236,14 @@ def test_help_names_every_figure_without_torch() -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     for name, figure in FIGURES.items():
-        assert f"  {name.ljust(12)}  {figure.shows}" in lines
+        at = lines.index(f"  {name.ljust(12)}  {figure.shows}")
+        if name != "trained":
+            own = dict(word.split("=") for word in lines[at + 1].split())
+            assert own["seeds"] == str(figure.seeds)
+            assert own.get("setting", "weak") == ("strong" if name == "norms" else "weak")
+            loops = f"[{','.join(map(str, figure.loops))}]"
+            assert own.get("loops", loops) == loops
+            assert ("rates" in own) == bool(figure.rates)
     assert "  weak        U = 1, embedding std 1, block std 0.01, AdamW 0.0001" in lines
     assert max(map(len, lines)) <= 100
 
@@ -244,3 +251,5 @@ def test_help_names_every_figure_without_torch() -> None:
 def test_files_are_called_after_figure_and_setting() -> None:
     assert StabilitySettings("toy").name == "toy"
     assert StabilitySettings("changes", "paper_like").name == "changes-paper_like"
+    assert StabilitySettings("changes").name == "changes-weak"
+    assert StabilitySettings("norms").name == "norms-strong"  # weak branches move no norm

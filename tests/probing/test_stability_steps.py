@@ -97,7 +97,7 @@ def test_strong_branches_need_the_linear_scaling() -> None:
     found = at_step_1("strong")
     start = {s: [run.norm[:, 0].mean() for run in runs] for s, runs in found.items()}
     ratio = {scaling: norms[-1] / norms[0] for scaling, norms in start.items()}
-    assert 1 / 1.5 < ratio["linear"] < 1.5
+    assert max(start["linear"]) / min(start["linear"]) < 1.5
     assert ratio["sqrt"] > 3
     assert ratio["none"] > 15
     normed = {scaling: change(runs, "normed") for scaling, runs in found.items()}

@@ -12,7 +12,7 @@ import pytest
 from models import Model
 from models.loop import SharedLoop
 from models.recurrent import RecurrentLoop
-from probing import stability_sweep
+from probing import stability_regression, stability_sweep
 from probing.stability_settings import StabilitySettings
 from probing.stability_sweep import draw, measure, report, sweep_cell
 from probing.stability_sweep_report import verdict
@@ -47,7 +47,7 @@ def test_training_is_the_papers_in_small() -> None:
 
 @pytest.fixture
 def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stability_sweep, "WIDTH", 8)
+    monkeypatch.setattr(stability_regression, "WIDTH", 8)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
         folder=str(folder),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stability_sweep, "WIDTH", 8)  # takes no time
+        patch.setattr(stability_regression, "WIDTH", 8)  # takes no time
         return measure(settings), folder
 
 
@@ -86,6 +86,7 @@ def test_the_sweep_is_trained_drawn_and_told(measured: tuple[dict[str, Any], Pat
     assert [row["linear_R2_collapsed"] for row in rows] == ["0", "0", "2"]
     assert rows[2]["linear_R2_mean"] == ""
     text = report(result)
+    assert "(expected of predicting zero 1, of the best predictor 0.286;" in text
     assert "- (2)" in text
     assert "runs that collapsed: 8" in text
 
@@ -115,13 +116,38 @@ def made(**changes: Any) -> dict[str, Any]:
 
 def test_the_verdict_in_words() -> None:
     assert verdict(made()) == [
-        "sqrt: from R = 2 to 16 the best rate moves down by -1.50 ± 0.250 octaves",
-        "linear: from R = 2 to 16 the best rate does not move: by +0.10 ± 0.250 octaves",
+        "sqrt: from R = 2 to 16 the best rate moves down: -1.50 ± 0.25 octaves",
+        "linear: from R = 2 to 16 the best rate shows no movement: +0.10 ± 0.25 octaves",
         "R = 2: linear over sqrt, each at its best rate: no gain (+0.010 ± 0.050)",
         "R = 16: linear over sqrt, each at its best rate: gain (+0.100 ± 0.050)",
         "runs that collapsed: 4",
-        "± is the 95 % interval over seeds",
+        "± is the 95 % interval over seeds; a gain or a loss is one whose interval excludes 0, a "
+        "movement one",
+        "that also has a mean of at least 0.50 octaves, half the least step between rates",
     ]
+
+
+def test_a_best_rate_at_an_end_is_marked_and_said() -> None:
+    base = made()
+    end = {"place": 2, "rate": 4e-3, "error": 0.4, "edge": True}
+    move = {
+        "sqrt": {**base["move"]["sqrt"], "at_least": True},
+        "linear": {"verdict": "unknown", "reason": "why", "mean": 0.5, "half": 0.25},
+    }
+    best = {**base["best"], "sqrt": {"2": base["best"]["sqrt"]["2"], "16": end}}
+    gains = {**base["gain"], "2": {"verdict": "unknown", "reason": "why"}}
+    result = made(best=best, move=move, gain=gains)
+    assert verdict(result)[:4] == [
+        "sqrt: from R = 2 to 16 the best rate moves down: -1.50 ± 0.25 octaves, or more: a best "
+        "rate is the outermost that was tried",
+        "linear: from R = 2 to 16 the best rate is not known to move or to stay: why (measured: "
+        "+0.50 ± 0.25 octaves)",
+        "R = 2: linear over sqrt, each at its best rate: unknown: why",
+        "R = 16: linear over sqrt, each at its best rate: gain (+0.100 ± 0.050); the outermost "
+        "rate tried is best for sqrt",
+    ]
+    (row,) = [line for line in report(result).splitlines() if line.startswith("sqrt, R = 16")]
+    assert row.split()[4:] == ["0.550", "0.400", "0.700", "(1)^"]
 
 
 def test_what_has_hardly_learned_is_said_to_mean_little() -> None:
@@ -153,5 +179,5 @@ def test_a_run_that_comes_back_up_is_left_out(
     assert result["scalings"]["none"]["1"]["errors"] == [[None]] * 3
     assert result["best"]["none"]["1"] is None
     assert result["move"]["none"]["verdict"] == "unknown"
-    assert "is unknown" in report(result)
+    assert "not known to move or to stay: no rate came through" in report(result)
     draw(result, tmp_path, "contrast")

@@ -14,6 +14,7 @@ import torch
 from conf.schema import LoopsConfig
 from evaluation.errors import evaluation_prompts
 from probing.stability import main
+from probing.stability_trained import report
 from tests.conftest import tiny_config
 from training import Run, train
 
@@ -52,6 +53,31 @@ def test_norms_and_cosines_are_the_unrolled_states(
         np.testing.assert_allclose(np.array(rows, dtype=float)[:, 1:].T, found["cosine"])
     assert (tmp_path / "out" / "trained-norms.png").exists()
     assert result["runs"][1]["what"] == "looped, b = 3, linear"
+
+
+def test_loops_that_add_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    """As of fully looped blocks before the first step."""
+    config = tiny_config(tmp_path)
+    model = replace(config.model, injection="none", block="flt", connectivity="FLT")
+    still = replace(config, model=model, training=replace(config.training, steps=0))
+    run, out = train(still), tmp_path / "out"
+    recwarn.clear()
+    assert main(["figure=trained", f"runs=[{run.path}]", f"folder={out}"]) == 0
+    assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if str(run.path) in line]
+    assert row.endswith("no two move")
+    text = (out / "trained.json").read_text()
+    assert "NaN" not in text
+    (found,) = json.loads(text)["runs"]
+    assert found["apart"] is None
+    # The first loop norms what it reads; the others find it normed.
+    assert found["cosine"][0][0] == pytest.approx(1)
+    assert [value for row in found["cosine"] for value in row][1:] == [None] * 15
+    assert report({**json.loads(text), "runs": [found | {"cosine": [[None] * 4] * 4}]}).count(
+        "none moves"
+    )
 
 
 @pytest.mark.parametrize(

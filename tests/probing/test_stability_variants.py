@@ -6,13 +6,14 @@ import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
 from models.connected import CONNECTIVITIES, ConnectedLoop
-from probing import stability_fully_looped, stability_variants
+from probing import stability_fully_looped, stability_regression, stability_variants
 from probing.batched import BatchedTrainer
 from probing.stability_settings import StabilitySettings
 from probing.stability_variants import report, variant_cell
@@ -24,7 +25,7 @@ def _narrow() -> Iterator[None]:
     """Models and batches that take no time."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("WIDTH", "BATCH"):
-            patch.setattr(stability_variants, name, 8)
+            patch.setattr(stability_regression, name, 8)
         yield
 
 
@@ -67,8 +68,10 @@ def test_the_table_has_every_variant_and_number_of_loops(
         line.split()[:2] for line in lines if line.split()[:1] and line.split()[0] in CONNECTIVITIES
     ]
     assert rows == [[name, K] for name in CONNECTIVITIES for K in ("1", "2")]
-    assert "at K = 4" not in lines[-1]  # none was trained
-    assert report(result | {"learned": {"FLT": True, "LT_i": False}}).endswith("FLT yes, LT_i NO")
+    assert "every seed" not in lines[-1]  # none was trained
+    assert report(result | {"learned": {"FLT": True, "LT_i": False}}).endswith(
+        "below 0.7 of the initial error at K = 4, every seed: FLT yes, LT_i NO"
+    )
     stability_variants.draw(result, Path(settings.folder), "variants")
     with open(Path(settings.folder) / "variants.csv", encoding="utf-8") as file:
         rows_of = list(csv.DictReader(file))
@@ -102,6 +105,43 @@ def test_learned_is_of_every_seed() -> None:
     assert stability_variants._learned(variants) == {"LT_i": True, "FLT": False}
     lost = {"error": [None, 0.5], "initial": [1.0, 1.0]}
     assert stability_variants._learned(variants | {"FLT": {"4": lost}})["FLT"] is False
+
+
+@pytest.mark.parametrize(("asked_steps", "said"), [(3, ["LT_i", "FLT", "FLT_res"]), (4, [])])
+def test_learned_is_said_of_enough_steps(
+    asked_steps: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("ASKED_STEPS", asked_steps), ("ASKED_LOOPS", 2)):
+        monkeypatch.setattr(stability_variants, name, value)
+    settings = StabilitySettings(
+        "variants", loops=(2,), seeds=1, steps=3, at_once=1, folder=str(tmp_path)
+    )
+    result = stability_variants.measure(settings)
+    assert list(result["learned"]) == said
+    assert ("at K = 2, every seed" in report(result)) == bool(said)
+
+
+@pytest.mark.slow
+def test_fully_looped_models_learn() -> None:
+    """To below 0.7 of the initial error by step 2,000."""
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        for name, value in (("WIDTH", 32), ("BATCH", 32)):
+            patch.setattr(stability_regression, name, value)
+        settings = StabilitySettings("variants", seeds=1, at_once=1, folder=folder)
+        for name in ("LT_i", "FLT", "FLT_res"):
+            found = variant_cell(settings, name, 4)()
+            assert found["errors"][0][0] < 0.7 * found["initial"][0][0], name
+
+
+@pytest.mark.parametrize(("steps", "drawn"), [(3, [3]), (12, [10, 12]), (20, [10, 20])])
+def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: Path) -> None:
+    settings = StabilitySettings(
+        "fully_looped", loops=(1,), seeds=1, steps=steps, at_once=1, folder=str(tmp_path)
+    )
+    result = stability_fully_looped.measure(settings)
+    assert result["steps"] == drawn
+    assert all(value is not None for value in result["curves"]["LT"]["1"]["last_norm"])
+    assert len(result["curves"]["LT"]["1"]["last_norm"]) == len(drawn)
 
 
 def test_norms_come_from_the_same_training(

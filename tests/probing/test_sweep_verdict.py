@@ -7,7 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from probing.sweep_verdict import Floats, gain, mean_interval, movement, optimum
+from probing.sweep_verdict import (
+    Floats,
+    Optimum,
+    gain,
+    least_move,
+    mean_interval,
+    movement,
+    optimum,
+)
 
 RATES = np.array([5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
 
@@ -34,10 +42,25 @@ def test_a_rate_counts_if_all_its_runs_came_through() -> None:
     assert optimum(RATES, np.full((5, 3), np.nan)) is None
 
 
+def test_a_rate_that_a_seed_lost_counts_for_no_seed() -> None:
+    errors = bowl(2e-3)
+    errors[2, 1] = np.nan
+    found = optimum(RATES, errors)
+    assert found is not None
+    # The best of the others that are left, at a rate: beside it there is none to lay a curve by.
+    assert set(found.by_seed.tolist()) <= {np.log2(1e-3), np.log2(4e-3)}
+
+
 def test_an_optimum_at_the_edge_is_said_to_be_one() -> None:
     found = optimum(RATES, bowl(1e-4))
     assert found is not None
-    assert (found.place, found.edge) == (0, True)
+    assert (found.place, found.at_lowest, found.at_highest) == (0, True, False)
+    one = bowl(2e-3)
+    one[:, 1] = bowl(2e-2)[:, 1]  # one seed's own best rate, not that of the mean
+    found = optimum(RATES, one)
+    assert found is not None
+    assert found.place not in (0, 4)
+    assert (found.at_lowest, found.at_highest, found.edge) == (False, True, True)
 
 
 @pytest.mark.parametrize(
@@ -51,22 +74,56 @@ def test_movement(end: float, verdict: str) -> None:
 
 
 def test_a_movement_within_the_spread_over_seeds_is_none() -> None:
-    """An octave down in one seed, one and two up in the others: two thirds up on average."""
-    far = np.stack([bowl(best)[:, 1] for best in (1e-3, 4e-3, 8e-3)], axis=1)
+    """An octave down in one seed, one and more up in the others: half an octave up on average."""
+    far = np.stack([bowl(best)[:, 1] for best in (1e-3, 4e-3, 5e-3)], axis=1)
     found = movement(RATES, optimum(RATES, bowl(2e-3)), optimum(RATES, far))
     assert found["verdict"] == "no movement"
 
 
+def test_less_than_half_the_least_step_is_no_movement() -> None:
+    """Though every seed agrees on it."""
+    near = movement(RATES, optimum(RATES, bowl(2e-3)), optimum(RATES, bowl(2e-3 * 2**0.45)))
+    assert near["verdict"] == "no movement"
+    assert near["mean"] > near["half"]
+    uneven = np.array([5e-4, 1e-3, 1.5e-3, 2e-3, 1.6e-2])
+    assert least_move(uneven) == pytest.approx(math.log2(4 / 3) / 2)
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "verdict"),
+    [
+        (1e-4, 1e-4, "unknown"),  # both beyond the same end
+        (2e-2, 2e-2, "unknown"),
+        (1e-4, 2e-3, "up"),
+        (2e-3, 2e-2, "up"),
+        (1e-4, 2e-2, "up"),
+        (2e-2, 2e-3, "down"),
+        (2e-3, 1e-4, "down"),
+        (1e-4, 7e-4, "unknown"),  # less than half a step, or more
+    ],
+)
+def test_what_may_lie_beyond_the_rates_tried(few: float, many: float, verdict: str) -> None:
+    found = movement(RATES, optimum(RATES, bowl(few)), optimum(RATES, bowl(many)))
+    assert found["verdict"] == verdict
+    if verdict == "unknown":
+        assert found["reason"] == "a best rate is the outermost that was tried"
+    else:
+        assert found["at_least"]
+
+
+def test_a_movement_that_may_be_less_is_unknown() -> None:
+    """Up by two octaves, but from a rate that may lie above those tried."""
+    by_seed = np.log2(1e-3) + np.array([0.0, 0.1, 0.2])
+    few, many = Optimum(4, by_seed, False, True), Optimum(3, by_seed + 2, False, False)
+    assert movement(RATES, few, many)["verdict"] == "unknown"
+    assert movement(RATES, many, few)["verdict"] == "unknown"
+    assert movement(RATES, few._replace(at_highest=False), many)["verdict"] == "up"
+
+
 def test_movement_is_unknown_without_an_optimum() -> None:
     none = np.full((5, 3), np.nan)
-    assert movement(RATES, optimum(RATES, none), optimum(RATES, bowl(2e-3)))["verdict"] == "unknown"
-    lost = bowl(2e-3)
-    lost[1:, 0] = np.nan
-    lost[0] = 0.1
-    lost[0, 0] = 0.1
-    found = optimum(RATES, lost)
-    assert found is not None
-    assert found.place == 0
+    found = movement(RATES, optimum(RATES, none), optimum(RATES, bowl(2e-3)))
+    assert found == {"verdict": "unknown", "reason": "no rate came through with every seed"}
 
 
 def test_gain_is_that_of_the_best_rates() -> None:
@@ -86,7 +143,10 @@ def test_no_gain_within_the_spread() -> None:
 
 
 def test_one_seed_shows_nothing() -> None:
-    assert gain(bowl(2e-3)[:, :1], bowl(2e-3, 0.1)[:, :1])["verdict"] == "no gain"
+    unknown = {"verdict": "unknown", "reason": "one seed has no spread"}
+    assert gain(bowl(2e-3)[:, :1], bowl(2e-3, 0.1)[:, :1]) == unknown
+    few, many = (optimum(RATES, bowl(best)[:, :1]) for best in (1e-3, 4e-3))
+    assert movement(RATES, few, many) == unknown
 
 
 def test_the_interval_is_students() -> None:
