@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import LogFormatter, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from .errors import ERROR_RATE
 
@@ -130,6 +130,13 @@ def error_scale(axes: Axes, name: str) -> None:
         axes.set_ylim(bottom=0)
     else:
         axes.set_yscale("log")
+
+
+def log_of_few_decades(axes: Axes) -> None:
+    """A log scale up, for values within a decade or two, where powers of ten alone say little."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
 
 
 def legend_beside(axes: Axes) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator
 
 from evaluation.figures import (
     Curve,
     band,
     legend_beside,
     line,
+    log_of_few_decades,
     mark_loops,
     save,
     styled,
@@ -49,9 +50,7 @@ def _norm(result: Mapping[str, Any], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
     shown = _bands(axes, result["norm"], labels)
-    # Norms stay within a decade or two, where powers of ten alone say little.
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    log_of_few_decades(axes)
     _finish(axes, result, "norm of a token's state", ", 90 % bands")
     save(figure, path, _unit(result), result["norm"]["loop"], shown)
 

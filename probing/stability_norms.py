@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from evaluation.figures import band, line, save, styled, whole_numbers
+from evaluation.figures import band, line, log_of_few_decades, save, styled, whole_numbers
 
 from .stability_model import SHARED, Stack
 from .stability_settings import SETTINGS, StabilitySettings
@@ -72,7 +72,7 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
                     curve = {part: all_loops[part][index] for part in ("mean", "standard_error")}
                     columns[f"{sharing}_{scaling}_{loops}"] = shown(curve)
                     band(axes, steps, band_of(curve), f"R = {loops}", line(index))
-                axes.set_yscale("log")
+                log_of_few_decades(axes)
                 axes.set_title(f"{sharing.replace('_', '-')}, {LABELS[scaling]}", fontsize=10)
                 whole_numbers(axes)
             row[0].set_ylabel("root mean square of the stream")

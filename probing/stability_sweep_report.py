@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
-from evaluation.figures import band, legend_beside, line, note_level, save, styled
+from evaluation.figures import (
+    band,
+    legend_beside,
+    line,
+    log_of_few_decades,
+    note_level,
+    save,
+    styled,
+)
 
 from .stability_tables import LABELS, ends_of, table, ticks_at
 from .sweep_verdict import least_move
@@ -111,9 +118,7 @@ def _dress(
     axes: Axes, result: Mapping[str, Any], scaling: str, by_loops: Mapping[str, Any]
 ) -> None:
     ticks_at(axes, result["rates"])
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    log_of_few_decades(axes)
     axes.set_xlabel("learning rate")
     note_level(axes, result["zero"], "predicting zero, expected")
     note_level(axes, result["bayes"], "least possible, expected")

@@ -12,7 +12,16 @@ from matplotlib.figure import Figure
 
 from evaluation import load_run
 from evaluation.errors import evaluation_prompts
-from evaluation.figures import band, legend_beside, line, padded, save, styled, whole_numbers
+from evaluation.figures import (
+    band,
+    legend_beside,
+    line,
+    log_of_few_decades,
+    padded,
+    save,
+    styled,
+    whole_numbers,
+)
 from training.assemble import trained_loops
 from training.run import Run, RunError
 
@@ -131,7 +140,7 @@ def _norms(runs: list[dict[str, Any]], path: Path) -> None:
         label = f"{index + 1}: {run['what']}"
         band(axes, range(run["loops"] + 1), band_of(run["norm"]), label, line(index))
         columns[label] = padded(shown(run["norm"]), longest + 1)
-    axes.set_yscale("log")
+    log_of_few_decades(axes)
     axes.set_xlabel("loop (0: the read-in)")
     axes.set_ylabel("norm of a token's state before the norm")
     whole_numbers(axes)
