@@ -30,10 +30,11 @@ def verdict(
     free, found = fits["fits"]["free"], fits["intervals"]
     phi, most = free["law"]["phi"], off.r.max()
     low, high = (_end(found, end, edge) for end, edge in (("low", -np.inf), ("high", np.inf)))
+    meaning = "it is not determined" if "phi" in free["at_edge"] else _meaning(low, high)
+    if "not determined" not in meaning:
+        meaning += f"; a shared parameter run {most:g} times counts as {most**phi:.2f}"
     lines = [
-        f"phi = {phi:.2f}, 90 % interval {_shown(low)} to {_shown(high)}: "
-        + ("it is not determined" if "phi" in free["at_edge"] else _meaning(low, high))
-        + f"; a shared parameter run {most:g} times counts as {most**phi:.2f}",
+        f"phi = {phi:.2f}, 90 % interval {_shown(low)} to {_shown(high)}: {meaning}",
         "all runs were trained on the same prompts (one seed): the interval does not cover what "
         "another set of them would change",
     ]
