@@ -7,6 +7,7 @@ from typing import Any
 
 from .loop_checks import loop_mistakes
 from .mistakes import ConfigError as ConfigError
+from .mistakes import HeldElsewhere as HeldElsewhere
 from .mistakes import RunError as RunError
 from .mistakes import at_least, check_names
 from .mistakes import check_choice as check_choice

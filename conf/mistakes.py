@@ -22,6 +22,10 @@ class RunError(RuntimeError):
     """What cannot go on, and why: a run, a file that it needs. One line, fit for a user."""
 
 
+class HeldElsewhere(RunError):
+    """A folder that another process works in: nothing has failed, it can be tried again."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean …?' with the known name nearest to `name`, or the list of all of them."""
     options = sorted(known)

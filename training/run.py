@@ -22,7 +22,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from conf.build import config_to_mapping, flatten
-from conf.checks import ConfigError
+from conf.checks import ConfigError, HeldElsewhere
 from conf.checks import RunError as RunError
 from conf.schema import Config
 from models import Model
@@ -100,7 +100,7 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder against other processes; RunError saying who holds it already."""
+        """Hold the folder against other processes; HeldElsewhere saying who holds it already."""
         lock = FileLock(self.path / ".lock")
         try:
             lock.acquire(timeout=0)
@@ -108,7 +108,7 @@ class RunFolder:
             holder = read_json(self.path / ".holder.json") or {}
             who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
             since = f" since {holder['time']}" if holder else ""
-            raise RunError(f"{self.path} is being worked on by {who}{since}") from None
+            raise HeldElsewhere(f"{self.path} is being worked on by {who}{since}") from None
         try:
             write_json(self.path / ".holder.json", _writer())
             yield
