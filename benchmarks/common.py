@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from training.environment import versions
 from training.files import write_json
-from training.run import environment
 
 # Our tasks, and what the reference calls them.
 REFERENCE_TASKS = {
@@ -51,7 +51,7 @@ def write_report(path: Path, device: torch.device, content: dict[str, Any]) -> N
     path.parent.mkdir(parents=True, exist_ok=True)
     header = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **environment(),
+        **versions(),
         "command": " ".join(_without_folders(sys.argv)),
         "triton": _triton_version(),
         "device": device_name(device),

@@ -5,10 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import yaml
 
 from .checks import ConfigError, check_choice, check_config, nearest
 from .schema import SCHEMA_VERSION, Config
@@ -32,21 +29,6 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
     config = build(Config, values)
     check_config(config)
     return config
-
-
-def read_config(folder: Path) -> Config:
-    """The configuration that a run folder was made with; ConfigError where it holds none."""
-    path = folder / "config.yaml"
-    try:
-        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"{folder}", "is no run folder: it holds no config.yaml") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise ConfigError(f"{path}", f"cannot be read: {problem}") from None
-    if not isinstance(mapping, dict):
-        raise ConfigError(f"{path}", "cannot be read: it holds no settings")
-    return config_from_mapping(mapping)
 
 
 def config_to_mapping(config: Config) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from .build import (
     config_to_mapping,
     convert_scalar,
     flatten,
-    read_config,
 )
 from .checks import ConfigError, check_choice, nearest
+from .saved import read_config
 from .schema import Action, Config
 
 _FOLDER = Path(__file__).parent

@@ -9,7 +9,8 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from conf.build import read_config
+from conf.saved import read_config
+from models import Model
 from training.assemble import build_model, build_task
 from training.checkpoint import newest_checkpoint
 from training.run import Run, RunError, RunFolder
@@ -22,7 +23,7 @@ def load_run(path: str | PathLike[str]) -> Run:
     read, or one that does not fit its configuration.
     """
     folder = RunFolder(Path(path))
-    config = read_config(folder.path)
+    config = read_config(folder.path, print)
     checkpoint, problems = newest_checkpoint(folder.checkpoints)
     if checkpoint is None:
         raise RunError("; ".join([f"{path} has no checkpoint that can be read", *problems]))
@@ -35,4 +36,12 @@ def load_run(path: str | PathLike[str]) -> Run:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise RunError(f"{path}: its checkpoint does not fit its configuration: {reason}") from None
+    check_finite(path, model)
     return Run(Path(path), config, task, model.eval(), checkpoint.step)
+
+
+def check_finite(path: str | PathLike[str], model: Model) -> None:
+    """Raises RunError for a model with weights that are not finite: nothing can be measured."""
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise RunError(f"{path}: the weights of its checkpoint are not finite ({name})")

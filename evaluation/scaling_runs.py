@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from conf.build import read_config
 from conf.checks import ConfigError, RunError
+from conf.saved import read_config
 from models import Model
 from training.files import read_json
 from training.run import Run, RunFolder

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 
-from conf.build import read_config
 from conf.checks import ConfigError
+from conf.saved import read_config
 from conf.schema import Config
 from models import Model, ModelSpec
 from training.assemble import trained_loops

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf.build import read_config
 from conf.checks import ConfigError
+from conf.saved import read_config
 from conf.schema import Config
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from conf.build import read_config
 from conf.mistakes import ConfigError, at_least, check_choice
+from conf.saved import read_config
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
 _RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)

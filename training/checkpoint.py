@@ -1,4 +1,5 @@
-"""Checkpoints: tensors in safetensors, a JSON beside them with their sum. No pickle, ever.
+"""Checkpoints: tensors in safetensors, a JSON beside them with their checksum and the configuration
+of the run. No pickle, ever.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
 the latter, or with another checksum, it does not count.
@@ -8,18 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from conf.checksum import checksum_of
+
 from .files import write_bytes, write_json
 
 _KEPT = 2
-_FORMAT = 1
+_FORMAT = 2  # 1 had neither a configuration nor a checksum of its JSON
+_NAME = re.compile(r"(\d+)\.json")
+_OURS = re.compile(r"(\d+)\.(json|safetensors)(\.\w+\.partial)?")
 
 
 class CheckpointError(RuntimeError):
@@ -42,9 +48,15 @@ class Checkpoint(NamedTuple):
         }
 
 
-def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
-    """Write the checkpoint of `step`; remove all but it and the one before it, and what an
-    interrupted writer left."""
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    tensors: Mapping[str, Tensor],
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the checkpoint of `step`, with the configuration (plain values) of the run that it is
+    of, if it is a run's; remove all but it and the one before it, and what an interrupted writer
+    left."""
     folder.mkdir(exist_ok=True)
     content = safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -52,19 +64,22 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> N
     path = _tensors_path(folder, step)
     write_bytes(path, content)
     digest = hashlib.sha256(content).hexdigest()
-    write_json(path.with_suffix(".json"), {"format": _FORMAT, "step": step, "sha256": digest})
+    facts = {"format": _FORMAT, "step": step, "sha256": digest, "config": config}
+    write_json(path.with_suffix(".json"), facts | {"checksum": checksum_of(facts)})
     # A later one than this was damaged, or training would have gone on from it.
     kept = [saved for saved in saved_steps(folder) if saved <= step][-_KEPT:]
     stems = {_tensors_path(folder, saved).stem for saved in kept}
     # The JSON first: a checkpoint without it does not count.
     for old in sorted(folder.glob("[0-9]*"), key=lambda path: path.suffix != ".json"):
-        if old.name.partition(".")[0] not in stems or old.suffix == ".partial":
+        name = _OURS.fullmatch(old.name)
+        if name and (name[1] not in stems or old.suffix == ".partial"):
             old.unlink()
 
 
 def saved_steps(folder: Path) -> list[int]:
     """The steps with a finished checkpoint, oldest first."""
-    return sorted(int(path.stem) for path in folder.glob("[0-9]*.json"))
+    names = (_NAME.fullmatch(path.name) for path in folder.glob("[0-9]*.json"))
+    return sorted(int(name[1]) for name in names if name and f"{int(name[1]):08d}" == name[1])
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -75,30 +90,51 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         content = path.read_bytes()
-        digest, step = facts["sha256"], int(facts["step"])
-        if (facts["format"], step) != (_FORMAT, int(path.stem)):
+        digest, step = _checked(facts)
+        if step != int(path.stem):
             raise ValueError
     except FileNotFoundError as error:
         raise CheckpointError(f"{error.filename} is missing") from None
-    except (KeyError, TypeError, ValueError):
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise CheckpointError(f"{path.with_suffix('.json')} is damaged") from None
     if hashlib.sha256(content).hexdigest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
     try:
         return Checkpoint(step, safetensors.torch.load(content))
-    except SafetensorError as error:
+    except (SafetensorError, KeyError, ValueError) as error:
         raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
 
 
+def _checked(facts: dict[str, Any]) -> tuple[str, int]:
+    """The tensors' sha256 and the step that a checkpoint's JSON states; ValueError, KeyError or
+    TypeError where it was altered."""
+    known = {"format", "step", "sha256"}
+    if facts["format"] == 1 and set(facts) != known:
+        raise ValueError
+    if facts["format"] != 1:
+        checksum = facts.pop("checksum")
+        if facts["format"] != _FORMAT or checksum != checksum_of(facts):
+            raise ValueError
+    return str(facts["sha256"]), int(facts["step"])
+
+
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be read, and what is wrong with newer ones."""
-    problems: list[str] = []
-    for step in reversed(saved_steps(folder)):
-        try:
-            return load_checkpoint(_tensors_path(folder, step)), problems
-        except CheckpointError as error:
-            problems.append(str(error))
-    return None, problems
+    """The newest checkpoint that can be read, and what is wrong with newer ones.
+
+    Training may save and remove checkpoints meanwhile: where they have changed, they are read
+    again.
+    """
+    while True:
+        steps, problems = saved_steps(folder), list[str]()
+        for step in reversed(steps):
+            try:
+                return load_checkpoint(_tensors_path(folder, step)), problems
+            except CheckpointError as error:
+                problems.append(str(error))
+        if saved_steps(folder) == steps:
+            return None, problems
 
 
 def _tensors_path(folder: Path, step: int) -> Path:

@@ -13,17 +13,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from conf.build import config_from_mapping, config_to_mapping, convert_scalar, flatten, read_config
+from conf.build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from conf.checks import ConfigError, check_choice
+from conf.saved import read_config
 from conf.schema import Config
 from tasks import task_class
 
 from .assemble import build_model, build_task
 from .checkpoint import newest_checkpoint, save_checkpoint
-from .files import read_json, write_json
+from .environment import versions
+from .files import write_record
 from .reference_file import ReferenceFile, read_reference_file
 from .reference_settings import reference_settings
-from .run import Run, RunError, RunFolder, environment
+from .run import Run, RunError, RunFolder
 
 # What a checkpoint does not say of a family's loops, and what nobody could mean with it.
 _ASKED = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
@@ -173,7 +175,7 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_found(run: Run, source: ReferenceFile) -> None:
     """RunError unless the folder that is there holds the same import, whole."""
-    record = flatten(read_json(run.path / "environment.json") or {})
+    record = flatten(RunFolder(run.path).made_with() or {})
     if record.get("imported.sha256") != source.sha256:
         raise RunError(f"{run.path} is in the way: it is no import of {source.path}")
     there = flatten(config_to_mapping(read_config(run.path)))
@@ -192,10 +194,12 @@ def _write(run: Run, record: Mapping[str, Any]) -> None:
     """The run folder, whole or not at all."""
     beside = RunFolder(run.path.with_name(f".{run.path.name}.{os.getpid()}"))
     try:
-        beside.create(run.config)
-        write_json(beside.path / "environment.json", environment() | {"imported": record})
+        saved = beside.create(run.config)
+        # Without source files: the weights are of other code.
+        made_with = versions() | {"imported": record}
+        write_record(beside.path / "environment.json", "environment", made_with)
         weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
-        save_checkpoint(beside.checkpoints, run.step, weights)
+        save_checkpoint(beside.checkpoints, run.step, weights, saved)
         beside.write_status("finished", run.step)
         os.rename(beside.path, run.path)
     finally:

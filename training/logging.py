@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -15,18 +14,24 @@ from conf.build import config_to_mapping
 from conf.checks import ConfigError
 from conf.schema import Config
 
-from .files import write_bytes
+from .metrics import Metrics
 from .run import RunError
+from .work import Work
+
+# Without tqdm's own time left, which takes all steps to cost the same.
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 
 
 class RunLog:
     """Writes one record per log interval: to metrics.jsonl always, to the screen, and to wandb."""
 
-    def __init__(self, config: Config, folder: Path, step: int) -> None:
-        self.steps, self.path = config.training.steps, folder / "metrics.jsonl"
-        self._drop_after(step)
+    def __init__(self, config: Config, folder: Path, step: int, work: Work, run: str) -> None:
+        self.steps, self.work = config.training.steps, work
+        self.metrics = Metrics(folder / "metrics.jsonl", run)
+        for problem in self.metrics.keep_until(step):
+            print(f"{self.metrics.path}: {problem}; left out", flush=True)
         self.wandb = _start_wandb(config, folder)
-        self.terminal = sys.stderr.isatty()
+        self.terminal = sys.stderr is not None and sys.stderr.isatty()
         self.bar = tqdm(
             total=self.steps,
             initial=step,
@@ -34,6 +39,7 @@ class RunLog:
             dynamic_ncols=True,
             unit="step",
             desc="training",
+            bar_format=_BAR,
         )
         self.began, self.begin_step, self.last = time.monotonic(), step, (time.monotonic(), step)
 
@@ -60,14 +66,12 @@ class RunLog:
         then, before = self.last
         self.last = now, step
         record["steps_per_second"] = round((step - before) / max(now - then, 1e-9), 2)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        self.metrics.add(record)
         shown = {key: record[key] for key in ("loss", "loops", "dims", "points")}
+        left = tqdm.format_interval(int(self._seconds_left(step, now)))
         if self.terminal:
-            self.bar.set_postfix(shown | {"loss": f"{record['loss']:.4g}"})
+            self.bar.set_postfix(shown | {"loss": f"{record['loss']:.4g}", "left": left})
         else:
-            rate = (step - self.begin_step) / max(now - self.began, 1e-9)
-            left = tqdm.format_interval(int((self.steps - step) / max(rate, 1e-9)))
             print(
                 f"step {step}/{self.steps}  loss {record['loss']:.4g}  loops {record['loops']}  "
                 f"dims {record['dims']}  points {record['points']}  "
@@ -80,23 +84,15 @@ class RunLog:
     def rewind(self, step: int, why: str) -> None:
         """Go back to `step`, and say why."""
         tqdm.write(why, file=sys.stderr if self.terminal else sys.stdout)
-        self._drop_after(step)
+        self.metrics.keep_until(step)
         self.bar.reset()
         self.bar.update(step)
-        self.last = time.monotonic(), step
+        self.began, self.begin_step, self.last = time.monotonic(), step, (time.monotonic(), step)
 
-    def _drop_after(self, step: int) -> None:
-        """Forget the records of steps that will be made again, and a line half written."""
-        if not self.path.exists():
-            return
-        kept = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                if json.loads(line)["step"] <= step:
-                    kept.append(line + "\n")
-            except (ValueError, KeyError, TypeError):
-                continue
-        write_bytes(self.path, "".join(kept).encode())
+    def _seconds_left(self, step: int, now: float) -> float:
+        """By the work that is scheduled, at the rate since this process began."""
+        done = self.work(step) - self.work(self.begin_step)
+        return (now - self.began) * (1 - self.work(step)) / max(done, 1e-9)
 
 
 def check_wandb(mode: str) -> None:

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
-from filelock import FileLock, Timeout
 
-from conf.build import config_to_mapping, flatten
-from conf.checks import ConfigError, HeldElsewhere
+from conf.build import config_from_mapping, config_to_mapping, flatten
+from conf.checks import ConfigError
 from conf.checks import RunError as RunError
+from conf.saved import checkpoint_config, read_mapping
 from conf.schema import Config
 from models import Model
 from tasks import Task, task_class
 
-from .files import read_json, write_bytes, write_json
+from .environment import changed_versions, environment, other_code
+from .files import read_record, remove_half_written, write_bytes, write_record
+from .lock import forget_holder, holding, is_held, writer
+from .sources import outside_source
 
-_PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 # What a run's weights do not depend on, and so its name neither.
 _APART = (
     *("seed", "device", "backend", "folder", "scale", "wandb", "evaluation."),
     *("task.name", "model.family", "task.settings.data_dir"),
     *("training.checkpoint_every", "training.log_every", "training.on_divergence"),
 )
+_STATES = ("running", "interrupted", "failed", "finished")
 
 
 @dataclass(frozen=True)
@@ -64,81 +59,135 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def create(self, config: Config) -> None:
-        """Make the folder and write its configuration and environment, unless they are there.
-        ConfigError where this place cannot hold it."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError("folder", f"cannot hold runs: {error}") from None
-        path = self.path / "config.yaml"
-        if not path.exists():
-            write_json(self.path / "environment.json", environment())
-            text = yaml.safe_dump(config_to_mapping(config), sort_keys=False)
-            write_bytes(path, text.encode())
+    def create(
+        self, config: Config, backend: str = "eager", say: Callable[[str], object] = print
+    ) -> Mapping[str, Any]:
+        """Write configuration and environment, unless they are there; the configuration as plain
+        values, for the checkpoints. To be called with the folder's lock held.
 
-    def changes(self) -> list[str]:
-        """What differs between where the run began and here, a line each."""
-        before, now = read_json(self.path / "environment.json") or {}, environment()
-        return [
-            f"{key} was {before.get(key)}, is {now[key]}"
-            for key in ("git_commit", "python", *_PACKAGES, "machine")
-            if before.get(key) != now[key]
-        ]
+        A config.yaml that was damaged or altered is written anew, and `say` is given a line on it.
+        Raises RunError where the folder holds a run of other settings.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        remove_half_written(self.path)
+        path, asked = self.path / "config.yaml", config_to_mapping(config)
+        if not path.exists() and checkpoint_config(self.checkpoints) is None:
+            write_record(
+                self.path / "environment.json", "environment", environment(config, backend)
+            )
+            _write_yaml(path, asked)
+            return asked
+        said: list[str] = []
+        try:
+            found = read_mapping(self.path, said.append)
+            different = self._differences(config, config_from_mapping(found))
+        except ConfigError as error:
+            said.append(str(error))
+            found, different = asked, []
+        if different:
+            raise RunError(
+                f"{self.path} holds a run of other settings ({', '.join(different)}): move it away"
+            )
+        if said:
+            say(f"{said[0]}; {path.name} is written anew")
+            _write_yaml(path, found)
+        return found
+
+    def _differences(self, config: Config, found: Config) -> list[str]:
+        """The settings that bear on training in which a configuration found here is another."""
+        ours, theirs = _training_values(config), _training_values(found)
+        for name, values in ((config.task.name, ours), (found.task.name, theirs)):
+            values["task"] = name
+        keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+        return [f"{key} is {theirs.get(key)}, not {ours.get(key)}" for key in keys[:3]]
+
+    def made_with(self) -> dict[str, Any] | None:
+        """The environment that the run was made in; None where it cannot be read."""
+        found = read_record(self.path / "environment.json", "environment").content
+        if found is not None and not isinstance(found.get("continued", []), list):
+            return None
+        return found
+
+    def changes(self, config: Config, backend: str = "eager") -> list[str]:
+        """What differs between where the run was made and here, a line each."""
+        before = self.made_with()
+        if before is None:
+            return ["environment.json cannot be read: what it was made with is not known"]
+        lines = changed_versions(before, environment(config, backend))
+        files = other_code(before, config)
+        if files:
+            lines.append(
+                f"{', '.join(files)} changed: its numbers are marked as made by other code "
+                "(again=true trains anew)"
+            )
+        return lines
+
+    def note_code(self, config: Config, backend: str, step: int) -> None:
+        """Keep with what code training begins (step 0), or goes on from a later step."""
+        before, now = self.made_with(), environment(config, backend)
+        if not step or before is None:
+            self._note(now | {"from_step": step} if step else now)
+            return
+        continued = before.get("continued", [])
+        parts = [part for part in (before, *continued) if "sources" in part]
+        if all(part["sources"] != now["sources"] for part in parts):
+            self._note(before | {"continued": [*continued, now | {"from_step": step}]})
+
+    def _note(self, made_with: Mapping[str, Any]) -> None:
+        write_record(self.path / "environment.json", "environment", made_with)
 
     def status(self) -> dict[str, Any]:
-        """How far the run has come: state (running, interrupted, failed or finished), step, …"""
-        status = read_json(self.path / "status.json")
-        return status if isinstance(status, dict) else {"state": "new", "step": 0}
+        """How far the run has come: `state` (new, running, interrupted, failed, finished, stopped
+        for one whose process has ended without a word, or unknown), `step`, …"""
+        found = read_record(self.path / "status.json", "status")
+        status = found.content
+        if status is None:
+            return {"state": "unknown" if found.problem else "new", "step": 0}
+        numbers = [status.get("step"), *(status.get(key, 0) for key in ("seconds", "cpu_seconds"))]
+        if status.get("state") not in _STATES or not all(map(_is_number, numbers)):
+            return {"state": "unknown", "step": 0}
+        if status["state"] == "running" and not is_held(self.path):
+            return status | {"state": "stopped"}
+        return status
 
     def write_status(self, state: str, step: int, **facts: Any) -> None:
         """Replace the status, with who wrote it."""
-        write_json(
-            self.path / "status.json",
-            {"state": state, "step": step, **facts, **_writer()},
-        )
+        content = {"state": state, "step": step, **facts, **writer()}
+        write_record(self.path / "status.json", "status", content)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the folder against other processes; HeldElsewhere saying who holds it already."""
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            holder = read_json(self.path / ".holder.json") or {}
-            who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
-            since = f" since {holder['time']}" if holder else ""
-            raise HeldElsewhere(f"{self.path} is being worked on by {who}{since}") from None
-        try:
-            write_json(self.path / ".holder.json", _writer())
-            yield
-        finally:
-            lock.release()
+    def set_aside(self) -> Path | None:
+        """Give the folder another name, beside the old one, if it is there; the new path. Raises
+        HeldElsewhere while another process works in it."""
+        if not self.path.exists():
+            return None
+        with self.lock():
+            number = 1
+            while (aside := self.path.with_name(f"{self.path.name}-before-{number}")).exists():
+                number += 1
+            self.path.rename(aside)
+        forget_holder(aside)
+        return aside
+
+    def lock(self, part: str = "") -> AbstractContextManager[None]:
+        """Hold the folder, or a part of it, against other processes: see `lock.holding`."""
+        return holding(self.path, part)
 
 
 def run_folder(config: Config) -> RunFolder:
     """Where a configuration's run stands: task, model, seed, and a hash of those settings that
-    bear on training and differ from their defaults (so that new settings rename no old runs)."""
+    bear on training and differ from their defaults (so that new settings rename no old runs), and
+    of the task's source where it was registered from outside the project."""
     values, defaults = _training_values(config), _training_values(Config())
     known = {field.name: field.default for field in fields(task_class(config.task.name))}
     known = {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
     defaults |= {f"task.settings.{key}": default for key, default in known.items()}
     changed = {key: value for key, value in values.items() if defaults.get(key) != value}
+    source = outside_source(task_class(config.task.name))
+    if source is not None:
+        changed["task.source"] = source
     digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
     return RunFolder(Path(config.folder) / name)
-
-
-def environment() -> dict[str, Any]:
-    """Versions, machine, code and command, for environment.json."""
-    return {
-        "command": " ".join(sys.argv),
-        "git_commit": _git_commit(),
-        "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
 
 
 def _training_values(config: Config) -> dict[str, Any]:
@@ -147,24 +196,9 @@ def _training_values(config: Config) -> dict[str, Any]:
     return {k: v for k, v in flat.items() if not k.startswith(_APART)}
 
 
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+def _write_yaml(path: Path, mapping: Mapping[str, Any]) -> None:
+    write_bytes(path, yaml.safe_dump(dict(mapping), sort_keys=False).encode())
 
 
-def _git_commit() -> str | None:
-    """The commit of this code, marked where the work tree differs from it."""
-    home = Path(__file__).parent.parent
-    command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout.strip() or None
-
-
-def _writer() -> dict[str, Any]:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "time": now}
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -8,24 +8,26 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from conf.checks import check_config
+from conf.checksum import checksum_of
 from conf.schema import Config
 
 from .assemble import build_curriculum, build_model, build_task
 from .checkpoint import newest_checkpoint, save_checkpoint
-from .device import place
+from .device import Placement, place
 from .divergence import recover
 from .logging import RunLog, check_wandb
 from .multipliers import describe_groups
 from .notes import residual_notes
 from .run import Run, RunError, RunFolder, run_folder
 from .step import Trainer
+from .work import Work
 
 
 class Interrupted(Exception):
@@ -36,12 +38,13 @@ class Interrupted(Exception):
         self.exit_code = 128 + number
 
 
-def train(config: Config) -> Run:
+def train(config: Config, again: bool = False) -> Run:
     """Train as configured in the run folder that belongs to the configuration, or go on there.
 
-    A finished run is returned as it is. Raises ConfigError for a mistake in the configuration
-    (nothing is written then), Interrupted at Ctrl-C or SIGTERM (everything is saved), RunError
-    where another process holds the folder, the disk is full, or training diverged.
+    A finished run is returned as it is. With `again` what is there is set aside under another name
+    and training begins anew. Raises ConfigError for a mistake in the configuration (nothing is
+    written then), Interrupted at Ctrl-C or SIGTERM (everything is saved), HeldElsewhere where
+    another process holds the folder, RunError where the disk is full, or training diverged.
     """
     check_config(config)
     task = build_task(config)
@@ -52,26 +55,34 @@ def train(config: Config) -> Run:
     folder = run_folder(config)
     model = placement.prepare(build_model(config, task))
     trainer = Trainer(config, task, curriculum, model)
-    folder.create(config)
+    if again and (aside := folder.set_aside()):
+        print(f"{folder.path}: trained anew; what was there is {aside}", flush=True)
     with folder.lock():
-        step = _restore(folder, trainer)
-        if step == config.training.steps:
-            if folder.status()["state"] != "finished":  # killed just before it was written
-                folder.write_status("finished", step, **_Clock(folder).read())
-        else:
-            print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
-            for note in residual_notes(config, model, curriculum):
-                print(f"  {note}", flush=True)
-            if multipliers := describe_groups(config.model):
-                print(f"  {multipliers}", flush=True)
-            try:
-                _train_from(step, folder, trainer)
-            except OSError as error:
-                raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
+        try:
+            _train_held(folder, trainer, placement)
+        except OSError as error:
+            raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
     return Run(folder.path, config, task, model.eval(), config.training.steps)
 
 
-def _restore(folder: RunFolder, trainer: Trainer) -> int:
+def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> None:
+    """Train in a folder that this process holds, unless that is done."""
+    config, model = trainer.config, trainer.model
+    saved = folder.create(config, placement.backend)
+    step = _restore(folder, trainer, placement.backend, saved)
+    if step == config.training.steps:
+        if folder.status()["state"] != "finished":  # killed just before it was written
+            folder.write_status("finished", step, **_Clock(folder).read())
+        return
+    print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
+    for note in residual_notes(config, model, trainer.curriculum):
+        print(f"  {note}", flush=True)
+    if multipliers := describe_groups(config.model):
+        print(f"  {multipliers}", flush=True)
+    _train_from(step, folder, trainer, saved)
+
+
+def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[str, Any]) -> int:
     """Load the newest good checkpoint and say what the user should know; the step it stands at."""
     checkpoint, problems = newest_checkpoint(folder.checkpoints)
     for problem in problems:
@@ -82,28 +93,33 @@ def _restore(folder: RunFolder, trainer: Trainer) -> int:
         )
         print(f"{folder.path}: {found}", flush=True)
     if checkpoint is None:
-        save_checkpoint(folder.checkpoints, 0, trainer.state())
+        folder.note_code(trainer.config, backend, 0)
+        save_checkpoint(folder.checkpoints, 0, trainer.state(), saved)
         return 0
     try:
         trainer.load(checkpoint)
-    except (RuntimeError, KeyError) as error:
+    except (RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise RunError(f"{folder.path}: its checkpoint does not fit this code: {reason}") from None
+    finished = checkpoint.step == trainer.config.training.steps
     if checkpoint.step:
-        finished = checkpoint.step == trainer.config.training.steps
         where = "trained already" if finished else f"going on from step {checkpoint.step}"
         print(f"{folder.path}: {where}", flush=True)
-        for change in folder.changes():
+        for change in folder.changes(trainer.config, backend):
             print(f"  since it began, {change}", flush=True)
+    if not finished:
+        folder.note_code(trainer.config, backend, checkpoint.step)
     return checkpoint.step
 
 
-def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
+def _train_from(step: int, folder: RunFolder, trainer: Trainer, saved: Mapping[str, Any]) -> None:
     """Steps `step` to the end. The device is waited for only where something is logged or saved."""
     training = trainer.config.training
     clock = _Clock(folder)
     folder.write_status("running", step, **clock.read())
-    with _noted_signals() as signals, RunLog(trainer.config, folder.path, step) as log:
+    work = Work(trainer.curriculum, training.steps)
+    log_of = RunLog(trainer.config, folder.path, step, work, checksum_of(saved))
+    with _noted_signals() as signals, log_of as log:
         while step < training.steps:
             trainer.update(step)
             step += 1
@@ -126,7 +142,7 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
                 {"step": step, "loss": totals.loss, "grad_norm": totals.grad_norm, **asdict(stage)}
             )
             if save:
-                save_checkpoint(folder.checkpoints, step, trainer.state())
+                save_checkpoint(folder.checkpoints, step, trainer.state(), saved)
                 state = "interrupted" if stop else "running"
                 state = "finished" if step == training.steps else state
                 folder.write_status(state, step, **clock.read())

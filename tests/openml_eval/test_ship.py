@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from conf.build import read_config
 from conf.checks import ConfigError
+from conf.saved import read_config
 from conf.schema import Config
 from openml_eval import LoopedClassifier, weights
 from openml_eval.__main__ import main

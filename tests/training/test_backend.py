@@ -16,8 +16,8 @@ import yaml
 from torch import Tensor
 
 import training.device
-from conf.build import read_config
 from conf.checks import ConfigError
+from conf.saved import read_config
 from evaluation import evaluate, load_run
 from models import LoopState
 from models.segment import run_segment

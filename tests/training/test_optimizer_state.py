@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conf.build import read_config
+from conf.saved import read_config
 from training.checkpoint import Checkpoint, newest_checkpoint
 
 from .tiny import assert_same_bits, copied, make_trainer, spoil_ys, tiny

@@ -13,12 +13,12 @@ import pytest
 import torch
 import yaml
 
-from conf.build import read_config
 from conf.checks import ConfigError
+from conf.saved import read_config
 from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
 from evaluation.load import load_run
 from training import Interrupted, train
-from training.files import read_json, write_json
+from training.files import read_json, read_record, write_record
 from training.run import RunFolder, run_folder
 
 from .tiny import after_step, assert_same_bits, saved_tensors, tiny
@@ -120,7 +120,7 @@ def test_the_environment_is_told(tmp_path: Path) -> None:
     assert facts["torch"] == torch.__version__
     assert facts["python"] == platform.python_version()
     assert {"command", "git_commit", "numpy", "safetensors", "machine", "gpu"} <= facts.keys()
-    assert folder.changes() == []
+    assert folder.changes(tiny(tmp_path)) == []
 
 
 def test_what_changed_since_is_said(
@@ -133,7 +133,9 @@ def test_what_changed_since_is_said(
     with pytest.raises(Interrupted):
         train(config)
     path = run_folder(config).path / "environment.json"
-    write_json(path, read_json(path) | {"torch": "0.1", "numpy": None})
+    found = read_record(path, "environment").content
+    assert found is not None
+    write_record(path, "environment", found | {"torch": "0.1", "numpy": None})
     train(config)
     out = capsys.readouterr().out
     assert f"torch was 0.1, is {torch.__version__}" in out
