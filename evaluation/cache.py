@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
+from conf.checksum import checksum_of
 from training.files import write_bytes
 
 Arrays = dict[str, NDArray[Any]]
 _BETWEEN_WRITES = 1.0  # seconds
+_CHECKSUM = "checksum"  # the name of an array that no computation has
 
 
 class Cache:
@@ -45,9 +45,11 @@ class Cache:
         `compute` is asked for at most `chunk` prompts at a time, and only for those that were not
         computed before from the same `content` (plain values, digests for tensors).
         """
-        text = json.dumps({"name": name, **content}, sort_keys=True).encode()
-        path = self.folder / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}.npz"
-        done = _read(path, total)
+        key = checksum_of({"name": name, **content})
+        path = self.folder / f"{name}-{key[:12]}.npz"
+        done, problem = _read(path, key, total)
+        if problem:
+            print(f"{problem}; computed anew", flush=True)
         parts = [done] if done else []
         first, written = _length(done), time.monotonic()
         with tqdm(
@@ -59,14 +61,14 @@ class Cache:
                 first += _length(parts[-1])
                 if first == total or time.monotonic() - written > _BETWEEN_WRITES:
                     parts = [_joined(parts)]
-                    self._write(path, parts[0])
+                    self._write(path, key, parts[0])
                     written = time.monotonic()
         return parts[0]
 
-    def _write(self, path: Path, arrays: Arrays) -> None:
+    def _write(self, path: Path, key: str, arrays: Arrays) -> None:
         self.folder.mkdir(exist_ok=True)
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
+        np.savez(buffer, allow_pickle=False, **arrays, **{_CHECKSUM: _checksum(key, arrays)})
         write_bytes(path, buffer.getvalue())
 
 
@@ -79,15 +81,32 @@ def digest(*tensors: Tensor) -> str:
     return total.hexdigest()
 
 
-def _read(path: Path, total: int) -> Arrays:
-    """What stands at `path`; nothing where there is no file, or one that somebody damaged."""
+def _read(path: Path, key: str, total: int) -> tuple[Arrays, str]:
+    """The rows that stand at `path`, none where there is no file; and what is wrong with a file
+    that was damaged or altered, or is of something else."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        return {}
+            arrays: Arrays = dict(file)
+        stated = arrays.pop(_CHECKSUM)
+        fits = stated.tobytes() == _checksum(key, arrays).tobytes()
+    except FileNotFoundError:
+        return {}, ""
+    except Exception:  # whatever numpy and zipfile raise for what is no such file
+        return {}, f"{path} is damaged"
+    if not fits:
+        return {}, f"{path} was altered"
     lengths = {len(array) for array in arrays.values() if array.ndim}
-    return arrays if len(lengths) == 1 and lengths.pop() <= total else {}
+    whole = len(lengths) == 1 and lengths.pop() <= total
+    return (arrays, "") if whole else ({}, f"{path} has other rows")
+
+
+def _checksum(key: str, arrays: Arrays) -> NDArray[Any]:
+    """Over what was asked for and every array's name, type, shape and values."""
+    total = hashlib.sha256(key.encode())
+    for name, array in sorted(arrays.items()):
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return np.frombuffer(total.digest(), dtype=np.uint8)
 
 
 def _joined(parts: Iterable[Arrays]) -> Arrays:

@@ -5,27 +5,25 @@ result = compare([load_run(a), load_run(b)], EvaluationConfig(), Path("runs"))
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from conf.checks import ConfigError
+from conf.checksum import checksum_of
 from conf.schema import EvaluationConfig
 from training.assemble import trained_loops
-from training.files import write_bytes, write_json
+from training.files import write_record
 from training.run import Run, RunFolder
 
 from .cache import Arrays
-from .comparison_pictures import draw_comparison
+from .comparison_pictures import draw_comparison, run_labels
 from .errors import error_name
 from .evaluate_run import resolved
-from .measure import Measure, baseline_names
+from .kept import write_arrays
+from .measure import Measure, baseline_names, evaluation_sources
+from .remarks import remarks, shared
 from .summary import Intervals, near_least
 
 
@@ -42,27 +40,27 @@ def compare(
     arrays: dict[str, Arrays] = {}
     content = []
     for run in runs:
-        with RunFolder(run.path).lock():
+        with RunFolder(run.path).lock("evaluation"):
             measure = Measure(run, resolved(run, settings), device)
             arrays[_name(run)] = measure.model()
-            content.append([_name(run), measure.weights, asdict(measure.settings)])
+            sources = evaluation_sources(run.task, measure.settings)
+            content.append([_name(run), measure.weights, asdict(measure.settings), sources])
             if run is runs[0]:
                 solved = {
                     name: measure.baseline(name) for name in baseline_names(run.task, settings)
                 }
-    text = json.dumps([content, list(solved)], sort_keys=True)
-    place = folder / f"compare-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    place = folder / f"compare-{checksum_of([content, list(solved)])[:8]}"
     result = _result(runs, settings, arrays)
     intervals = Intervals(settings)
     result["labels"] = {name: label for name, (label, _) in solved.items()}
     result["baselines"] = {name: intervals(errors) for name, (_, errors) in solved.items()}
+    labels = run_labels(result)
+    result["remarks"] = shared({labels[n]: each["remarks"] for n, each in result["runs"].items()})
     place.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
     flat = {f"{run}/{part}": v for run, parts in arrays.items() for part, v in parts.items()}
-    np.savez_compressed(buffer, allow_pickle=False, **flat)
-    write_bytes(place / "comparison.npz", buffer.getvalue())
+    write_arrays(place / "comparison.npz", flat)
     draw_comparison(result, place / "figures")
-    write_json(place / "comparison.json", result)
+    write_record(place / "comparison.json", "comparison", result)
     return result | {"path": str(place)}
 
 
@@ -116,6 +114,7 @@ def _result(
             "seed": run.config.seed,
             "b": trained_loops(run.config),
             "step": run.step,
+            "remarks": remarks(run),
             "loops": chosen.loops,
             "by_examples": intervals(ours["model"]),
             "by_loop": intervals(ours["by_loop"]),

@@ -1,63 +1,74 @@
-"""Measure a run and keep the result in its folder: evaluation.json, evaluation.npz, figures/."""
+"""Measure a run and keep the result in its folder: evaluations/, and all of them put together in
+evaluation.json, evaluation.npz and figures/."""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
 from conf.schema import EvaluationConfig
 from training.assemble import trained_loops
-from training.files import read_json, write_bytes, write_json
+from training.files import read_record, write_record
 from training.run import Run, RunFolder
 
 from .cache import Arrays
-from .measure import Measure, baseline_names, reference_line, shift_names, weights_digest
+from .kept import Kept, key_of, sha256_of, write_arrays
+from .measure import (
+    Measure,
+    baseline_names,
+    evaluation_sources,
+    reference_line,
+    shift_names,
+    weights_digest,
+)
 from .pictures import draw_evaluation
+from .remarks import remarks
 from .summary import shift_summary, summary
+from .union import reading_name, together
 
-FORMAT = 2  # of evaluation.json; an older one is measured anew
+FORMAT = 3  # of evaluation.json; an older one is measured anew
+KIND = "evaluation"
 
 
 def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict[str, Any]:
     """Errors of a run's model and of the solvers beside it on the evaluation prompts, and on the
     shifted inputs that are asked for.
 
-    The result, evaluation.json, is read from the run folder where it stands there for the same
-    weights and settings; otherwise it is computed, written with per-prompt errors and drawn. What
-    was computed before an interruption is not computed again.
+    Every evaluation is kept in the run folder, in evaluations/, under what it asked for, and read
+    from there where weights, settings and code are the same; evaluation.json, evaluation.npz and
+    figures/ hold all of those that are still true of the run's prompts together. What was computed
+    before an interruption is not computed again. A run can be evaluated while it is trained.
     """
-    folder = RunFolder(run.path)
     settings = resolved(run, settings)
     asked = {
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": _plain(settings),
+        "sources": evaluation_sources(run.task, settings),
     }
-    kept = read_json(run.path / "evaluation.json")
-    if isinstance(kept, dict) and {key: kept.get(key) for key in asked} == asked and _whole(run):
-        return kept
-    with folder.lock():
-        measure = Measure(run, settings, device)
-        arrays = measure.model()
-        labels = {}
-        for name in baseline_names(run.task, settings):
-            labels[name], arrays[name] = measure.baseline(name)
-        result: dict[str, Any] = asked | summary(run, settings, arrays, labels)
-        for name in shift_names(settings):
-            result["shifts"][name], measured = _shifted(measure, name)
-            arrays |= {f"{name}/{part}": values for part, values in measured.items()}
-        # While the rest is written there is no result: what is found beside one belongs to it.
-        (run.path / "evaluation.json").unlink(missing_ok=True)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        write_bytes(run.path / "evaluation.npz", buffer.getvalue())
-        draw_evaluation(result, run.path / "figures")
-        write_json(run.path / "evaluation.json", result)
-    return result
+    kept, told = Kept(run.path / "evaluations", KIND), {"remarks": remarks(run)}
+    result = kept.find(asked)
+    if result is not None and _is_shown(run, asked, told):
+        return result | told
+    with RunFolder(run.path).lock(KIND):
+        if result is None:
+            found, arrays = _measured(run, settings, device)
+            result = kept.keep(asked, found, arrays)
+        _show(run, kept, result, told)
+    return result | told
+
+
+def evaluation_of(run: Run) -> dict[str, Any]:
+    """The evaluation of a run's weights, by today's code, that was asked for last; where there is
+    none a new one, as the run was configured."""
+    shown = read_record(run.path / "evaluation.json", KIND).content or {}
+    for result in Kept(run.path / "evaluations", KIND).all():
+        same = result["key"] == shown.get("key") and result["weights"] == weights_digest(run.model)
+        if same and result["sources"] == evaluation_sources(run.task, _settings_of(result)):
+            return result | {"remarks": remarks(run)}
+    return evaluate(run, run.config.evaluation, run.config.device)
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
@@ -75,6 +86,20 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     return replace(settings, loops=loops, max_loops=min(furthest, most or furthest))
 
 
+def _measured(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, Any], Arrays]:
+    """The result of one evaluation, and its errors prompt by prompt."""
+    measure = Measure(run, settings, device)
+    arrays = measure.model()
+    labels = {}
+    for name in baseline_names(run.task, settings):
+        labels[name], arrays[name] = measure.baseline(name)
+    result = summary(run, settings, arrays, labels)
+    for name in shift_names(settings):
+        result["shifts"][name], measured = _shifted(measure, name)
+        arrays |= {f"{name}/{part}": values for part, values in measured.items()}
+    return result, arrays
+
+
 def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
     shifted = measure.shifted(name)
     arrays = measure.model(shifted, name)
@@ -83,15 +108,71 @@ def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
     return shift_summary(measure, name, shifted, arrays, {solver: label}), arrays
 
 
+def _show(run: Run, kept: Kept, last: dict[str, Any], told: Mapping[str, Any]) -> None:
+    """Put the last evaluation and those that are of the same model, code and prompts together, and
+    write and draw them."""
+    others = [
+        each
+        for each in kept.all()
+        if each["key"] != last["key"]
+        and each["format"] == FORMAT
+        and each["weights"] == last["weights"]
+        and each["sources"] == evaluation_sources(run.task, _settings_of(each))
+    ]
+    result = together(last, others) | dict(told)
+    arrays: Arrays = {}
+    for each in (*others, last):
+        for name, values in _named(each, kept.arrays(each), last).items():
+            longer = values.shape[1:] >= arrays.get(name, values).shape[1:]
+            arrays[name] = values if longer else arrays[name]
+    # While the rest is written there is no result: what is found beside one belongs to it.
+    path, figures = run.path / "evaluation.json", run.path / "figures"
+    path.unlink(missing_ok=True)
+    digests = {"evaluation.npz": write_arrays(run.path / "evaluation.npz", arrays)}
+    for drawn in draw_evaluation(result, figures):
+        digests[f"figures/{drawn.name}"] = sha256_of(drawn) or ""
+    write_record(path, KIND, result | {"files": digests})
+
+
+def _named(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -> Arrays:
+    """The arrays of one evaluation under the names they have among those of others: what was read
+    at other loops than the last evaluation's says so."""
+    reading = reading_name(result)
+    if reading == reading_name(last):
+        return arrays
+    parts = ("model", "loops_used")
+    return {
+        f"{name}_{reading}" if name.rpartition("/")[2] in parts else name: values
+        for name, values in arrays.items()
+    }
+
+
+def _is_shown(run: Run, asked: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+    """Whether evaluation.json is of this evaluation, and all that stands beside it is as it was
+    written."""
+    found = read_record(run.path / "evaluation.json", KIND)
+    if found.problem:
+        print(f"{found.problem}; made anew", flush=True)
+    shown = found.content or {}
+    if shown.get("key") != key_of(asked) or shown.get("remarks") != told["remarks"]:
+        return False
+    altered = [name for name, sum_ in shown["files"].items() if sha256_of(run.path / name) != sum_]
+    if altered:
+        print(f"{run.path}: {', '.join(altered)} missing or altered; made anew", flush=True)
+    return not altered
+
+
+def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
+    """The settings that a result was asked with, as far as its sources depend on them."""
+    baselines, shifts = (result["settings"][key] for key in ("baselines", "shifts"))
+    return EvaluationConfig(
+        baselines=None if baselines is None else tuple(baselines), shifts=tuple(shifts)
+    )
+
+
 def _plain(settings: EvaluationConfig) -> dict[str, Any]:
     """The settings as JSON gives them back."""
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in asdict(settings).items()
     }
-
-
-def _whole(run: Run) -> bool:
-    """Whether the errors and a picture stand beside the result, which is written last."""
-    figure = run.path / "figures" / "error_by_examples.png"
-    return (run.path / "evaluation.npz").exists() and figure.exists()

@@ -10,6 +10,7 @@ with styled():
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator, NullFormatter, StrMethodFormatter
+
+from training.files import write_bytes, write_with
 
 from .errors import ERROR_RATE
 
@@ -150,12 +153,13 @@ def save(
     """Write the PNG at `path` and, beside it, the values it shows: the axis, then the parts of each
     curve."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    with open(path.with_suffix(".csv"), "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([axis, *(f"{name}_{part}" for name in shown for part in shown[name])])
-        columns = [values for curve in shown.values() for values in curve.values()]
-        writer.writerows(zip(x, *columns, strict=True))
+    write_with(path, lambda file: figure.savefig(file, format="png"))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([axis, *(f"{name}_{part}" for name in shown for part in shown[name])])
+    columns = [values for curve in shown.values() for values in curve.values()]
+    writer.writerows(zip(x, *columns, strict=True))
+    write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
 
 
 def padded(curve: Curve, length: int) -> Curve:

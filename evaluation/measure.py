@@ -14,8 +14,9 @@ from tasks import SHIFTS, Prompts, Shifted, Task
 from training.assemble import trained_loops
 from training.device import place
 from training.run import Run
+from training.sources import sources_of
 
-from .baselines import SLOW, Solver, optimal, solvers
+from .baselines import SLOW, Solver, optimal, solver_module, solvers
 from .bootstrap import Floats
 from .cache import Arrays, Cache, digest
 from .errors import Reading, evaluation_prompts, model_errors
@@ -24,7 +25,8 @@ from .halting import Halting
 _CHOOSING = 256  # prompts on which a solver's setting is chosen, other than those it is judged on
 _SOLVED_AT_ONCE = 1024  # prompts; bounds a solver's memory
 _SLOWLY = 128  # prompts of those that fit a model to each prefix: what an interruption may cost
-_VERSION = 1  # of what a cached array means
+# The modules of this room that errors depend on; those of models, tasks and solvers come to these.
+_OURS = ("evaluation.errors", "evaluation.halting", "evaluation.measure", "training.objective")
 
 
 class Measure:
@@ -59,7 +61,7 @@ class Measure:
         queries = shifted.queries if shifted and shifted.queries is not prompts else None
         reading = self.reading
         content = {
-            "version": _VERSION,
+            "sources": self._sources("models.model"),
             "weights": self.weights,
             "prompts": _digest_of(prompts, queries),
             "reading": asdict(reading),
@@ -80,10 +82,7 @@ class Measure:
     def baseline(self, name: str, shifted: Shifted | None = None) -> tuple[str, Floats]:
         """A solver's label and its errors [P, n]. Where it has a setting to choose, that with the
         least mean error on other prompts of the task is taken."""
-        try:
-            choices = solvers(name, self.task)
-        except ValueError as error:
-            raise ConfigError("evaluation.baselines", f"cannot hold {name}: {error}") from None
+        choices = _solvers(name, self.task)
         label, solve = next(iter(choices.items()))
         if len(choices) > 1:
             points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
@@ -114,8 +113,12 @@ class Measure:
     ) -> Floats:
         queries = queries or prompts
         asked = None if queries is prompts else queries
-        content = {"version": _VERSION, "label": label, "prompts": _digest_of(prompts, asked)}
-        content["task"] = repr(self.task)
+        content = {
+            "sources": self._sources(solver_module(solve)),
+            "label": label,
+            "prompts": _digest_of(prompts, asked),
+            "task": repr(self.task),
+        }
 
         def compute(rows: slice) -> Arrays:
             return {"errors": _errors_of(solve, self.task, prompts[rows], queries[rows])}
@@ -123,10 +126,35 @@ class Measure:
         chunk = _SLOWLY if name in SLOW else _SOLVED_AT_ONCE
         return self._cache.rows(name, content, len(prompts), chunk, compute)["errors"]
 
+    def _sources(self, *modules: str) -> dict[str, str]:
+        """The source files that errors depend on, beside those of these modules."""
+        return sources_of(type(self.task).__module__, *modules, alone=_OURS)
+
     def _model(self) -> Model:
         if self._placed is None:
             self._placed = place(self._device, "fp32", "eager").prepare(self.run.model)
         return self._placed
+
+
+def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]:
+    """The source files that the result of an evaluation depends on, with their fingerprints."""
+    used = [
+        solver_module(solve)
+        for name in {*baseline_names(task, settings), reference_line(task)}
+        for solve in _solvers(name, task).values()
+    ]
+    summing = ("evaluation.summary", "evaluation.bootstrap")
+    shifting = ("tasks.shift",) if settings.shifts else ()
+    followed = ("models.model", type(task).__module__, *shifting, *used)
+    return sources_of(*followed, alone=(*_OURS, *summing))
+
+
+def _solvers(name: str, task: Task) -> dict[str, Solver]:
+    """Those that go by a name; ConfigError where this task has none."""
+    try:
+        return solvers(name, task)
+    except ValueError as error:
+        raise ConfigError("evaluation.baselines", f"cannot hold {name}: {error}") from None
 
 
 def weights_digest(model: Model) -> str:

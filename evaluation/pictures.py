@@ -32,11 +32,12 @@ _PICTURES = (
 )
 
 
-def draw_evaluation(result: Mapping[str, Any], folder: Path) -> None:
-    """Draw an evaluation's pictures into `folder`, and remove those of an earlier one."""
-    for name in _PICTURES:
-        for kind in (".png", ".csv"):
-            (folder / name).with_suffix(kind).unlink(missing_ok=True)
+def draw_evaluation(result: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Draw an evaluation's pictures into `folder`, and remove those of an earlier one; the files
+    that are there now."""
+    files = [folder / f"{name}{kind}" for name in _PICTURES for kind in (".png", ".csv")]
+    for path in files:
+        path.unlink(missing_ok=True)
     with styled():
         _by_examples(result, folder / "error_by_examples.png")
         _by_loop(result, folder / "error_by_loop.png")
@@ -47,22 +48,29 @@ def draw_evaluation(result: Mapping[str, Any], folder: Path) -> None:
             _above_optimal(result, folder / "above_optimal.png")
         if result["shifts"]:
             _shifts(result, folder / "shifts.png")
+    return [path for path in files if path.exists()]
 
 
 def model_label(result: Mapping[str, Any], loops: int | str) -> str:
     """'looped, 12 loops', 'standard, 12 layers', or 'looped, halting'."""
     if loops == "auto":
         return f"{result['family']}, halting"
+    if not str(loops).isdecimal():  # by which rule, where several are shown
+        return f"{result['family']}, {loops}"
+    loops = int(loops)
     unit = "layer" if result["family"] == "standard" else "loop"
     return f"{result['family']}, {loops} {unit}{'s' if loops != 1 else ''}"
 
 
 def models(result: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, tuple[str, Curve]]:
     """The model's curves in one part of a result, name to label and values: at b loops, and at
-    those asked for where they are others."""
+    those asked for where they are others, by this evaluation or another one of the run."""
     shown = {"model_at_b": (model_label(result, result["b"]), part["model_at_b"])}
-    if result["loops"] != result["b"]:
-        shown["model"] = (model_label(result, result["loops"]), part["model"])
+    read_at = part.get("loops", result["loops"])
+    if str(read_at) != str(result["b"]):
+        shown["model"] = (model_label(result, read_at), part["model"])
+    for name, curve in part.get("also_read", {}).items():
+        shown[f"model_{name.replace(' ', '_')}"] = (model_label(result, name), curve)
     return shown
 
 
@@ -74,9 +82,10 @@ def curves(result: Mapping[str, Any]) -> dict[str, tuple[str, Curve]]:
 
 
 def title(result: Mapping[str, Any]) -> str:
-    """Task, dimensions, prompts and what the bands are."""
+    """Task, dimensions, prompts and what the bands are; and what is to be known of the run."""
     task = result["task"].replace("_", " ")
-    return f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
+    told = "".join(f"\n{remark}" for remark in result.get("remarks", []))
+    return f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands{told}"
 
 
 def _by_examples(result: Mapping[str, Any], path: Path) -> None:

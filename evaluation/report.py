@@ -9,11 +9,13 @@ from typing import Any
 from .comparison_pictures import run_labels
 from .figures import Curve
 from .pictures import curves, models
+from .remarks import shared
 
 
 def report(result: Mapping[str, Any]) -> str:
     """Everything that an evaluation found, in a handful of short tables."""
-    parts = [table(result), _loops(result), *_shifts(result), _published(result)]
+    told = "\n".join(result.get("remarks", []))
+    parts = [told, table(result), _loops(result), *_shifts(result), _published(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -45,7 +47,8 @@ def seeds_table(results: Mapping[int, Mapping[str, Any]]) -> str:
     columns = list(zip(*values.values(), strict=True))
     rows.append(["mean", *(_text(mean(column)) for column in columns)])
     rows.append(["spread (std)", *(_text(stdev(column)) for column in columns)])
-    return _aligned(rows)
+    told = shared({f"seed {s}": r.get("remarks", []) for s, r in results.items()})
+    return "\n".join([_aligned(rows), *told])
 
 
 def comparison_table(result: Mapping[str, Any]) -> str:
@@ -71,7 +74,8 @@ def comparison_table(result: Mapping[str, Any]) -> str:
     for name, curve in result["baselines"].items():
         final = {part: values[-1:] for part, values in curve.items()}
         rows.append([result["labels"][name], _text(final["mean"][0]), _span(final)])
-    return f"{result['error']}, {result['prompts']} prompts\n{_aligned(rows, 24)}"
+    head = f"{result['error']}, {result['prompts']} prompts"
+    return "\n".join([head, _aligned(rows, 24), *result.get("remarks", [])])
 
 
 def handful(result: Mapping[str, Any]) -> list[int]:

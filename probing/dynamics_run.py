@@ -5,6 +5,7 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,13 +15,16 @@ from tqdm import tqdm
 from conf.checks import ConfigError
 from evaluation import load_run
 from evaluation.errors import evaluation_prompts
+from evaluation.kept import Kept
 from evaluation.measure import weights_digest
+from evaluation.remarks import remarks
 from models import Model
 from tasks import Prompts
 from training.assemble import trained_loops
 from training.device import Placement, place
-from training.files import read_json, write_json
+from training.files import read_record, write_record
 from training.run import Run, RunError, RunFolder
+from training.sources import sources_of
 
 from .dynamics_figures import draw_dynamics, figure_names
 from .dynamics_settings import DynamicsSettings
@@ -29,7 +33,8 @@ from .jacobian import MOST_ITERATIONS, Estimate, spectral_norm, spectral_radius
 from .trajectory import Movements, follow
 
 FIGURES = "probing/dynamics"  # in the run folder
-_FORMAT = 2  # of dynamics.json; another one is measured anew
+_FORMAT = 3  # of dynamics.json; another one is measured anew
+_OURS = ("probing.dynamics_summary", "probing.jacobian", "probing.trajectory")
 _NEAR = 3  # times b: how far the angles between all pairs of increments go
 _BATCH = 16  # prompts at once, and fewer where what is kept of them would take
 _BATCH_BYTES = 2**28  # more than this
@@ -38,10 +43,10 @@ _BATCH_BYTES = 2**28  # more than this
 def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
     """What the states of a run's newest checkpoint do, loop by loop, as plain values.
 
-    Read from the run folder where it stands there for the same weights and settings; otherwise
-    measured, drawn and written. Raises ConfigError for what cannot be measured of this run,
-    RunError for a run without a good checkpoint, whose states are not finite, or whose folder
-    another process holds.
+    Every result is kept in the run folder, and read from there for the same weights, settings and
+    code; dynamics.json and the pictures are of the one that was asked for last. Raises ConfigError
+    for what cannot be measured of this run, RunError for a run without a good checkpoint, whose
+    states are not finite, or where another process measures it.
     """
     settings.check()
     placement = _placement(settings.device)
@@ -52,20 +57,26 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
+        "sources": sources_of("models.model", type(run.task).__module__, alone=_OURS),
     }
+    kept = Kept(run.path / FIGURES / "kept", "dynamics")
+    result = kept.find(asked)
+    if result is None:
+        # In float64: far beyond b increments are smaller than float32's rounding.
+        model = placement.prepare(run.model.requires_grad_(False).double())
+        with RunFolder(run.path).lock("dynamics"):
+            result = kept.keep(asked, _measured(run, model, settings, loops))
+    result |= {"remarks": remarks(run)}
     path, figures = run.path / "dynamics.json", run.path / FIGURES
-    kept = read_json(path)
-    same = bool(kept) and {key: kept.get(key) for key in asked} == asked
-    if same and all((figures / name).exists() for name in figure_names(kept)):
-        return dict(kept)
-    # In float64: far beyond b increments are smaller than float32's rounding.
-    model = placement.prepare(run.model.requires_grad_(False).double())
-    with RunFolder(run.path).lock():
-        result = asked | _measured(run, model, settings, loops)
+    if read_record(path, "dynamics").content != result or not _all_there(result, figures):
         path.unlink(missing_ok=True)  # whose pictures these are not
         draw_dynamics(result, figures)
-        write_json(path, result)
+        write_record(path, "dynamics", result)
     return result
+
+
+def _all_there(result: dict[str, Any], figures: Path) -> bool:
+    return all((figures / name).exists() for name in figure_names(result))
 
 
 def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> dict[str, Any]:

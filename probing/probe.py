@@ -5,9 +5,6 @@ result = probe(load_run("runs/NAME"), ProbingSettings(run="runs/NAME"))
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import shutil
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,10 +13,14 @@ import numpy as np
 from torch import Generator
 
 from conf.checks import ConfigError
+from evaluation.cache import Arrays
+from evaluation.kept import Kept, key_of, write_arrays
 from evaluation.measure import weights_digest
+from evaluation.remarks import remarks
 from training.assemble import build_curriculum, trained_loops
-from training.files import read_json, write_bytes, write_json
+from training.files import write_record
 from training.run import Run, RunError, RunFolder
+from training.sources import sources_of
 
 from .fit import Fit
 from .pictures import draw_probing
@@ -30,14 +31,19 @@ from .score import measure, summary
 from .settings import ProbingSettings
 from .targets import find_target
 
-_FORMAT = 2  # of probing.json and of what probes learn from; another one is measured anew
+_FORMAT = 3  # of probing.json; another one is measured anew
+_OURS = tuple(
+    f"probing.{name}"
+    for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
+)
 _APART = ("run", "device", "memory")  # settings that what is found does not depend on
 
 
 def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
     """Train probes on every layer (or loop) and context length of a run, and test them.
 
-    The result is read from the run folder where it stands there for the same weights and settings;
+    Every result is kept in the run folder, and read from there for the same weights, settings and
+    code; probing.json and probing/figures/ are of the one that was asked for last;
     an interrupted training goes on from where it was last saved. Raises ConfigError for targets
     that the run's task does not have, RunError for a run that is not fit to be probed, that another
     process works on, or whose probes' errors are not finite.
@@ -49,40 +55,46 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {k: v for k, v in _plain(settings).items() if k not in _APART},
+        "sources": _sources(run, settings),
     }
-    kept = read_json(run.path / "probing.json")
-    figures = run.path / "probing" / "figures"
-    if kept and {key: kept.get(key) for key in asked} == asked:
-        draw_probing(kept, figures)
-        return dict(kept)
-    key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-    with RunFolder(run.path).lock():
-        fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key}")
-        fit.train()
-        arrays = measure(fit)
-        if not all(np.isfinite(values).all() for values in arrays.values()):
-            raise RunError(
-                f"probes of {run.path} have errors that are not finite; a lower rate helps"
-            )
-        result = asked | {
-            "task": run.config.task.name,
-            "family": run.config.model.family,
-            "dims": run.task.dims,
-            "b": trained_loops(run.config),
-            "targets": summary(fit, arrays),
-        }
-        for entry in published(run.config, fit.protocol, layers):
-            if entry.target in result["targets"]:
-                result["targets"][entry.target]["published"] = entry.to_json()
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        write_bytes(run.path / "probing.npz", buffer.getvalue())
-        draw_probing(result, figures)
-        write_json(run.path / "probing.json", result)
-        shutil.rmtree(
-            fit.folder, ignore_errors=True
-        )  # the probes are large, and of use for this result alone
-    return result
+    kept = Kept(run.path / "probing" / "kept", "probing")
+    result = kept.find(asked)
+    if result is None:
+        with RunFolder(run.path).lock("probing"):
+            fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(asked)}")
+            found, arrays = _probed(run, fit, layers)
+            result = kept.keep(asked, found, arrays)
+            # The probes are large, and of use for this result alone.
+            shutil.rmtree(fit.folder, ignore_errors=True)
+    _show(run, kept, result)
+    return result | {"remarks": remarks(run)}
+
+
+def _probed(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
+    """Train and test the probes: the result and its errors; RunError where one is not finite."""
+    fit.train()
+    arrays = measure(fit)
+    if not all(np.isfinite(values).all() for values in arrays.values()):
+        raise RunError(f"probes of {run.path} have errors that are not finite; a lower rate helps")
+    result: dict[str, Any] = {
+        "task": run.config.task.name,
+        "family": run.config.model.family,
+        "dims": run.task.dims,
+        "b": trained_loops(run.config),
+        "targets": summary(fit, arrays),
+    }
+    for entry in published(run.config, fit.protocol, layers):
+        if entry.target in result["targets"]:
+            result["targets"][entry.target]["published"] = entry.to_json()
+    return result, arrays
+
+
+def _show(run: Run, kept: Kept, result: dict[str, Any]) -> None:
+    """Write and draw the result that was asked for last."""
+    told = result | {"remarks": remarks(run)}
+    write_arrays(run.path / "probing.npz", kept.arrays(result))
+    draw_probing(told, run.path / "probing" / "figures")
+    write_record(run.path / "probing.json", "probing", told)
 
 
 def _fit_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
@@ -108,9 +120,16 @@ def _fit_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
     return settings
 
 
+def _sources(run: Run, settings: ProbingSettings) -> dict[str, str]:
+    """The source files that the result depends on, with their fingerprints."""
+    targets = {type(find_target(name)).__module__ for name in settings.targets}
+    task = type(run.task).__module__
+    return sources_of("models.model", task, alone=(*_OURS, *sorted(targets)))
+
+
 def _check_run(run: Run) -> None:
-    status, steps = RunFolder(run.path).status(), run.config.training.steps
-    if status["state"] != "finished":
+    steps = run.config.training.steps
+    if run.step != steps and RunFolder(run.path).status()["state"] != "finished":
         raise RunError(f"{run.path} is not finished: {run.step} of {steps} steps")
     stage = build_curriculum(run.config, run.task)(max(run.step - 1, 0))
     task = run.config.task

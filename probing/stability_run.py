@@ -10,9 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from training.files import write_json
+from evaluation import load_run
+from evaluation.kept import Kept
+from evaluation.measure import weights_digest
+from training.sources import sources_of
 
 from .stability_settings import FIGURES, StabilitySettings
+
+_TRAINING = ("tasks.linear", "training.objective", "training.rates", "training.assemble")
 
 
 class FigureModule(Protocol):
@@ -30,13 +35,40 @@ class FigureModule(Protocol):
 
 
 def stability(settings: StabilitySettings) -> str:
-    """Measure the figure that the settings name and write it into their folder; what to print.
-    Raises ConfigError for settings that cannot be."""
+    """Measure the figure that the settings name and write it into their folder, under a name with
+    a hash of all that it depends on, or find it there; what to print. Raises ConfigError for
+    settings that cannot be."""
     settings.check()
-    module = cast(FigureModule, import_module(f".{FIGURES[settings.figure].module}", __package__))
-    result = module.measure(settings)
+    figure = FIGURES[settings.figure]
+    module = cast(FigureModule, import_module(f".{figure.module}", __package__))
     folder = Path(settings.folder)
-    pictures = module.draw(result, folder, settings.name)
-    write_json(folder / f"{settings.name}.json", result)
-    written = [path.with_suffix(kind).name for path in pictures for kind in (".png", ".csv")]
-    return f"{module.report(result)}\n\n{folder}: {', '.join(written)}, {settings.name}.json"
+    asked = {
+        "settings": {
+            name: _plain(settings, name) for name in sorted(figure.takes) if name != "at_once"
+        },
+        "figure": settings.figure,
+        "runs": [weights_digest(load_run(run).model) for run in settings.runs],
+        "sources": sources_of(
+            "models.model", *_TRAINING, f"{__package__}.{figure.module}", also=(__package__,)
+        ),
+    }
+    kept = Kept(folder, "stability", name=settings.name)
+    result = kept.find(asked)
+    if result is None:
+        result = kept.keep(asked, module.measure(settings))
+    path = kept.path(asked)
+    pictures = module.draw(result, folder, path.stem)
+    written = [each.with_suffix(kind).name for each in pictures for kind in (".png", ".csv")]
+    return f"{module.report(result)}\n\n{folder}: {', '.join(written)}, {path.name}"
+
+
+def _plain(settings: StabilitySettings, name: str) -> Any:
+    """A setting as it is used, whether it was given or is the figure's own."""
+    used = {
+        "setting": settings.setting_name,
+        "loops": list(settings.all_loops),
+        "rates": list(settings.all_rates),
+        "seeds": len(settings.all_seeds),
+        "runs": list(settings.runs),
+    }
+    return used.get(name, getattr(settings, name))

@@ -56,6 +56,11 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
     return _SOLVERS[name]
 
 
+def solver_module(solve: Solver) -> str:
+    """The module that a solver is written in."""
+    return str(getattr(solve, "func", solve).__module__)
+
+
 def optimal(task: Task) -> str | None:
     """The name of the predictor that has the least expected error of all on a task; None where it
     is not known, or out of reach."""

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ def test_a_result_is_kept_until_other_settings_are_asked_for(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = evaluate(tiny_run, SETTINGS)
-    assert first == json.loads((tiny_run.path / "evaluation.json").read_text())
+    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
+    assert first.keys() - shown.keys() == {"arrays_sha256"}
+    assert all(shown[key] == first[key] for key in first.keys() & shown.keys())
     changed = evaluate(tiny_run, replace(SETTINGS, loops=3))
     assert changed["loops"] == 3
 
@@ -93,7 +96,7 @@ def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
     middle = float(np.median(moved[:, 2]))  # half of the prompts have settled by loop 3
     settings = replace(SETTINGS, loops="auto", tolerance=middle, max_loops=9)
     result = evaluate(tiny_run, settings)
-    saved = np.load(tiny_run.path / "evaluation.npz")
+    saved = np.load(tiny_run.path / "evaluations" / f"{result['key']}.npz")
     error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle)
     np.testing.assert_array_equal(saved["model"][:, -1], error)
     np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
@@ -215,13 +218,118 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     np.testing.assert_allclose(first["by_examples"]["model"]["mean"], means)
 
 
-def test_pictures_of_an_earlier_evaluation_go(tiny_run: Run) -> None:
-    evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
-    figures = tiny_run.path / "figures"
-    assert (figures / "shifts.csv").exists()
-    evaluate(tiny_run, replace(SETTINGS, baselines=("averaging",)))
-    left = {path.stem for path in figures.iterdir()}
-    assert left == {"error_by_examples", "error_by_loop", "change_by_loop", "halting"}
+def test_evaluations_accumulate(tiny_run: Run) -> None:
+    """Shifted inputs, then other loops, then other solvers: all of it is still there, each curve as
+    it was measured; asked for again, each is found."""
+    shifted = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
+    halting = evaluate(tiny_run, replace(SETTINGS, loops="auto", max_loops=9))
+    solved = evaluate(tiny_run, replace(SETTINGS, baselines=("averaging",), max_loops=20))
+    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
+    assert len(shown["evaluations"]) == 3
+    assert shown["shifts"]["noise"]["model"] == shifted["shifts"]["noise"]["model"]
+    (reading,) = shown["by_examples"]["also_read"].values()
+    assert reading == halting["by_examples"]["model"]
+    assert shown["by_examples"]["lasso"] == shifted["by_examples"]["lasso"]
+    assert shown["by_loop"] == solved["by_loop"]
+    assert shown["above_optimal"]["model"] == shifted["above_optimal"]["model"]
+    names = {path.stem for path in (tiny_run.path / "figures").iterdir()}
+    assert {"shifts", "above_optimal", "error_by_examples"} <= names
+    columns = (tiny_run.path / "figures" / "error_by_examples.csv").read_text().splitlines()[0]
+    assert "model_halting_on_prediction" in columns
+    assert "lasso_mean" in columns
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    assert {"noise/model", "lasso", "averaging"} <= set(saved)
+    assert saved["by_loop"].shape == (64, 20)
+    assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == shifted
+
+
+def test_evaluations_of_other_prompts_are_kept_apart(tiny_run: Run) -> None:
+    first = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
+    evaluate(tiny_run, replace(SETTINGS, seed=1))
+    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
+    assert shown["shifts"] == {}
+    assert [each["settings"]["seed"] for each in shown["evaluations"]] == [SETTINGS.seed, 1]
+    assert not (tiny_run.path / "figures" / "shifts.png").exists()
+    assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == first
+    assert (tiny_run.path / "figures" / "shifts.png").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["evaluation.json", "evaluation.npz", "figures/error_by_loop.csv", "evaluations/{key}.npz"],
+)
+def test_what_was_altered_is_made_anew(
+    name: str, tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One digit is another one, and everything else is as it was."""
+    first = evaluate(tiny_run, SETTINGS)
+    path = tiny_run.path / name.format(key=first["key"])
+    before = path.read_bytes()
+    content = bytearray(before)
+    place = max(i for i, byte in enumerate(content[: len(content) // 2]) if chr(byte).isdigit())
+    content[place] ^= 1
+    path.write_bytes(content)
+    capsys.readouterr()
+    assert evaluate(tiny_run, SETTINGS) == first
+    assert "altered" in capsys.readouterr().out
+    if path.suffix != ".npz":  # which holds the time
+        assert path.read_bytes() == before
+    assert evaluate(tiny_run, SETTINGS) == first
+    assert "altered" not in capsys.readouterr().out
+
+
+def test_anothers_evaluation_is_recognised(tiny_run: Run) -> None:
+    """Put in place of the run's own, checksum and all."""
+    first = evaluate(tiny_run, SETTINGS)
+    other = evaluate(tiny_run, replace(SETTINGS, seed=1))
+    folder = tiny_run.path / "evaluations"
+    for kind in (".json", ".npz"):
+        theirs = folder / f"{other['key']}{kind}"
+        (folder / f"{first['key']}{kind}").write_bytes(theirs.read_bytes())
+    assert evaluate(tiny_run, SETTINGS) == first
+
+
+def test_edited_code_is_measured_anew(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the task, the model or a solver; what depends on other code alone is found."""
+    evaluate(tiny_run, SETTINGS)
+    sources = sys.modules["training.sources"]
+    fingerprint = sources._fingerprint
+    measured: list[str] = []
+    measure = sys.modules["evaluation.measure"]
+
+    def noting(what: str, function: Any) -> Any:
+        def noted(*arguments: Any) -> Any:
+            measured.append(what)
+            return function(*arguments)
+
+        return noted
+
+    for name, what in (("model_errors", "model"), ("_errors_of", "solver")):
+        monkeypatch.setattr(measure, name, noting(what, getattr(measure, name)))
+    for edited, wanted in (
+        ("evaluation/baselines/lasso.py", {"solver"}),
+        ("models/loop.py", {"model"}),
+        ("tasks/linear.py", {"model", "solver"}),
+        ("openml_eval/jobs.py", set()),
+    ):
+
+        def other(path: Path, changed: int, edited: str = edited) -> str:
+            mark = "x" if path.as_posix().endswith(edited) else ""
+            return mark + fingerprint(path, changed)
+
+        monkeypatch.setattr(sources, "_fingerprint", other)
+        measured.clear()
+        result = evaluate(tiny_run, SETTINGS)
+        assert set(measured) == wanted, edited
+        trained = edited.startswith(("models", "tasks"))
+        told = [line for line in result["remarks"] if "other code" in line]
+        assert told == (
+            [f"trained by other code: {edited} differs now (again=true trains anew)"]
+            if trained
+            else []
+        )
 
 
 def test_a_result_of_other_weights_or_none_at_all_is_measured_anew(tiny_run: Run) -> None:
@@ -262,7 +370,7 @@ def test_the_table_has_the_model_and_every_baseline(tiny_run: Run) -> None:
     assert text.splitlines()[0].split() == ["k", "0", "1", "2", "3", "4", "6"]
     for label in ("looped, 4 loops", "looped, 6 loops", "least squares", "Lasso"):
         assert label in text
-    seeds = seeds_table({0: result, 1: result})
+    seeds = seeds_table({0: result | {"remarks": []}, 1: result | {"remarks": []}})
     assert [line.split()[0] for line in seeds.splitlines()] == [
         "k",
         "seed",

@@ -1,0 +1,115 @@
+"""Results kept in a folder, each in files of its own under what was asked for, so that none
+replaces another; what was altered is recognised and not used.
+
+kept = Kept(run.path / "evaluations", "evaluation")
+result = kept.find(asked) or kept.keep(asked, compute(), arrays)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conf.checksum import checksum_of
+from training.files import read_record, write_bytes, write_record
+
+from .cache import Arrays
+
+_DIGITS = 12  # of a key
+
+
+class Kept:
+    """Results of one kind. `asked` are plain values: all that a result depends on. The files are
+    named after a hash of it, `name` before it where there is one."""
+
+    def __init__(self, folder: Path, kind: str, name: str = "") -> None:
+        self.folder, self.kind, self.name = folder, kind, name
+
+    def path(self, asked: Mapping[str, Any]) -> Path:
+        """The JSON of what is asked for; its arrays stand beside it in a .npz."""
+        key = key_of(asked)
+        return self.folder / f"{f'{self.name}-{key}' if self.name else key}.json"
+
+    def find(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The result that was kept for this, whole and unaltered; None where there is none. A line
+        is printed on one that cannot be used."""
+        path = self.path(asked)
+        result, problem = self._read(path)
+        if result is not None and result["key"] != path.stem:
+            problem = f"{path} answers something else"
+        if problem:
+            print(f"{problem}; made anew", flush=True)
+            return None
+        return result
+
+    def keep(
+        self, asked: Mapping[str, Any], result: Mapping[str, Any], arrays: Arrays | None = None
+    ) -> dict[str, Any]:
+        """Write a result with what was asked for, and its arrays; the same result, as `find` gives
+        it from now on."""
+        path = self.path(asked)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        content: dict[str, Any] = {**asked, **result, "key": path.stem}
+        if arrays is not None:
+            content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
+        write_record(path, self.kind, content)
+        found = read_record(path, self.kind).content
+        assert found is not None
+        return found
+
+    def all(self) -> list[dict[str, Any]]:
+        """Every result that is whole and unaltered, the oldest first."""
+        found = []
+        for path in sorted(self.folder.glob("*.json"), key=_changed):
+            result, _ = self._read(path)
+            if result is not None and result["key"] == path.stem:
+                found.append(result)
+        return found
+
+    def arrays(self, result: Mapping[str, Any]) -> Arrays:
+        """The arrays that were kept with a result."""
+        with np.load(self.folder / f"{result['key']}.npz", allow_pickle=False) as file:
+            return dict(file)
+
+    def _read(self, path: Path) -> tuple[dict[str, Any] | None, str]:
+        found = read_record(path, self.kind)
+        if found.content is None or not found.sealed:
+            return None, found.problem
+        digest = found.content.get("arrays_sha256")
+        if digest is not None and sha256_of(path.with_suffix(".npz")) != digest:
+            return None, f"{path.with_suffix('.npz')} is missing or was altered"
+        return (found.content, "") if "key" in found.content else (None, "")
+
+
+def key_of(asked: Mapping[str, Any]) -> str:
+    """A name for what is asked for."""
+    return checksum_of(asked)[:_DIGITS]
+
+
+def write_arrays(path: Path, arrays: Arrays) -> str:
+    """Write a .npz, whole or not at all; its sha256."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+    return hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
+def sha256_of(path: Path) -> str | None:
+    """Of a file's content; None where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
