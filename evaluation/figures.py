@@ -19,8 +19,15 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    LogFormatter,
+    LogFormatterSciNotation,
+    MaxNLocator,
+    NullFormatter,
+    StrMethodFormatter,
+)
 
 from .errors import ERROR_RATE
 
@@ -40,7 +47,12 @@ _STYLE: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "font.size": 10,
     "legend.frameon": False,
+    # A $ in a name is a $. Nothing here is mathtext: `save` writes powers of ten without it.
+    "text.parse_math": False,
+    "text.usetex": False,
+    "axes.formatter.use_mathtext": False,
 }
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def styled() -> AbstractContextManager[None]:
@@ -150,12 +162,34 @@ def save(
     """Write the PNG at `path` and, beside it, the values it shows: the axis, then the parts of each
     curve."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for axes in figure.axes:
+        _plain_powers(axes.xaxis)
+        _plain_powers(axes.yaxis)
     figure.savefig(path)
     with open(path.with_suffix(".csv"), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([axis, *(f"{name}_{part}" for name in shown for part in shown[name])])
         columns = [values for curve in shown.values() for values in curve.values()]
         writer.writerows(zip(x, *columns, strict=True))
+
+
+class _PowersOfTen(LogFormatterSciNotation):
+    """A log scale's labels in plain text: 2×10⁻¹."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        text = str(super().__call__(x, pos))
+        text = text.removeprefix(r"$\mathdefault{").removesuffix("}$").replace(r"\times", "×")
+        number, _, exponent = text.partition("^")
+        return number + exponent.strip("{}").translate(_RAISED)
+
+
+def _plain_powers(axis: Axis) -> None:
+    for old, replace in (
+        (axis.get_major_formatter(), axis.set_major_formatter),
+        (axis.get_minor_formatter(), axis.set_minor_formatter),
+    ):
+        if isinstance(old, LogFormatterSciNotation):
+            replace(_PowersOfTen(labelOnlyBase=old.labelOnlyBase))
 
 
 def padded(curve: Curve, length: int) -> Curve:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conf.build import read_config
+from conf.folders import check_folder
 from conf.mistakes import ConfigError, at_least, check_choice
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
@@ -149,10 +150,7 @@ class StabilitySettings:
             at_least(name, value, at)
         if self.seed >= 2**62:
             raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
-        if not self.folder or (Path(self.folder).exists() and not Path(self.folder).is_dir()):
-            raise ConfigError(
-                "folder", f"must be a folder or a new one's path, got {self.folder!r}"
-            )
+        check_folder("folder", self.folder)
 
     @property
     def setting_name(self) -> str:
