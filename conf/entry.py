@@ -8,10 +8,10 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 from __future__ import annotations
 
+# What the module signal is made of: its enums take longer to import than all else here.
+import _signal as signal  # type: ignore[import-not-found]
 import io
 import os
-import select
-import signal
 import sys
 
 
@@ -62,7 +62,9 @@ class _Output(io.FileIO):
             while left:
                 written = super().write(left)
                 if written is None:
-                    select.select([], [self], [])
+                    from select import select  # not before an entry point's first lines
+
+                    select([], [self], [])
                 else:
                     left = left[written:]
         except OSError:  # the reader has gone, the disk is full, the terminal was closed
