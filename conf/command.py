@@ -109,6 +109,8 @@ def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
         if stopped.code not in (130, 143):
             raise
         code = int(stopped.code)
+    if before[signal.SIGINT] == signal.SIG_DFL:  # a process that is about to end, see conf/entry.py
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     print(f"\n{when_stopped}", flush=True)
     return code
 

@@ -167,6 +167,21 @@ def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
     assert done.stdout.startswith("\nstopped")
 
 
+def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
+    code = (
+        "from conf.entry import begin; begin()\n"
+        "import atexit, os, signal; from conf.command import answered\n"
+        "again = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "atexit.register(again)\n"
+        "def do():\n"
+        "    try: again()\n"
+        "    finally: again()\n"
+        "raise SystemExit(answered('name', do, 'stopped'))\n"
+    )
+    done = shell(f'"$@" -c "{code}"', tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "\nstopped\n", "")
+
+
 def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
