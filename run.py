@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import sys
 from typing import Any
 
-from conf.checks import ConfigError
-from conf.command import until_stopped
+from conf.command import answered
 from conf.compose import Command, commands
+from conf.folders import check_folder
 from conf.help import help_text
-
-# Threads that wait spin only briefly. On cores that others use too, spinning for long makes a small
-# model's step a hundred times slower; not spinning at all, half as fast. Read when torch is loaded.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def main(words: list[str]) -> int:
@@ -24,16 +24,19 @@ def main(words: list[str]) -> int:
         return 0
     rest = [word for word in words if word not in flags]
     multirun = bool(flags)
-    return until_stopped(lambda: _answered(rest, multirun), "stopped; the same command goes on")
+    stopped = "stopped; the same command goes on"
+    return answered("run.py", lambda: _run_all(_commands(rest, multirun)), stopped)
 
 
-def _answered(words: list[str], multirun: bool) -> int:
-    """Do what the words ask for, or say in a line why it cannot be."""
-    try:
-        return _run_all(commands(words, multirun=multirun))
-    except ConfigError as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
+def _commands(words: list[str], multirun: bool) -> list[Command]:
+    """What the words ask for; ConfigError where it cannot be written where it is to be."""
+    found = commands(words, multirun=multirun)
+    for each in found:
+        if each.action == "evaluate":
+            check_folder("run", each.paths[0])
+        else:
+            check_folder("folder", each.config.folder)
+    return found
 
 
 def _run_all(members: list[Command]) -> int:

@@ -11,6 +11,11 @@ part as two seeds' do, so that there the means over seeds count.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import argparse
 import statistics
 import sys

@@ -11,6 +11,11 @@ gradients by some 1e-5.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import statistics
 import sys
 from argparse import Namespace

@@ -9,6 +9,11 @@ are that work over the time measured.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import argparse
 import sys
 from itertools import count

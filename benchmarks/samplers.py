@@ -8,6 +8,11 @@ sides draw in turn in one process; the ratio is that of each pair.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import statistics
 import sys
 import time

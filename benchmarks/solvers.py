@@ -9,6 +9,11 @@ Yang et al.'s solvers, see benchmarks/solver_curves.py.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import sys
 import tracemalloc
 import warnings

@@ -11,6 +11,11 @@ the hours that 500,000 steps would take at the measured rate.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import argparse
 import statistics
 import sys

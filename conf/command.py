@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from textwrap import fill
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from .checks import ConfigError, RunError
@@ -38,55 +39,90 @@ def run_command(
     """Do what the words ask for and show what `measure` says of it; the exit code.
 
     Help and mistakes that `cls` can see are answered without torch: what needs it, `measure` is to
-    import itself. A stop by Ctrl-C or SIGTERM is answered by `when_stopped`, and 130 or 143.
+    import itself. The rest is as `answered` has it.
     """
     if {"-h", "--help"} & set(words):
         print(help_text(), end="")
         return 0
-    return until_stopped(lambda: _done(name, cls, words, measure), when_stopped)
+
+    def do() -> int:
+        settings = settings_from_words(cls, words)
+        settings.check()
+        print(measure(settings), flush=True)
+        return 0
+
+    return answered(name, do, when_stopped)
 
 
-def until_stopped(do: Callable[[], int], when_stopped: str) -> int:
-    """The exit code of what is done; 130 or 143, and `when_stopped` shown, where Ctrl-C or SIGTERM
+def answered(name: str, do: Callable[[], int], when_stopped: str) -> int:
+    """The exit code of what is done: its own; 2 for a mistake and 1 for what cannot go on, each
+    told in a line that begins with `name`; 130 or 143, and `when_stopped` shown, for Ctrl-C or
+    SIGTERM, here or in a process of its own."""
+    # Threads that wait spin only briefly. On cores that others use too, spinning for long makes a
+    # small model's step a hundred times slower; not spinning at all, half as fast. Read when torch
+    # is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    try:
+        _check_working_folder()
+        return _until_stopped(do, when_stopped)
+    except (ConfigError, RunError, OSError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+
+
+def _check_working_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise ConfigError("the working directory", "does not exist any more") from None
+
+
+def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
+    """The exit code of what is done; 130 or 143, and `when_stopped` shown, where SIGINT or SIGTERM
     ends it, or ended a process of its own.
 
-    Within, SIGTERM raises SystemExit as Ctrl-C does KeyboardInterrupt: what has processes of its
-    own can then end them too.
+    Within, SIGINT raises KeyboardInterrupt and SIGTERM SystemExit: what has processes of its own
+    can then end them too.
     """
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if _importing(frame):
+            try:
+                print(f"\n{when_stopped}", flush=True)
+            finally:
+                os._exit(128 + number)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return do()
+        try:
+            for number, handler in before.items():
+                if handler != signal.SIG_IGN:  # as a shell has it for what runs in its background
+                    signal.signal(number, stop)
+            return do()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
     except KeyboardInterrupt:
         code = 130
-    except SystemExit as stop:
-        if stop.code not in (130, 143):
+    except SystemExit as stopped:
+        if stopped.code not in (130, 143):
             raise
-        code = int(stop.code)
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        code = int(stopped.code)
+    if before[signal.SIGINT] == signal.SIG_DFL:  # a process that is about to end, see conf/entry.py
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     print(f"\n{when_stopped}", flush=True)
     return code
 
 
-def _done(name: str, cls: type[_T], words: Sequence[str], measure: Callable[[_T], str]) -> int:
-    try:
-        settings = settings_from_words(cls, words)
-        settings.check()
-        return _measured(name, settings, measure)
-    except ConfigError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 2
-
-
-def _measured(name: str, settings: _T, measure: Callable[[_T], str]) -> int:
-    # As for run.py: threads that wait spin only briefly. Read when torch is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    try:
-        print(measure(settings), flush=True)
-    except (RunError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
-    return 0
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported. What is raised there may be swallowed, become another
+    exception, or abort the process within a module's C code."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def defaults(cls: type[Any]) -> str:

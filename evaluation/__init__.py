@@ -1,9 +1,13 @@
 """What a trained model is worth: its errors with intervals, beside what else a user could take."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
+    from typing import Any
+
     from .compare_runs import compare
     from .evaluate_run import evaluate
     from .load import load_run

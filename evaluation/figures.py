@@ -20,8 +20,15 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    LogFormatter,
+    LogFormatterSciNotation,
+    MaxNLocator,
+    NullFormatter,
+    StrMethodFormatter,
+)
 
 from training.files import write_bytes, write_with
 
@@ -43,7 +50,12 @@ _STYLE: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "font.size": 10,
     "legend.frameon": False,
+    # A $ in a name is a $. Nothing here is mathtext: `save` writes powers of ten without it.
+    "text.parse_math": False,
+    "text.usetex": False,
+    "axes.formatter.use_mathtext": False,
 }
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def styled() -> AbstractContextManager[None]:
@@ -153,6 +165,9 @@ def save(
     """Write the PNG at `path` and, beside it, the values it shows: the axis, then the parts of each
     curve."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for axes in figure.axes:
+        _plain_powers(axes.xaxis)
+        _plain_powers(axes.yaxis)
     write_with(path, lambda file: figure.savefig(file, format="png"))
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -160,6 +175,25 @@ def save(
     columns = [values for curve in shown.values() for values in curve.values()]
     writer.writerows(zip(x, *columns, strict=True))
     write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
+
+
+class _PowersOfTen(LogFormatterSciNotation):
+    """A log scale's labels in plain text: 2×10⁻¹."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        text = str(super().__call__(x, pos))
+        text = text.removeprefix(r"$\mathdefault{").removesuffix("}$").replace(r"\times", "×")
+        number, _, exponent = text.partition("^")
+        return number + exponent.strip("{}").translate(_RAISED)
+
+
+def _plain_powers(axis: Axis) -> None:
+    for old, replace in (
+        (axis.get_major_formatter(), axis.set_major_formatter),
+        (axis.get_minor_formatter(), axis.set_minor_formatter),
+    ):
+        if isinstance(old, LogFormatterSciNotation):
+            replace(_PowersOfTen(labelOnlyBase=old.labelOnlyBase))
 
 
 def padded(curve: Curve, length: int) -> Curve:

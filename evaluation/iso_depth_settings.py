@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from conf.checks import ConfigError
+from conf.folders import check_folder
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class IsoDepthSettings:
         for r in self.r:
             if self.depth % r:
                 raise ConfigError("r", f"must divide depth={self.depth}, got {r}")
+        check_folder("folder", self.folder)
 
     def _at_least(self, name: str, least: int) -> None:
         if getattr(self, name) < least:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import math
 import sys
 from dataclasses import dataclass
@@ -10,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from conf.checks import ConfigError
 from conf.command import defaults, run_command
+from conf.folders import check_folder
 
 from .run_folders import run_folders
 
@@ -70,6 +76,7 @@ class ScalingSettings:
         for name, least in (("resamples", 20), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(name, f"must be at least {least}, got {getattr(self, name)}")
+        check_folder("folder", self.folder)
 
 
 def main(words: list[str]) -> int:

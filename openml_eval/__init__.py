@@ -6,9 +6,11 @@ from openml_eval import LoopedClassifier, LoopedRegressor
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
+    from typing import Any
+
     from .estimators import LoopedClassifier, LoopedRegressor
 
 __all__ = ["LoopedClassifier", "LoopedRegressor"]

@@ -4,12 +4,17 @@ the estimators' own checkpoint."""
 
 from __future__ import annotations
 
-import os
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import sys
 from collections.abc import Callable
 
-from conf.checks import ConfigError, RunError, check_choice
-from conf.command import defaults, run_command, until_stopped
+from conf.checks import ConfigError, check_choice
+from conf.command import answered, defaults, run_command
+from conf.folders import check_folder
 from conf.schema import Config
 from conf.words import settings_from_words
 
@@ -82,23 +87,21 @@ def _run(words: list[str]) -> int:
         print(_RUN_HELP.format(settings=defaults(RunSettings)), end="")
         return 0
     stopped = "stopped, with every training saved; the same command goes on"
-    return until_stopped(lambda: _left_out(words), stopped)
+    return answered("openml_eval", lambda: _left_out(words), stopped)
 
 
 def _left_out(words: list[str]) -> int:
-    """Leave out each table that the words ask for, or say in a line why it cannot be."""
-    try:
-        own, rest = split_words(words)
-        settings = settings_from_words(RunSettings, own)
-        settings.check()
-        configs: dict[str, Config] = {each: _composed(each, rest) for each in settings.model}
-        return _leave_one_out(settings, configs)
-    except ConfigError as error:
-        print(f"openml_eval: {error}", file=sys.stderr)
-        return 2
-    except (RunError, OSError) as error:
-        print(f"openml_eval: {error}", file=sys.stderr)
-        return 1
+    """Leave out each table that the words ask for."""
+    own, rest = split_words(words)
+    settings = settings_from_words(RunSettings, own)
+    settings.check()
+    configs: dict[str, Config] = {each: _composed(each, rest) for each in settings.model}
+    check_folder("folder", next(iter(configs.values())).folder)
+    from .leave_one_out import leave_one_out
+
+    found = leave_one_out(settings, configs)
+    print(f"\n{found.text}", flush=True)
+    return 1 if found.failed else 0
 
 
 def _composed(family: str, rest: list[str]) -> Config:
@@ -107,16 +110,6 @@ def _composed(family: str, rest: list[str]) -> Config:
 
     (command,) = commands(["task=tables", f"model={family}", *rest])
     return command.config
-
-
-def _leave_one_out(settings: RunSettings, configs: dict[str, Config]) -> int:
-    # As for run.py: threads that wait spin only briefly. Read when torch is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    from .leave_one_out import leave_one_out
-
-    found = leave_one_out(settings, configs)
-    print(f"\n{found.text}", flush=True)
-    return 1 if found.failed else 0
 
 
 def _fetch(words: list[str]) -> int:

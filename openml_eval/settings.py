@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf.checks import ConfigError, check_choice, nearest
+from conf.folders import check_folder
 
 from .catalogue import TABLES, ids_by_name
 
@@ -36,6 +37,7 @@ class FetchSettings:
             raise ConfigError("target", "is for CSV files; a table of OpenML has its own")
         if self.cache_dir is not None:
             self._check_cache(Path(self.cache_dir))
+        check_folder("data_dir", self.data_dir)
 
     def _check_cache(self, cache: Path) -> None:
         if not (cache / DATASETS).is_dir():

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
 import sys
 
 from conf.command import defaults, run_command

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf.checks import ConfigError
+from conf.folders import check_folder
 from conf.saved import read_config
 from conf.schema import Config
 
@@ -31,6 +32,7 @@ class DynamicsSettings:
         if self.seed >= 2**62:
             raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
         self.loops_of(read_config(Path(self.run)))
+        check_folder("run", self.run)
 
     def loops_of(self, config: Config) -> int:
         """How many loops (or layers) of the run with this configuration are followed. Raises

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conf.checks import ConfigError
+from conf.folders import check_folder
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ProbingSettings:
         rate = self.learning_rate
         if rate is not None and not (math.isfinite(rate) and rate > 0):
             raise ConfigError("learning_rate", f"must be above 0, got {rate}")
+        check_folder("run", self.run)
 
     def _at_least(self, name: str, least: int) -> None:
         value = getattr(self, name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
+from conf.folders import check_folder
 from conf.mistakes import ConfigError, at_least, check_choice
 from conf.saved import read_config
 
@@ -149,10 +150,7 @@ class StabilitySettings:
             at_least(name, value, at)
         if self.seed >= 2**62:
             raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
-        if not self.folder or (Path(self.folder).exists() and not Path(self.folder).is_dir()):
-            raise ConfigError(
-                "folder", f"must be a folder or a new one's path, got {self.folder!r}"
-            )
+        check_folder("folder", self.folder)
 
     @property
     def setting_name(self) -> str:

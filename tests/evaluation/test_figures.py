@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from conf.schema import EvaluationConfig
 from evaluation import compare, comparison_pictures, evaluate, figures, pictures
@@ -126,3 +127,44 @@ def test_a_comparisons_csvs_reproduce_its_pictures(
 def test_colours_and_dashes_tell_thirteen_curves_apart() -> None:
     styles = [tuple(figures.line(index, dashed=True).values()) for index in range(13)]
     assert len(set(styles)) == 13
+
+
+NAME = "$x^$ \\frac{$"  # that matplotlib's mathtext cannot read
+
+
+def test_a_dollar_in_a_name_is_a_dollar(tmp_path: Path) -> None:
+    with figures.styled():
+        figure = Figure()
+        left, right = figure.subplots(1, 2)
+        curve = {"mean": [1.0, 30.0], "low": [0.01, 20.0], "high": [2.0, 40.0]}
+        figures.band(left, [1, 2], curve, NAME, figures.line(0))
+        figures.note_level(left, 1, NAME)
+        figures.mark_loops(left, 1, NAME)
+        figures.legend_beside(left)
+        left.set_yscale("log")
+        right.plot([1, 2])
+        right.set_yticks([1, 2], [NAME, "b"])
+        figure.suptitle(NAME)
+        figures.save(figure, tmp_path / "a.png", NAME, [1, 2], {NAME: curve})
+    names = {text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)}
+    assert {NAME, "10⁻²", "10⁰", "10¹"} <= names
+    assert not any("mathdefault" in name for name in names)
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8").startswith(f"{NAME},{NAME}_mean,")
+
+
+def test_numbers_within_a_decade_of_a_log_axis_are_plain_text(tmp_path: Path) -> None:
+    with figures.styled():
+        figure = Figure()
+        axes = figure.subplots()
+        axes.plot([0.2, 0.3, 0.45])
+        axes.set_yscale("log")
+        figures.save(figure, tmp_path / "a.png", "x", [], {})
+    assert {"2×10⁻¹", "3×10⁻¹"} <= {text.get_text() for text in axes.get_yticklabels(minor=True)}
+
+
+def test_a_task_and_a_folder_may_hold_dollars(tiny_run: Run, tmp_path: Path) -> None:
+    first, second = (replace(tiny_run, path=tmp_path / name) for name in ("$x^$", "a-$y^$"))
+    for run in (first, second):
+        run.path.mkdir()
+    result = compare([first, second], SETTINGS, tmp_path / "$z^$")
+    assert (Path(result["path"]) / "figures" / "error_by_loop.png").exists()

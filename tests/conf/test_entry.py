@@ -1,0 +1,193 @@
+"""What every entry point begins with: output that cannot be written, closed descriptors, ASCII
+terminals, and Ctrl-C while modules are imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parent.parent.parent
+RUN = str(HOME / "run.py")
+MODULES = [
+    *("probing", "probing.dynamics", "probing.stability", "openml_eval"),
+    *("evaluation.scaling_law", "evaluation.iso_depth", "benchmarks.parity"),
+]
+TINY = [
+    *("task=linear", "task.dims=2", "task.points=4", "model=standard", "model.n_layer=1"),
+    *("model.n_embd=8", "model.n_head=1", "training.steps=20", "training.batch_size=2"),
+    *("training.log_every=1", "training.warmup=0", "evaluation.prompts=4"),
+    *("evaluation.resamples=2", "evaluation.baselines=averaging"),
+    *("curriculum.dims.start=null", "curriculum.points.start=null"),
+]
+
+
+def shell(command: str, folder: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Bash, in which "$@" is this Python."""
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}", "bash", sys.executable],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1", **extra},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def state(folder: Path) -> str:
+    (run,) = (folder / "runs").iterdir()
+    assert (run / "evaluation.json").exists()
+    return (run / "status.json").read_text(encoding="utf-8").split('"')[3]
+
+
+@pytest.mark.parametrize("where", ["| head -1", ">&- 2>&- <&-"])
+def test_a_training_goes_on_when_nobody_reads_it(where: str, tmp_path: Path) -> None:
+    done = shell(f'"$@" {RUN} {" ".join(TINY)} {where}', tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert state(tmp_path) == "finished"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("{run} --help | head -1", 0),
+        ("{run} --help >/dev/full", 0),
+        ("-u {run} --help >/dev/full", 0),
+        ("-m probing.stability --help >&-", 0),
+        ("{run} task=lnear 2>&-", 2),
+        ("-m probing.stability 2>/dev/full", 2),
+    ],
+)
+def test_exit_codes_are_as_usual_where_nothing_can_be_written(
+    command: str, code: int, tmp_path: Path
+) -> None:
+    done = shell('"$@" ' + command.format(run=RUN), tmp_path)
+    assert done.returncode == code
+    assert done.stderr == ""
+
+
+def test_the_number_of_a_closed_descriptor_is_not_that_of_the_next_file(tmp_path: Path) -> None:
+    code = (
+        "from conf.entry import begin; begin()\n"
+        "import os, sys\n"
+        "file = open('kept', 'w')\n"
+        "print('to nobody', flush=True); os.write(1, b'to nobody'); os.write(2, b'to nobody')\n"
+        "sys.exit(file.fileno() < 3)\n"
+    )
+    assert shell(f'"$@" -c "{code}" <&- >&- 2>&-', tmp_path).returncode == 0
+    assert (tmp_path / "kept").read_text(encoding="utf-8") == ""
+
+
+def test_a_pipe_that_is_full_and_does_not_block_is_waited_for(tmp_path: Path) -> None:
+    code = (
+        "from conf.entry import begin; begin()\n"
+        "import os; os.set_blocking(1, False)\n"
+        "print('x' * 1000000); print('end', flush=True)\n"
+    )
+    for buffered in ("", "-u"):
+        done = shell(f'"$@" {buffered} -c "{code}" | (sleep 0.2; wc -c)', tmp_path)
+        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1000005", "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict"])
+def test_what_a_terminal_cannot_show_is_replaced(encoding: str, tmp_path: Path) -> None:
+    done = shell(f'"$@" {RUN} --help', tmp_path, PYTHONIOENCODING=encoding)
+    assert done.returncode == 0
+    assert "task.noise_std, ?" in done.stdout
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = shell(f'"$@" {RUN} --help', tmp_path, **plain)
+    assert done.returncode == 0
+    assert "task.noise_std, ?" in done.stdout
+
+
+@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m probing.stability figure=toy"])
+def test_a_working_directory_that_is_gone_is_one_line(command: str, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = shell(f'cd gone; rmdir "$PWD"; "$@" {command}', tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(": the working directory does not exist any more\n")
+    assert done.stderr.count("\n") == 1
+
+
+def interrupted(
+    entry: str, words: list[str], module: str, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """An entry point that gets a SIGINT when it begins to import this module."""
+    how = f"run_path({RUN!r}" if entry == "run.py" else f"run_module({entry!r}"
+    code = (
+        "import os, runpy, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        f"sys.argv[1:] = {words!r}\n"
+        f"runpy.{how}, run_name='__main__')\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(HOME)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("entry", ["run.py", *MODULES])
+def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: Path) -> None:
+    done = interrupted(entry, [], "conf.schema", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "words", "module"),
+    [
+        ("run.py", ["task=linear"], "hydra"),
+        ("run.py", ["task=linear"], "torch"),
+        ("run.py", ["task=linear"], "torch.nn"),
+        ("openml_eval", [], "hydra"),
+        ("evaluation.iso_depth", [], "torch._C"),
+        ("probing.stability", ["figure=toy"], "numpy"),
+        ("evaluation.scaling_law", ["table=minima"], "scipy"),
+    ],
+)
+def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
+    entry: str, words: list[str], module: str, tmp_path: Path
+) -> None:
+    done = interrupted(entry, words, module, tmp_path)
+    assert (done.returncode, done.stderr) == (130, "")
+    assert done.stdout.startswith("\nstopped")
+
+
+def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
+    code = (
+        "from conf.entry import begin; begin()\n"
+        "import atexit, os, signal; from conf.command import answered\n"
+        "again = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "atexit.register(again)\n"
+        "def do():\n"
+        "    try: again()\n"
+        "    finally: again()\n"
+        "raise SystemExit(answered('name', do, 'stopped'))\n"
+    )
+    done = shell(f'"$@" -c "{code}"', tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "\nstopped\n", "")
+
+
+def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    code = (
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "from conf.entry import begin; begin()\n"
+        "from conf.command import answered\n"
+        "def do(): os.kill(os.getpid(), signal.SIGINT); return 7\n"
+        "os.kill(os.getpid(), signal.SIGINT); raise SystemExit(answered('name', do, ''))\n"
+    )
+    assert shell(f'"$@" -c "{code}"', tmp_path).returncode == 7
