@@ -25,7 +25,7 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
             if getattr(loops, name) != value:
                 yield f"loops.{name}", f"has no meaning with model={model.family}"
         return
-    if loops.sampling != "none" and start is not None:
+    if loops.sampling != "none" and start not in (None, loops.b):  # at b, nothing grows
         yield (
             "curriculum.loops.start",
             f"must be null with loops.sampling={loops.sampling}, got {start}: loops are drawn",

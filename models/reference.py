@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,38 +28,51 @@ _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.wei
 @dataclass(frozen=True)
 class _Layout:
     """How a code names and stores its backbone: `transposed` matrices are [in, out]; the table of
-    positions has 2 n_positions + `extra` rows."""
+    positions has 2 n_positions + `extra` rows; read out is one number, or as many as `outputs`
+    allows."""
 
     code: str
     prefix: str
     transposed: bool
     extra: int
+    outputs: tuple[int, ...]
 
 
 _LAYOUTS = (
-    _Layout("Leiay/looped_transformer", "_backbone.transformer.", transposed=False, extra=1),
-    _Layout("dtsip/in-context-learning", "_backbone.", transposed=True, extra=0),
+    _Layout("Leiay/looped_transformer", "_backbone.transformer.", False, 1, outputs=(1, 2)),
+    _Layout("dtsip/in-context-learning", "_backbone.", transposed=True, extra=0, outputs=(1,)),
 )
 
 
 @dataclass(frozen=True)
 class Reference:
     """What a reference's state dict holds: which `code` made it, the shape as far as tensors say
-    it (heads and the way to loop they do not), and the weights by our names, in float32."""
+    it (heads and the way to loop they do not), and the weights by our names, in float32. `classes`
+    is 2 where two logits are read out, and 0 where one number is."""
 
     code: str
     dims: int
     n_layer: int
     n_embd: int
     n_positions: int
+    classes: int
     weights: Mapping[str, Tensor]
+
+    def as_classifier(self) -> Reference:
+        """The same model where the one number z that it reads out is the log odds of class 1, as in
+        dtsip's linear classification: its two logits are 0 and z."""
+        read_out = {
+            name: torch.cat((torch.zeros_like(self.weights[name]), self.weights[name]))
+            for name in ("read_out.weight", "read_out.bias")
+        }
+        return replace(self, classes=2, weights={**self.weights, **read_out})
 
 
 def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     """Read a state dict of github.com/Leiay/looped_transformer (a nanoGPT backbone) or
     github.com/dtsip/in-context-learning (Hugging Face's GPT2Model), compiled or not.
 
-    Raises ValueError, one line, for names or shapes that are neither's, and for a classifier.
+    Raises ValueError, one line, for names or shapes that are neither's.
     """
     # torch.compile puts its prefix before the whole model or before the backbone.
     named = {name.replace("_orig_mod.", ""): tensor for name, tensor in tensors.items()}
@@ -67,12 +80,13 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     n_embd, dims = _matrix(named, "_read_in.weight")
     rows, _ = _matrix(named, f"{layout.prefix}wpe.weight")
     outputs, _ = _matrix(named, "_read_out.weight")
-    if outputs != 1:
-        raise ValueError(f"reads out {outputs} classes: there is no task for a classifier here")
+    if outputs not in layout.outputs:
+        makes = " or ".join(map(str, layout.outputs))
+        raise ValueError(f"reads out {outputs} numbers, where {layout.code} has {makes}")
     if rows < 2 or rows % 2 != layout.extra:
         expected = "2 n_positions" + " + 1" * layout.extra
         raise ValueError(f"has {rows} positions, where {layout.code} makes {expected}")
-    parts = _expected(layout, n_layer, n_embd, dims, rows)
+    parts = _expected(layout, n_layer, n_embd, dims, rows, outputs)
     for name in named:
         if name not in parts and not _UNUSED.fullmatch(name):
             raise ValueError(f"holds {name}, which {layout.code} does not have")
@@ -86,7 +100,8 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     # Ours has 2 n_positions + 1 rows; the last is never reached by n_positions pairs.
     missing = torch.zeros(1 - layout.extra, n_embd)
     weights["loop.positions"] = torch.cat((weights["loop.positions"], missing))
-    return Reference(layout.code, dims, n_layer, n_embd, rows // 2, weights)
+    classes = 0 if outputs == 1 else outputs
+    return Reference(layout.code, dims, n_layer, n_embd, rows // 2, classes, weights)
 
 
 def _layout(named: Mapping[str, Tensor]) -> tuple[_Layout, int]:
@@ -102,7 +117,7 @@ def _layout(named: Mapping[str, Tensor]) -> tuple[_Layout, int]:
 
 
 def _expected(
-    layout: _Layout, n_layer: int, n_embd: int, dims: int, rows: int
+    layout: _Layout, n_layer: int, n_embd: int, dims: int, rows: int, outputs: int
 ) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Our name and their shape of every tensor, by their name."""
     widths = {
@@ -117,8 +132,8 @@ def _expected(
         f"{layout.prefix}wpe.weight": ("loop.positions", (rows, n_embd)),
         f"{layout.prefix}ln_f.weight": ("loop.norm.weight", (n_embd,)),
         f"{layout.prefix}ln_f.bias": ("loop.norm.bias", (n_embd,)),
-        "_read_out.weight": ("read_out.weight", (1, n_embd)),
-        "_read_out.bias": ("read_out.bias", (1,)),
+        "_read_out.weight": ("read_out.weight", (outputs, n_embd)),
+        "_read_out.bias": ("read_out.bias", (outputs,)),
     }
     for layer in range(n_layer):
         for part, ours in _PARTS.items():

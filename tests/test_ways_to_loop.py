@@ -45,6 +45,24 @@ def test_a_model_trains_and_is_drawn(words: list[str], tmp_path: Path) -> None:
     assert (loops[-1] == 2) == (words == LANES)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
+)
+def test_a_model_learns_from_its_last_loop_alone(model: str, tmp_path: Path) -> None:
+    """One-dimensional regression in 500 steps; predicting zero scores one."""
+    words = ["task=linear", "task.dims=1", "task.points=8", f"model={model}", "loops.b=4"]
+    words += ["model.n_positions=8", "curriculum.dims.start=null", "training.steps=500"]
+    words += ["training.warmup=50", "evaluation.prompts=400", "evaluation.baselines=[]"]
+    assert run.main([*words, "evaluation.loops=null", "evaluation.max_loops=4"]) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert {(line["loops"], line["window"], line["grad_loops"]) for line in logged} == {(4, 1, 4)}
+    result = json.loads((folder / "evaluation.json").read_text())
+    error = result["by_examples"]["model_at_b"]
+    assert max(error["high"][1:]) < 0.5 * error["mean"][0]
+
+
 def test_lanes_are_not_evaluated_beyond_their_weights(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

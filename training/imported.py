@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from conf.build import config_from_mapping, config_to_mapping, convert_scalar, f
 from conf.checks import ConfigError, check_choice
 from conf.saved import read_config
 from conf.schema import Config
+from models.reference import Reference
 from tasks import task_class
 
 from .assemble import build_model, build_task
@@ -24,18 +24,12 @@ from .checkpoint import newest_checkpoint, save_checkpoint
 from .environment import versions
 from .files import write_record
 from .reference_file import ReferenceFile, read_reference_file
-from .reference_settings import reference_settings
+from .reference_questions import USELESS, check_said, task_settings, untold
+from .reference_settings import always, reference_settings
 from .run import Run, RunError, RunFolder
 
-# What a checkpoint does not say of a family's loops, and what nobody could mean with it.
-_ASKED = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
-_USELESS = {"looped": (), "tied": ("loops.T",), "standard": ("loops.b", "loops.T")}
 # What the shape of a reference's model is: it has none of the others.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
-_EXAMPLES = {
-    **{"task": "sparse_linear", "task.points": 41, "model": "looped", "model.n_head": 8},
-    **{"model.injection": "add", "loops.b": 20, "loops.T": 10, "training.steps": 500_000},
-}
 
 
 def import_checkpoint(
@@ -54,7 +48,10 @@ def import_checkpoint(
     config = _settle(source, theirs, given, folder)
     task = build_task(config)
     model = build_model(config, task)
-    model.load_state_dict(dict(source.reference.weights))
+    shape = source.reference
+    if task.classes and not shape.classes:
+        shape = shape.as_classifier()
+    model.load_state_dict(dict(shape.weights))
     step = config.training.steps if source.step is None else source.step
     name = f"{config.task.name}-{config.model.family}-imported-{source.sha256[:8]}"
     run = Run(Path(folder) / name, config, task, model.eval(), step)
@@ -68,6 +65,8 @@ def import_checkpoint(
             **{"from_checkpoint": source.facts(), "from_config": theirs, "from_command": {**given}},
         }
         _write(run, record)
+    if line := untold(given, theirs, source.facts()):
+        print(f"{run.path}: {line}", flush=True)
     return run
 
 
@@ -83,32 +82,47 @@ def _settle(
             beside = source.path.parent / "config.yaml"
             raise RunError(f"{beside} says {key}={theirs[key]!r}, but {source.path} has {fact!r}")
     values = _still_true(theirs, given) | dict(given) | facts
-    family, task = values.get("model", "looped"), values.get("task", "sparse_linear")
-    settings = _task_settings(task)
-    _check_shape(given, family)
-    _check_missing(source, values, [f"task.{key}" for key in settings], family)
-    for key in values:
-        of_task = key.partition(".")[2] if key.startswith("task.") else ""
-        if of_task not in ("", "dims", "points", "distinct_prompts", *settings):
-            raise ConfigError(key, f"has no meaning with task={task}")
-        if key in _USELESS.get(family, ()):
-            raise ConfigError(key, f"has no meaning with model={family}")
+    if "task" in values:
+        values = always(values["task"]) | values
+        _check_read_out(source, given, values["task"])
+    _check_shape(given, values.get("model"), source.reference)
+    _check_meaning(values)
+    check_said(source, values)
     for name, end in (("dims", "task.dims"), ("points", "task.points"), ("loops", "loops.b")):
         start = f"curriculum.{name}.start"  # theirs is clamped after one step
         if isinstance(values.get(start), int) and isinstance(values.get(end), int):
             values[start] = min(values[start], values[end])
     values.setdefault("model.injection", "none")
-    for key, default in settings.items():
-        value = convert_scalar(type(default), values.pop(f"task.{key}"), f"task.{key}")
-        values[f"task.settings.{key}"] = value
+    for key, default in task_settings(values["task"]).items():
+        values[f"task.settings.{key}"] = _typed(default, values.pop(f"task.{key}"), f"task.{key}")
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
     return config_from_mapping(_nested(values | {"folder": folder}))
 
 
-def _check_shape(given: Mapping[str, Any], family: str) -> None:
-    """ConfigError for a model that the reference codes do not have."""
+def _check_read_out(source: ReferenceFile, given: Mapping[str, Any], task: str) -> None:
+    """A regression's model reads out one number and a classifier's two logits (but for dtsip's
+    linear classification, whose number is one): ConfigError, or RunError where their config.yaml
+    says the task."""
+    task_settings(task)  # a task that there is not is refused
+    shape, classes = source.reference, task_class(task).classes
+    if classes == shape.classes or (task == "halfspaces" and shape.code.startswith("dtsip")):
+        return
+    reads = "two logits, and its task is tables or halfspaces"
+    problem = f"{source.path} reads out {reads if shape.classes else 'one number, no classes'}"
+    if "task" in given:
+        raise ConfigError("task", f"cannot be {task!r}: {problem}")
+    raise RunError(f"{source.path.parent / 'config.yaml'} says task={task}, but {problem}")
+
+
+def _check_shape(given: Mapping[str, Any], family: str | None, shape: Reference) -> None:
+    """ConfigError for a model that the reference codes do not have, or not with these tensors."""
     if "model" in given:
-        check_choice("model", family, _USELESS)
+        check_choice("model", family, USELESS)
+    if family == "tied" and shape.classes:
+        raise ConfigError("model", "cannot be 'tied': no reference code has a tied classifier")
+    heads = given.get("model.n_head")
+    if isinstance(heads, int) and heads > 0 and shape.n_embd % heads:
+        raise ConfigError("model.n_head", f"must divide model.n_embd={shape.n_embd}, got {heads}")
     for key in given:
         group, _, name = key.partition(".")
         if group == "model" and name and name not in _SHAPE:
@@ -121,44 +135,35 @@ def _check_shape(given: Mapping[str, Any], family: str) -> None:
         )
 
 
+def _check_meaning(values: Mapping[str, Any]) -> None:
+    """ConfigError for a key that the task or the family, where it is known, does not have."""
+    settings = task_settings(values["task"]) if "task" in values else None
+    for key in values:
+        of_task = key.partition(".")[2] if key.startswith("task.") else ""
+        own = settings is None or of_task in ("", "dims", "points", "distinct_prompts", *settings)
+        if not own:
+            raise ConfigError(key, f"has no meaning with task={values['task']}")
+        if key in USELESS.get(values.get("model", ""), ()):
+            raise ConfigError(key, f"has no meaning with model={values['model']}")
+
+
+def _typed(default: Any, value: Any, key: str) -> Any:
+    """`value` as what its default is: a number, a bool, a name, or several names."""
+    if not isinstance(default, tuple):
+        return convert_scalar(type(default), value, key)
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(convert_scalar(str, item, key) for item in items)
+
+
 def _still_true(theirs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Their settings without those of a task or a family that is replaced."""
     dropped: list[str] = []
     if "task" in theirs and given.get("task", theirs["task"]) != theirs["task"]:
-        dropped += [f"task.{key}" for key in _task_settings(theirs["task"])]
+        dropped += [f"task.{key}" for key in task_settings(theirs["task"])]
     if given.get("model", theirs.get("model")) != theirs.get("model"):
         loops = [key for key in theirs if key.startswith(("loops.", "curriculum.loops."))]
         dropped += ["model.injection", *loops]
     return {key: value for key, value in theirs.items() if key not in dropped}
-
-
-def _task_settings(task: str) -> dict[str, Any]:
-    """A task's own settings with their defaults; ConfigError for a task that does not exist."""
-    try:
-        own = {field.name: field.default for field in fields(task_class(task))}
-    except ValueError as error:
-        raise ConfigError("task", f"is an {error}") from None
-    return {key: value for key, value in own.items() if key not in ("dims", "distinct_prompts")}
-
-
-def _check_missing(
-    source: ReferenceFile, values: Mapping[str, Any], settings: list[str], family: str
-) -> None:
-    """ConfigError that names all that nothing says, with an example of how to say it."""
-    asked = ["task", *settings, "task.points", "model", "model.n_head", *_ASKED.get(family, ())]
-    missing = [key for key in [*asked, "training.steps"] if key not in values]
-    if missing:
-        defaults = _task_settings(values.get("task", "sparse_linear"))
-        examples = _EXAMPLES | {f"task.{key}": value for key, value in defaults.items()}
-        words = " ".join(f"{key}={_word(examples[key])}" for key in missing)
-        raise ConfigError(
-            "checkpoint",
-            f"{source.path} does not say {', '.join(missing)}: say them, as in {words}",
-        )
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,7 +188,7 @@ def _check_found(run: Run, source: ReferenceFile) -> None:
         if key != "folder" and there.get(key) != value:
             said = key.replace(".settings.", ".")
             raise RunError(
-                f"{run.path} holds this checkpoint with {said}={there.get(key)}, not {value}: "
+                f"{run.path} holds this checkpoint with {said}={there.get(key)!r}, not {value!r}: "
                 "move it away, or import into another folder="
             )
     if newest_checkpoint(RunFolder(run.path).checkpoints)[0] is None:

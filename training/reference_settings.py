@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from conf.build import flatten
+from tasks.tables import TEN
 
 from .run import RunError
 
@@ -25,6 +26,7 @@ _TASKS = {
     "sparse_linear_regression": "sparse_linear",
     "relu_2nn_regression": "relu_network",
     "decision_tree": "decision_tree",
+    "linear_classification": "halfspaces",
 }
 _INJECTIONS = {"z=f(x+z)": "add", "z=f(x*z)": "multiply"}
 _RENAMED = {
@@ -40,7 +42,7 @@ _RENAMED = {
 }
 # Options that change what is computed or which prompts there are, and what they may be.
 _ONLY = {
-    "model.pred_type": ("regression",),
+    "model.pred_type": ("regression", "classification"),
     "training.add_inputs_embeds": (False,),
     "training.use_fixed_dataset": (False,),
     "training.num_tasks": (),
@@ -54,6 +56,11 @@ _FIXED: dict[str, dict[str, Any]] = {
     "relu_network": {"hidden": 100},
     "decision_tree": {"depth": 4},
 }
+_POINTS_OF_TABLES = 41  # pairs in a prompt of tables, a constant of Leiay's code
+# What the settings of a task are in both codes, and no option.
+_ALWAYS: dict[str, dict[str, Any]] = {
+    "tables": {"data_dir": "openml_data", "tables": TEN, "protocol": "reference"},
+}
 # A task's settings among Garg's task_kwargs: their name, ours, their default.
 _KWARGS: dict[str, dict[str, tuple[str, Any]]] = {
     "sparse_linear": {"sparsity": ("sparsity", 3)},
@@ -61,6 +68,7 @@ _KWARGS: dict[str, dict[str, tuple[str, Any]]] = {
     "relu_network": {"hidden_layer_size": ("hidden", 100)},
     "decision_tree": {"depth": ("depth", 4)},
 }
+_PLAIN_HALFSPACES = {"vary_features": False, "shared_factor": 0.0, "threshold": 0.0, "flips": 0.0}
 
 
 _Refusal = Callable[[str], RunError]
@@ -86,10 +94,14 @@ def reference_settings(path: Path, code: str) -> dict[str, Any]:
     if family := _translated(theirs, "model.family", _FAMILIES[code], refuse):
         ours["model"] = family
         ours |= _loop_settings(theirs, family, refuse)
+    if family == "looped":
+        ours |= _growth(theirs, "loops")
+    if theirs.get("model.pred_type") == "classification":
+        return ours | _tables(theirs, refuse)
     end, n_dims = "training.curriculum.dims.end", theirs.get("model.n_dims")
     if n_dims is not None and theirs.get(end, n_dims) != n_dims:
         raise refuse(end)
-    for name in ("dims", "points", *(("loops",) if family == "looped" else ())):
+    for name in ("dims", "points"):
         ours |= _growth(theirs, name)
     option = "training.task_name" if "training.task_name" in theirs else "training.task"
     if task := _translated(theirs, option, _TASKS, refuse):
@@ -97,6 +109,11 @@ def reference_settings(path: Path, code: str) -> dict[str, Any]:
         settings = _leiay_task if code.startswith("Leiay") else _garg_task
         ours |= {f"task.{key}": value for key, value in settings(theirs, task, refuse).items()}
     return ours
+
+
+def always(task: str) -> dict[str, Any]:
+    """Settings of a task, by key, that nobody has to say: the codes know no others."""
+    return {f"task.{key}": value for key, value in _ALWAYS.get(task, {}).items()}
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -154,6 +171,18 @@ def _growth(theirs: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {f"{prefix}.start": start, f"{prefix}.inc": inc, f"{prefix}.intervals": [interval]}
 
 
+def _tables(theirs: Mapping[str, Any], refuse: _Refusal) -> dict[str, Any]:
+    """A classifier is one of tables, whatever task, dims and points its options inherited: its code
+    looks at none of them. Which of the ten published tables is left out it says by number."""
+    ours = {"task": "tables", "task.points": _POINTS_OF_TABLES}
+    number = theirs.get("training.test_idx")
+    if number is None:
+        return ours
+    if type(number) is not int or not 0 <= number < len(TEN):
+        raise refuse("training.test_idx")
+    return ours | {"task.held_out": TEN[number]}
+
+
 def _leiay_task(theirs: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
     sparsity = theirs.get("training.sparsity")
     if task == "sparse_linear":
@@ -168,4 +197,6 @@ def _garg_task(theirs: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[s
     for option in theirs:
         if option.startswith(prefix) and option.removeprefix(prefix) not in {*known, "scale"}:
             raise refuse(option)
+    if task == "halfspaces":
+        return dict(_PLAIN_HALFSPACES)
     return {ours: theirs.get(prefix + name, default) for name, (ours, default) in known.items()}

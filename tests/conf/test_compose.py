@@ -11,8 +11,9 @@ import yaml
 from conf.build import config_from_mapping, config_to_mapping
 from conf.checks import ConfigError
 from conf.compose import choices, commands
-from conf.schema import Config
+from conf.schema import Config, LoopsConfig
 from tasks import task_class
+from training.assemble import build_curriculum, build_task
 
 FOLDER = Path(__file__).parent.parent.parent / "conf" / "task"
 
@@ -66,6 +67,44 @@ def test_the_paper_scale_holds_the_reference_values(task: str) -> None:
     assert training.clip == training.weight_decay == training.warmup == training.decay == 0
     assert (model.n_embd, model.n_head, model.n_positions) == (256, 8, 101)
     assert paper.evaluation.loops == (200 if task == "decision_tree" else 500)
+
+
+def test_noise_is_the_reference_s_at_the_paper_scale() -> None:
+    paper = config("task=noisy_linear", "scale=paper").task.settings
+    assert paper == {"noise_std": 0.1, "renormalize": False}
+    given = config("task=noisy_linear", "scale=paper", "task.noise_std=1").task.settings
+    assert given["noise_std"] == 1.0
+    assert config("task=noisy_linear", "scale=small").task.settings["noise_std"] == 0.25
+
+
+LAST_LOOP = ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
+
+
+@pytest.mark.parametrize("scale", choices("scale"))
+@pytest.mark.parametrize("task", choices("task"))
+@pytest.mark.parametrize("model", LAST_LOOP)
+def test_the_loss_of_these_models_is_their_papers_at_every_scale(
+    model: str, task: str, scale: str
+) -> None:
+    """The last loop's alone, gradients through all of them, all made from the first step."""
+    words = [f"task={task}", f"model={model}", f"scale={scale}"]
+    for more in ([], ["loops.b=9"]):
+        composed = config(*words, *more)
+        assert (composed.loops.T, composed.loops.grad_loops) == (1, "all")
+        stages = [build_curriculum(composed, build_task(composed))(step) for step in (0, 10**6)]
+        b = composed.loops.b
+        assert [(s.loops, s.window, s.grad_loops) for s in stages] == [(b, 1, b)] * 2
+    looped = config(f"task={task}", f"scale={scale}")
+    assert (looped.loops.T > 1, looped.loops.grad_loops) == (True, "window")
+    assert composed.curriculum.dims == looped.curriculum.dims
+
+
+def test_the_command_line_wins_over_a_model_s_loss() -> None:
+    given = config("model=FLT", "loops.T=3", "loops.grad_loops=half", "curriculum.loops.start=2")
+    assert (given.loops.T, given.loops.grad_loops) == (3, "half")
+    assert given.curriculum.loops.start == 2
+    drawn = config("model=recurrent", "loops.sampling=uniform", "loops.b=5")
+    assert drawn.loops == LoopsConfig(5, 1, "all", "uniform")
 
 
 def test_the_paper_scale_of_tables() -> None:

@@ -20,9 +20,13 @@ _LINEAR = {"attn.c_attn": (16, 48), "attn.c_proj": (16, 16), "mlp.c_fc": (16, 64
 _LINEAR |= {"mlp.c_proj": (64, 16)}
 
 
-def leiay_weights(n_layer: int = 1, n_positions: int = 8, seed: int = 0) -> dict[str, Tensor]:
-    """As Leiay/looped_transformer stores them: nanoGPT's backbone, matrices [out, in]."""
-    return _weights("_backbone.transformer.", n_layer, 2 * n_positions + 1, seed, turned=True)
+def leiay_weights(
+    n_layer: int = 1, n_positions: int = 8, seed: int = 0, outputs: int = 1
+) -> dict[str, Tensor]:
+    """As Leiay/looped_transformer stores them: nanoGPT's backbone, matrices [out, in]. A classifier
+    has two outputs."""
+    rows = 2 * n_positions + 1
+    return _weights("_backbone.transformer.", n_layer, rows, seed, turned=True, outputs=outputs)
 
 
 def garg_weights(n_layer: int = 3, n_positions: int = 8, seed: int = 0) -> dict[str, Tensor]:
@@ -40,8 +44,8 @@ def garg_weights(n_layer: int = 3, n_positions: int = 8, seed: int = 0) -> dict[
 def predict(
     weights: Mapping[str, Tensor], prompts: Batch, loops: int, injection: str = "none"
 ) -> Tensor:
-    """Predictions [B, n] after so many passes through the whole backbone; a standard model's are
-    those of one, a tied model's of several without injection."""
+    """Predictions [B, n], or logits [B, n, 2], after so many passes through the whole backbone; a
+    standard model's are those of one, a tied model's of several without injection."""
     tokens = torch.zeros(*prompts.xs.shape[:1], 2 * prompts.xs.shape[1], DIMS)
     tokens[:, 0::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
     embeds = tokens @ weights["_read_in.weight"].T + weights["_read_in.bias"]
@@ -50,10 +54,12 @@ def predict(
         into = {"none": z, "add": z + embeds, "multiply": z * embeds}[injection]
         z = _backbone(weights, into)
     predictions = z @ weights["_read_out.weight"].T + weights["_read_out.bias"]
-    return predictions[:, 0::2, 0]
+    return predictions[:, 0::2].squeeze(-1)
 
 
-def _weights(prefix: str, n_layer: int, rows: int, seed: int, turned: bool) -> dict[str, Tensor]:
+def _weights(
+    prefix: str, n_layer: int, rows: int, seed: int, turned: bool, outputs: int = 1
+) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int, around: float = 0.0) -> Tensor:
@@ -65,13 +71,13 @@ def _weights(prefix: str, n_layer: int, rows: int, seed: int, turned: bool) -> d
     for layer in range(n_layer):
         name = f"{prefix}h.{layer}."
         norms += [f"{name}ln_1", f"{name}ln_2"]
-        for part, (inputs, outputs) in _LINEAR.items():
-            matrix = draw(inputs, outputs)
+        for part, (rows_in, rows_out) in _LINEAR.items():
+            matrix = draw(rows_in, rows_out)
             weights[f"{name}{part}.weight"] = matrix.T.contiguous() if turned else matrix
-            weights[f"{name}{part}.bias"] = draw(outputs)
+            weights[f"{name}{part}.bias"] = draw(rows_out)
     for norm in norms:
         weights |= {f"{norm}.weight": draw(_WIDTH, around=1.0), f"{norm}.bias": draw(_WIDTH)}
-    return weights | {"_read_out.weight": draw(1, _WIDTH), "_read_out.bias": draw(1)}
+    return weights | {"_read_out.weight": draw(outputs, _WIDTH), "_read_out.bias": draw(outputs)}
 
 
 def _backbone(weights: Mapping[str, Tensor], x: Tensor) -> Tensor:

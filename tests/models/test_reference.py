@@ -13,7 +13,7 @@ from models import Model, ModelSpec
 from models.reference import Reference, read_reference
 
 from .reference_codes import HEADS, garg_weights, leiay_weights, predict
-from .small import DIMS, draw_prompts
+from .small import DIMS, Batch, draw_prompts
 
 Weights = dict[str, Tensor]
 
@@ -28,6 +28,7 @@ def model_of(reference: Reference, family: str = "standard", injection: str = "n
         n_head=HEADS,
         n_positions=reference.n_positions,
         injection=injection,
+        classes=reference.classes,
     )
     model = Model(spec)
     model.load_state_dict(dict(reference.weights))
@@ -53,6 +54,34 @@ def test_leiay_s_models_predict_the_same(family: str, injection: str, n_layer: i
         theirs = predict(weights, prompts, loops, injection)
         assert theirs.std() > 0.1
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "injection", "n_layer"),
+    [("looped", "add", 1), ("looped", "multiply", 2), ("standard", "none", 3)],
+)
+def test_leiay_s_classifiers_have_the_same_logits(
+    family: str, injection: str, n_layer: int
+) -> None:
+    weights, prompts = leiay_weights(n_layer, outputs=2), draw_prompts(points=8)
+    labelled = Batch(prompts.xs, (prompts.ys > 0).float())
+    model = model_of(read_reference(weights), family, injection)
+    loops, steps = (1, n_layer) if family == "standard" else (5, 5)
+    ours = model(labelled, loops=steps, window=1, grad_loops=steps)[0]
+    theirs = predict(weights, labelled, loops, injection)
+    assert theirs.shape == (3, 8, 2)
+    assert (theirs[..., 1] - theirs[..., 0]).std() > 0.1
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_a_number_that_is_log_odds_becomes_two_logits() -> None:
+    weights, prompts = garg_weights(n_layer=3), draw_prompts(points=8)
+    reference = read_reference(weights)
+    assert (reference.classes, reference.as_classifier().classes) == (0, 2)
+    model = model_of(reference.as_classifier())
+    logits = model(prompts, loops=3, window=1, grad_loops=3)[0]
+    odds = predict(weights, prompts, loops=1).sigmoid()
+    torch.testing.assert_close(logits.softmax(-1)[..., 1], odds, rtol=0, atol=1e-5)
 
 
 def test_garg_s_model_predicts_the_same_up_to_its_last_position() -> None:
@@ -130,9 +159,16 @@ def _without(weights: Weights, *names: str) -> Weights:
         ),
         (leiay_weights() | {"_backbone.transformer.lanes": torch.ones(2)}, "holds .*lanes, which"),
         (
-            leiay_weights()
-            | {"_read_out.weight": torch.ones(2, 16), "_read_out.bias": torch.ones(2)},
-            "reads out 2 classes",
+            leiay_weights(outputs=3),
+            "reads out 3 numbers, where Leiay/looped_transformer has 1 or 2$",
+        ),
+        (
+            garg_weights() | {"_read_out.weight": torch.ones(2, 16)},
+            "reads out 2 numbers, where dtsip/in-context-learning has 1$",
+        ),
+        (
+            leiay_weights(outputs=2) | {"_read_out.bias": torch.ones(1)},
+            r"has _read_out.bias of shape \[1\], expected \[2\]",
         ),
         (
             leiay_weights() | {"_backbone.transformer.wpe.weight": torch.ones(16, 16)},

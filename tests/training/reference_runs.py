@@ -16,6 +16,7 @@ from torch import Tensor
 from tests.models.reference_codes import garg_weights, leiay_weights
 
 STEP = 7000
+POSITIONS = 45  # of a classifier, whose prompts have 41 pairs
 # What a looped checkpoint without a config.yaml needs.
 SAID = {
     **{"task": "linear", "task.points": 8, "model": "looped", "model.n_head": 2},
@@ -75,6 +76,19 @@ def leiay_run(folder: Path, family: str = "gpt2_loop", **changes: Any) -> Path:
     weights = leiay_weights(3 if family == "gpt2" else 1)
     _write_config(folder, leiay_config(family, **changes))
     return save_state(folder / "state.pt", weights)
+
+
+def openml_run(folder: Path, family: str = "gpt2_loop", **changes: Any) -> Path:
+    """A classifier's, of tables: what its options inherit of a regression is there too."""
+    config = leiay_config(family, model__pred_type="classification", model__n_positions=POSITIONS)
+    config["training"] |= {"task_name": "linear_regression", "sparsity": 100, "test_idx": 3}
+    _write_config(folder, _changed(config, changes))
+    return save_state(folder / "state.pt", openml_weights(family))
+
+
+def openml_weights(family: str = "gpt2_loop") -> dict[str, Tensor]:
+    """What `openml_run` saves."""
+    return leiay_weights(3 if family == "gpt2" else 1, n_positions=POSITIONS, outputs=2)
 
 
 def garg_run(folder: Path, **changes: Any) -> Path:

@@ -15,7 +15,7 @@ from conf.checks import ConfigError
 from tests.models.reference_codes import leiay_weights
 from training import RunError, import_checkpoint
 
-from .reference_runs import SAID, garg_run, leiay_run, save_state
+from .reference_runs import SAID, garg_run, leiay_run, openml_run, save_state
 
 
 class Code:
@@ -56,10 +56,7 @@ WHOLE = saved({"model": leiay_weights()})
             "has a train_step that is no number of steps: 'many'",
         ),
         (saved({"model_state_dict": leiay_weights(), "train_step": -1}), "no number of steps: -1"),
-        (
-            saved(leiay_weights() | {"_read_out.weight": torch.ones(2, 16)}),
-            "reads out 2 classes: there is no task for a classifier here",
-        ),
+        (saved(leiay_weights(outputs=3)), "reads out 3 numbers, where Leiay/.* has 1 or 2"),
     ],
 )
 def test_a_file_that_is_no_checkpoint_is_refused_and_nothing_in_it_runs(
@@ -92,7 +89,7 @@ def test_a_path_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> Non
         ({"model.n_embd": 32}, "^model.n_embd cannot be 32"),
         ({"model.n_layer": 2}, "^model.n_layer cannot be 2"),
         ({"training.steps": 3}, "^training.steps cannot be 3"),
-        ({"model.n_head": 5}, "^model.n_embd must be a multiple of model.n_head=5"),
+        ({"model.n_head": 5}, "^model.n_head must divide model.n_embd=16, got 5"),
         ({"model.n_head": "two"}, "^model.n_head must be a whole number"),
         ({"task.points": 9}, "^task.points is 9, more than the model has positions"),
         ({"task.points": "all"}, "^task.points must be a whole number"),
@@ -132,7 +129,8 @@ def test_garg_s_models_are_standard_ones(tmp_path: Path) -> None:
         ({"training__task_name": "quadratic_regression"}, "training.task_name is 'quadratic_reg"),
         ({"training__task_name": ["a"]}, r"training.task_name is \['a'\]"),
         ({"model__family": "lstm"}, "model.family is 'lstm'"),
-        ({"model__pred_type": "classification"}, "model.pred_type is 'classification'"),
+        ({"model__pred_type": "ranking"}, "model.pred_type is 'ranking'"),
+        ({"model__pred_type": "classification"}, "says task=tables, but .* reads out one number"),
         ({"model__loop_func": "z=f(x)"}, "model.loop_func is 'z=f"),
         ({"training__curriculum__dims__end": 2}, "training.curriculum.dims.end is 2"),
         ({"training__task_name": "relu_2nn_regression"}, "training.sparsity is 2"),
@@ -150,6 +148,49 @@ def test_what_their_config_says_and_we_have_not_is_refused_by_name(
         import_checkpoint(path, {}, str(tmp_path / "runs"))
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {"task": "linear"},
+            "^task cannot be 'linear': .*reads out two logits, and its task",
+        ),
+        ({"model": "tied", "loops.b": 3}, "^model cannot be 'tied': no reference code has"),
+        ({"task.held_out": "adult"}, "^task.held_out is 'adult', none of the tables: abalone, "),
+        ({"task.tables": ["a", 7]}, "^task.tables must be a name, got 7"),
+        ({"task.tables": ["delta_ailerons"]}, "^task.tables must hold one to train on"),
+        ({"task.protocol": "published"}, "^task.protocol cannot be 'published'"),
+        ({"task.flips": 0.1}, "^task.flips has no meaning with task=tables"),
+        ({"task.points": 46}, "^task.points is 46, more than the model has positions"),
+    ],
+)
+def test_a_mistake_about_a_classifier_writes_nothing(
+    given: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=problem) as refused:
+        import_checkpoint(openml_run(tmp_path), given, str(tmp_path / "runs"))
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("number", [-1, 10, True, "wind"])
+def test_a_table_that_is_none_of_the_ten_is_refused_by_its_number(
+    number: Any, tmp_path: Path
+) -> None:
+    path = openml_run(tmp_path, training__test_idx=number)
+    with pytest.raises(RunError, match=f"training.test_idx is {number!r}, which has no count"):
+        import_checkpoint(path, {}, str(tmp_path / "runs"))
+
+
+@pytest.mark.parametrize("task", ["tables", "halfspaces"])
+def test_a_regression_s_model_is_no_classifier(task: str, tmp_path: Path) -> None:
+    """But for Garg's, whose linear classification reads out one number too."""
+    with pytest.raises(ConfigError, match=f"^task cannot be '{task}': .* reads out one number"):
+        import_checkpoint(leiay_run(tmp_path), {"task": task}, str(tmp_path / "runs"))
+    with pytest.raises(ConfigError, match=r"^task cannot be 'tables': .* reads out one number"):
+        import_checkpoint(garg_run(tmp_path / "b"), {"task": "tables"}, str(tmp_path / "runs"))
 
 
 @pytest.mark.parametrize(

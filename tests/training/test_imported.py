@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -103,43 +102,6 @@ def test_garg_s_tasks_take_their_options_or_its_defaults(
     path = garg_run(tmp_path, training__task=task, training__task_kwargs=options)
     found = import_checkpoint(path, {}, str(tmp_path / "runs")).config.task
     assert (found.name, found.settings) == (name, settings)
-
-
-@pytest.mark.parametrize(
-    ("given", "missing"),
-    [
-        (
-            {},
-            "task, task.sparsity, task.points, "
-            "model, model.n_head, model.injection, loops.b, loops.T",
-        ),
-        (
-            {"task": "noisy_linear", "model": "tied"},
-            "task.noise_std, task.renormalize, task.points, model.n_head, loops.b",
-        ),
-        ({"task": "decision_tree", "model": "standard"}, "task.depth, task.points, model.n_head"),
-    ],
-)
-def test_what_nothing_says_is_asked_for_in_one_line_whose_example_works(
-    given: dict[str, Any], missing: str, tmp_path: Path
-) -> None:
-    weights = leiay_weights(1, n_positions=50)
-    path = save_state(tmp_path / "a" / "state.pt", weights)
-    runs = tmp_path / "runs"
-    with pytest.raises(ConfigError) as asked:
-        import_checkpoint(path, given, str(runs))
-    line = str(asked.value)
-    assert f"does not say {missing}: " in line
-    assert "\n" not in line
-    assert not runs.exists()
-    words = dict(word.split("=") for word in line.partition("as in ")[2].split())
-    if "task.sparsity" in words:
-        words["task.sparsity"] = "3"
-    values = {
-        key: json.loads(v) if v[0] in "0123456789tf" and key != "model" else v
-        for key, v in words.items()
-    }
-    assert import_checkpoint(path, given | values, str(runs)).path.exists()
 
 
 def test_the_step_is_asked_for_where_neither_file_nor_name_says_it(tmp_path: Path) -> None:
