@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 
 from conf.build import read_config
-from training.assemble import build_model, build_task
-from training.checkpoint import newest_checkpoint
+from training.assemble import build_task, model_from
+from training.checkpoint import CheckpointError, newest_checkpoint
 from training.run import Run, RunError, RunFolder
 
 
@@ -29,10 +29,8 @@ def load_run(path: str | PathLike[str]) -> Run:
     for problem in problems:
         print(f"{problem}; the one of step {checkpoint.step} is used", flush=True)
     task = build_task(config)
-    model = build_model(config, task)
     try:
-        model.load_state_dict(checkpoint.weights())
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise RunError(f"{path}: its checkpoint does not fit its configuration: {reason}") from None
-    return Run(Path(path), config, task, model.eval(), checkpoint.step)
+        model = model_from(config, task.classes, checkpoint.weights())
+    except CheckpointError as error:
+        raise RunError(f"{path}: its checkpoint {error}") from None
+    return Run(Path(path), config, task, model, checkpoint.step)

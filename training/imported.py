@@ -18,7 +18,7 @@ from conf.checks import ConfigError, check_choice
 from conf.schema import Config
 from tasks import task_class
 
-from .assemble import build_model, build_task
+from .assemble import build_task, model_from
 from .checkpoint import newest_checkpoint, save_checkpoint
 from .files import read_json, write_json
 from .reference_file import ReferenceFile, read_reference_file
@@ -51,11 +51,10 @@ def import_checkpoint(
     theirs = reference_settings(source.path.parent / "config.yaml", source.reference.code)
     config = _settle(source, theirs, given, folder)
     task = build_task(config)
-    model = build_model(config, task)
-    model.load_state_dict(dict(source.reference.weights))
+    model = model_from(config, task.classes, source.reference.weights)
     step = config.training.steps if source.step is None else source.step
     name = f"{config.task.name}-{config.model.family}-imported-{source.sha256[:8]}"
-    run = Run(Path(folder) / name, config, task, model.eval(), step)
+    run = Run(Path(folder) / name, config, task, model, step)
     if run.path.exists():
         _check_found(run, source)
         print(f"{run.path}: imported already", flush=True)

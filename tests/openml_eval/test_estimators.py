@@ -7,49 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
 
 from evaluation import load_run
-from models import Model
 from openml_eval import LoopedClassifier, LoopedRegressor
 from openml_eval.weights import read_model
-from tasks import Prompts
 from tasks.halfspaces import Halfspaces
 
-from .data import Floats, halves, table
+from .asked import asked_alone, both_polarities, order_of, standard
+from .data import halves, table
 from .runs import DIMS, POINTS, B
 
 NEW = table(7, 4, seed=1)[0]  # queries
-
-
-def standard(values: Floats, of: Floats) -> Floats:
-    return (values - of.mean(0)) / of.std(0)
-
-
-def places(features: int, left: bool) -> slice:
-    """Where features stand in a prompt: `left` of them are zeros, or behind them."""
-    return slice(DIMS - features, None) if left else slice(features)
-
-
-def asked_alone(
-    model: Model, xs: Floats, ys: Floats, queries: Floats, loops: int, left: bool = False
-) -> Floats:
-    """Predictions of the plain model in float64, from a prompt for each query."""
-    answers = []
-    for query in queries:
-        padded = np.zeros((1, len(xs) + 1, DIMS))
-        padded[0, :, places(xs.shape[1], left)] = np.vstack((xs, query))
-        prompt = Prompts(torch.from_numpy(padded), torch.from_numpy(np.append(ys, 0.0)[None]))
-        with torch.no_grad():
-            answers.append(model.double()(prompt, loops)[0, 0, -1].numpy())
-    return np.array(answers)
-
-
-def order_of(fitted: Any, X: Floats, left: bool = False) -> NDArray[np.intp]:
-    """The rows of X in the order that the one context of an estimator has them."""
-    xs = fitted._contexts.xs[0, :, places(X.shape[1], left)].numpy()
-    return np.abs(xs[:, None] - standard(X, X)[None]).sum(2).argmin(1)
 
 
 @pytest.mark.parametrize("loops", [None, 9])
@@ -84,10 +52,8 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
         asked_alone(model, xs, np.array(tokens)[classes], standard(NEW, X), B, left)
         for classes in (labels[order], 1 - labels[order])
     )
-    ones = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
-    zeros = 1 / (1 + np.exp(swapped[:, 0] - swapped[:, 1]))
     probabilities = fitted.predict_proba(NEW)
-    np.testing.assert_allclose(probabilities[:, 1], (ones + 1 - zeros) / 2, rtol=1e-9)
+    np.testing.assert_allclose(probabilities[:, 1], both_polarities(logits, swapped), rtol=1e-9)
     np.testing.assert_allclose(probabilities.sum(1), 1)
     likelier = (probabilities[:, 1] > 0.5).astype(int)
     np.testing.assert_array_equal(fitted.predict(NEW), likelier)
