@@ -25,7 +25,7 @@ from tasks import Prompts, Task
 from training.assemble import build_task
 from training.device import place
 
-from .context import Floats, Scaling, context_rows, pad
+from .context import Floats, Scaling, context_rows, model_inputs
 from .reading import Reading, read_queries
 from .weights import Trained, read_model, shipped
 
@@ -104,8 +104,9 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
-        xs = pad(self._scaling.apply(X), spec.dims, task.left_padded)
+        xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
         self._reading = reading
+        self._path = trained.path
         self._model = trained.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
         self.n_loops_ = reading.loops
@@ -114,9 +115,15 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         """Of rows X [m, features] after the last loop [1, contexts, m] or, staged, after each."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        xs = pad(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
+        xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        return read_queries(self._model, self._contexts, queries, self._reading, staged)
+        answers = read_queries(self._model, self._contexts, queries, self._reading, staged)
+        if not np.isfinite(answers).all():
+            raise ValueError(
+                f"the model of {self._path} has no finite answer: its weights are too large, "
+                "or not numbers"
+            )
+        return answers
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
