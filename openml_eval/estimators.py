@@ -21,6 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from conf.checks import ConfigError
+from conf.schema import EvaluationConfig
+from evaluation.halting import Halting
 from tasks import Prompts, Task
 from training.assemble import build_task
 from training.device import place
@@ -28,8 +30,6 @@ from training.device import place
 from .context import Floats, Scaling, context_rows, model_inputs
 from .reading import Reading, read_queries
 from .weights import Trained, read_model, shipped
-
-_BEYOND = 3  # n_loops="auto" goes at most so many times as far as training, as evaluation does
 
 
 class _Looped(BaseEstimator):  # type: ignore[misc]
@@ -73,11 +73,13 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         return trained
 
     def _read_as(self, trained: Trained, divisor: float) -> Reading:
-        most = trained.model.loop.most_loops
         if self.n_loops is None:
             return Reading(trained.loops)
         if self.n_loops == "auto":
-            return Reading(most or _BEYOND * trained.loops, True, divisor)
+            rule = EvaluationConfig()
+            halting = Halting(rule.halt_on, rule.tolerance, trained.loops)
+            return Reading(trained.loops, halting, divisor)
+        most = trained.model.loop.most_loops
         loops = _count("n_loops", self.n_loops, most, 'also None or "auto"')
         return Reading(loops)
 
@@ -137,7 +139,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 
     checkpoint: a run folder or a .safetensors in one; None: the classifier that comes with the
         project, in openml_eval/checkpoints/, trained on halfspaces alone.
-    n_loops: loops or layers; None: as in training; "auto": each prediction until it settles.
+    n_loops: loops or layers; None: as in training; "auto": each prediction until it settles, by
+        the rule of evaluation.loops=auto, and no further than in training.
     max_context: None: as many rows as in training.
     random_state: chooses the contexts' rows and their order.
     device: auto, cpu or cuda.

@@ -91,10 +91,10 @@ def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
     evaluate(tiny_run, SETTINGS)
     moved = np.load(tiny_run.path / "evaluation.npz")["prediction_change"]
     middle = float(np.median(moved[:, 2]))  # half of the prompts have settled by loop 3
-    settings = replace(SETTINGS, loops="auto", tolerance=middle, max_loops=9)
+    settings = replace(SETTINGS, loops="auto", halt_on="prediction", tolerance=middle, halt_by=9)
     result = evaluate(tiny_run, settings)
     saved = np.load(tiny_run.path / "evaluation.npz")
-    error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle)
+    error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle, 9)
     np.testing.assert_array_equal(saved["model"][:, -1], error)
     np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
     assert 2 < loops.mean() < 9
@@ -106,7 +106,7 @@ def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
     assert halting["tolerance"][-1] == 1.0
     for on in ("state", "prediction"):
         pairs = [
-            halted_at(saved["by_loop"], saved[f"{on}_change"], t) for t in halting["tolerance"]
+            halted_at(saved["by_loop"], saved[f"{on}_change"], t, 9) for t in halting["tolerance"]
         ]
         np.testing.assert_allclose(
             halting[on]["error"]["mean"], [e.mean(dtype=np.float64) for e, _ in pairs]
