@@ -31,7 +31,10 @@ _ABOUT = {
         (
             *("device", "folder"),
             *(f"evaluation.{name}" for name in ("prompts", "seed", "batch_size", "resamples")),
-            *(f"evaluation.{name}" for name in ("loops", "halt_on", "tolerance", "max_loops")),
+            *(
+                f"evaluation.{name}"
+                for name in ("loops", "halt_on", "tolerance", "halt_by", "max_loops")
+            ),
             "evaluation.baselines",
         ),
         "it measures runs as they were trained, on the prompts of their task",

@@ -112,7 +112,7 @@ def _check_evaluation(config: Config) -> None:
     for name, least in (("prompts", 2), ("batch_size", 1), ("resamples", 1)):
         at_least(f"evaluation.{name}", getattr(evaluation, name), least)
     _check_seed("evaluation.seed", evaluation.seed)
-    for name in ("loops", "max_loops"):
+    for name in ("loops", "max_loops", "halt_by"):
         value = getattr(evaluation, name)
         if value not in (None, "auto"):
             at_least(f"evaluation.{name}", value, 1)

@@ -93,7 +93,7 @@ def _command(words: list[str]) -> Command:
     else:
         mapping = _of_run(Path(paths[0]), given, mapping)
     if action == "compare":  # of several runs each has loops of its own
-        for key in {"loops", "max_loops"} - {key.rpartition(".")[2] for key in given}:
+        for key in {"loops", "max_loops", "halt_by"} - {key.rpartition(".")[2] for key in given}:
             mapping["evaluation"][key] = None
     else:
         _check_loops(mapping, given)
@@ -197,7 +197,13 @@ def _check_loops(mapping: dict[str, Any], given: list[str]) -> None:
     than ignored."""
     family, sampling = mapping["model"]["family"], mapping["loops"]["sampling"]
     useless = {
-        "standard": ("loops.", "curriculum.loops.", "evaluation.loops", "evaluation.max_loops"),
+        "standard": (
+            "loops.",
+            "curriculum.loops.",
+            "evaluation.loops",
+            "evaluation.max_loops",
+            "evaluation.halt_by",
+        ),
         "tied": ("loops.T", "loops.grad_loops", "loops.sampling", "curriculum.loops."),
     }
     for key in given:
@@ -213,7 +219,7 @@ def _check_lanes(mapping: dict[str, Any], given: list[str]) -> None:
     b = mapping["loops"]["b"]
     if not mapping["model"]["lanes"] or not isinstance(b, int):
         return
-    for name in ("loops", "max_loops"):
+    for name in ("loops", "max_loops", "halt_by"):
         value = mapping["evaluation"][name]
         if f"evaluation.{name}" in given and isinstance(value, int) and value > b:
             raise ConfigError(

@@ -41,6 +41,8 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   training.learning_rate      Adam's rate; training.optimizer adamw, adam, muon
   training.batch_size         prompts in a step
   evaluation.loops            loop at which errors by examples are read beside b, or auto
+  evaluation.tolerance        auto: a change of evaluation.halt_on (state, prediction) over a loop
+                              of at most this has settled; evaluation.halt_by: loop to end at (b)
   evaluation.max_loops        how far the error by loop goes
   evaluation.shifts           shifted inputs to be measured on: all, or some of
                               {shifts}

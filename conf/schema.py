@@ -154,12 +154,13 @@ class EvaluationConfig:
     batch_size: int = 128
     # Loop at which errors by examples are read beside b (none: b); auto: each where it has settled.
     loops: int | Literal["auto"] | None = None
-    halt_on: Literal["prediction", "state"] = "prediction"  # auto: whose change over a loop counts
-    tolerance: float = 0.01  # auto: a change of at most this is settled
+    halt_on: Literal["prediction", "state"] = "state"  # auto: whose change over a loop counts
+    tolerance: float = 0.015  # auto: a change of at most this is settled
     max_loops: int | None = None  # how far the error by loop goes; none: 3 b
     baselines: tuple[Baseline, ...] | None = None  # solvers beside the model; none: the task's
     shifts: tuple[Shift, ...] = ()  # shifted inputs that it is measured on too
     resamples: int = 1000  # of the bootstrap
+    halt_by: int | None = None  # auto: the loop at which what has not settled is read; none: b
 
 
 @dataclass(frozen=True)

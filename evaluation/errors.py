@@ -12,7 +12,7 @@ from tasks import Prompts, Task
 from training.objective import error
 
 from .cache import Arrays
-from .halting import Halting
+from .halting import Halting, changes
 
 ERROR_RATE = "error rate"
 
@@ -65,29 +65,15 @@ def model_errors(
             continue  # the read-in has seen no loop
         tokens = state.stream[:, ::2] if beside is None else state.stream[:, -asked.xs.shape[1] :]
         errors = error(task.loss, prediction, asked.ys) / task.divisor
-        changes = _changes(before, (tokens, prediction), task.divisor)
+        moved = changes(before, (tokens, prediction), task.divisor)
         before = tokens, prediction
-        for name, values in (("by_loop", errors), *changes.items()):
+        for name, values in (("by_loop", errors), *moved.items()):
             rows[name].append(values[:, -1])
         if loop in reading.at:
             read[f"at_{loop}"] = errors
         if halted is not None:
-            halted.see(loop, errors, changes)
+            halted.see(loop, errors, moved)
     read |= {name: torch.stack(values, dim=1) for name, values in rows.items()}
     if halted is not None:
-        read |= {"halted": halted.errors, "loops_used": halted.loops}
+        read |= {"halted": halted.values, "loops_used": halted.loops}
     return {name: tensor.float().cpu().numpy() for name, tensor in read.items()}
-
-
-def _changes(
-    before: tuple[Tensor, Tensor] | None, now: tuple[Tensor, Tensor], divisor: float
-) -> dict[str, Tensor]:
-    """How far state and prediction moved in the last loop, [B, n] each: the state's distance over
-    its norm, the prediction's over the standard deviation of y."""
-    (tokens, prediction), shape = now, now[0].shape[:2]
-    if before is None:
-        unknown = tokens.new_full(shape, torch.nan)
-        return {"state_change": unknown, "prediction_change": unknown}
-    state = (tokens - before[0]).norm(dim=-1) / tokens.norm(dim=-1)
-    moved = (prediction - before[1]).abs().view(*shape, -1).amax(-1)
-    return {"state_change": state, "prediction_change": moved / divisor**0.5}

@@ -72,18 +72,20 @@ def evaluation_of(run: Run) -> dict[str, Any]:
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
-    """The settings with their defaults that depend on the run: b loops, and 3 b to look beyond, at
-    least as far as errors by examples are read. A standard model has its layers and no more, and
-    one with lanes no more loops than it has weights of them."""
+    """The settings with their defaults that depend on the run: b loops, the latest to halt at too,
+    and 3 b to look beyond, at least as far as errors by examples are read. A standard model has its
+    layers and no more, and one with lanes no more loops than it has weights of them."""
     b, most = trained_loops(run.config), run.model.loop.most_loops
     if run.config.model.family == "standard":
-        return replace(settings, loops=b, max_loops=b)
+        return replace(settings, loops=b, max_loops=b, halt_by=b)
     loops = settings.loops or b
     if most is not None and loops != "auto":
         loops = min(int(loops), most)
-    least = b if loops == "auto" else max(b, int(loops))
+    latest = settings.halt_by or b
+    least = max(b, latest if loops == "auto" else int(loops))
     furthest = max(settings.max_loops or 3 * b, least)
-    return replace(settings, loops=loops, max_loops=min(furthest, most or furthest))
+    furthest = min(furthest, most or furthest)
+    return replace(settings, loops=loops, max_loops=furthest, halt_by=min(latest, furthest))
 
 
 def _measured(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, Any], Arrays]:

@@ -10,9 +10,8 @@ from os import PathLike
 from pathlib import Path
 
 from conf.saved import read_config
-from models import Model
-from training.assemble import build_model, build_task
-from training.checkpoint import newest_checkpoint
+from training.assemble import build_task, model_from
+from training.checkpoint import CheckpointError, newest_checkpoint
 from training.run import Run, RunError, RunFolder
 
 
@@ -30,18 +29,8 @@ def load_run(path: str | PathLike[str]) -> Run:
     for problem in problems:
         print(f"{problem}; the one of step {checkpoint.step} is used", flush=True)
     task = build_task(config)
-    model = build_model(config, task)
     try:
-        model.load_state_dict(checkpoint.weights())
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise RunError(f"{path}: its checkpoint does not fit its configuration: {reason}") from None
-    check_finite(path, model)
-    return Run(Path(path), config, task, model.eval(), checkpoint.step)
-
-
-def check_finite(path: str | PathLike[str], model: Model) -> None:
-    """Raises RunError for a model with weights that are not finite: nothing can be measured."""
-    for name, parameter in model.named_parameters():
-        if not bool(parameter.isfinite().all()):
-            raise RunError(f"{path}: the weights of its checkpoint are not finite ({name})")
+        model = model_from(config, task.classes, checkpoint.weights())
+    except CheckpointError as error:
+        raise RunError(f"{path}: its checkpoint {error}") from None
+    return Run(Path(path), config, task, model, checkpoint.step)

@@ -39,7 +39,8 @@ class Measure:
         halting = None
         fixed = self.b
         if settings.loops == "auto":
-            halting = Halting(settings.halt_on, settings.tolerance)
+            assert settings.halt_by is not None
+            halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
         else:
             assert settings.loops is not None
             fixed = int(settings.loops)

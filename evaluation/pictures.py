@@ -4,6 +4,7 @@ what changes from loop to loop; and what halting saves."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def models(result: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, tupl
     if str(read_at) != str(result["b"]):
         shown["model"] = (model_label(result, read_at), part["model"])
     for name, curve in part.get("also_read", {}).items():
-        shown[f"model_{name.replace(' ', '_')}"] = (model_label(result, name), curve)
+        shown["model_" + re.sub(r"\W+", "_", name)] = (model_label(result, name), curve)
     return shown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import mean, stdev
 from typing import Any
 
@@ -15,7 +16,8 @@ from .remarks import shared
 def report(result: Mapping[str, Any]) -> str:
     """Everything that an evaluation found, in a handful of short tables."""
     told = "\n".join(result.get("remarks", []))
-    parts = [told, table(result), _loops(result), *_shifts(result), _published(result)]
+    tables = [table(result), _halting(result), _loops(result), *_shifts(result)]
+    parts = [told, *tables, _published(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -74,8 +76,14 @@ def comparison_table(result: Mapping[str, Any]) -> str:
     for name, curve in result["baselines"].items():
         final = {part: values[-1:] for part, values in curve.items()}
         rows.append([result["labels"][name], _text(final["mean"][0]), _span(final)])
-    head = f"{result['error']}, {result['prompts']} prompts"
-    return "\n".join([head, _aligned(rows, 24), *result.get("remarks", [])])
+    halting = [
+        f"{labels[run]} is read where it has settled; after b = {entry['b']} loops its error at "
+        f"{last[3:]} is {_text(entry['by_loop']['mean'][entry['b'] - 1])}"
+        for run, entry in result["runs"].items()
+        if entry["loops"] == "auto"
+    ]
+    first = f"{result['error']}, {result['prompts']} prompts"
+    return "\n".join([first, _aligned(rows, 24), *halting, *result.get("remarks", [])])
 
 
 def handful(result: Mapping[str, Any]) -> list[int]:
@@ -84,6 +92,26 @@ def handful(result: Mapping[str, Any]) -> list[int]:
     d = result["dims"]
     wanted = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
     return sorted(k for k in wanted if 0 <= k <= last)
+
+
+def _halting(result: Mapping[str, Any]) -> str:
+    """What halting costs and saves: errors and mean loops beside the errors at b."""
+    if result["loops"] != "auto":
+        return ""
+    by_examples, rule = result["by_examples"], result["settings"]
+    halted, used, at_b = (
+        by_examples[name]["mean"] for name in ("model", "loops_used", "model_at_b")
+    )
+    of = "norm" if rule["halt_on"] == "state" else "standard deviation"
+    found = "; ".join(
+        f"{what} {_text(read(halted))} after {_text(read(used))} loops on average, "
+        f"{_text(read(at_b))} after all b = {result['b']}"
+        for what, read in (("the last query's error is", itemgetter(-1)), ("mean over k", mean))
+    )
+    return (
+        f"halting once the {rule['halt_on']} moves by at most {rule['tolerance']:g} of its {of}, "
+        f"or at loop {rule['halt_by']}: {found}"
+    )
 
 
 def _loops(result: Mapping[str, Any]) -> str:

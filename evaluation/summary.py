@@ -66,7 +66,7 @@ def summary(
             "prediction_change": intervals(arrays["prediction_change"]),
             "near_least": near_least(arrays["by_loop"], settings),
         },
-        "halting": halting(arrays, intervals),
+        "halting": halting(arrays, intervals, settings.halt_by or trained_loops(run.config)),
         "shifts": {},
     }
     if used is not None:
@@ -117,12 +117,12 @@ def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, A
     return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
 
 
-def halting(arrays: Arrays, intervals: Intervals) -> dict[str, Any]:
+def halting(arrays: Arrays, intervals: Intervals, latest: int) -> dict[str, Any]:
     """The last query's error against the mean loops used, for halting on either change at a range
-    of tolerances."""
+    of tolerances, and after `latest` loops in any case."""
     result: dict[str, Any] = {"tolerance": list(TOLERANCES)}
     for on in ("state", "prediction"):
-        runs = [halted_at(arrays["by_loop"], arrays[f"{on}_change"], t) for t in TOLERANCES]
+        runs = [halted_at(arrays["by_loop"], arrays[f"{on}_change"], t, latest) for t in TOLERANCES]
         errors, loops = (np.stack(values, axis=1) for values in zip(*runs, strict=True))
         result[on] = {"loops": intervals(loops), "error": intervals(errors)}
     return result

@@ -44,8 +44,8 @@ def reading_name(result: Mapping[str, Any]) -> str:
     asked = result["settings"]
     if result["loops"] != "auto":
         return str(result["loops"])
-    rule = [asked[key] for key in ("halt_on", "tolerance", "patience") if key in asked]
-    return " ".join(["halting on", *map(str, rule)])
+    rule = f"halting on its {asked['halt_on']}, {asked['tolerance']:g}"
+    return f"{rule}, by loop {asked['halt_by']}"
 
 
 def _alike(each: Mapping[str, Any], last: Mapping[str, Any]) -> bool:

@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+# Standard deviations. A model norms what it reads: what stands beside a value of this size is lost
+# in float64, and beyond it nothing but overflow is new, of float32's squares from 1e19 on.
+_FURTHEST = 1e16
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -34,20 +38,37 @@ class Scaling:
         return cls(unit, scaled.mean(0), scaled.std(0))
 
     def apply(self, values: Floats) -> Floats:
-        """Standardised values, of the same shape."""
-        centred = values / self.unit - self.mean
-        return np.where(self.std > 0, centred / np.where(self.std > 0, self.std, 1.0), 0.0)
+        """Standardised values, of the same shape; the largest number there is where one would be
+        larger."""
+        with np.errstate(over="ignore"):
+            centred = values / self.unit - self.mean
+            scaled = np.where(self.std > 0, centred / np.where(self.std > 0, self.std, 1.0), 0.0)
+        return _finite(scaled)
 
     def undo(self, values: Floats) -> Floats:
-        """What `apply` made these values of."""
-        return (values * self.std + self.mean) * self.unit
+        """What `apply` made these values of, in the same bounds."""
+        with np.errstate(over="ignore"):
+            return _finite((values * self.std + self.mean) * self.unit)
 
 
-def pad(xs: Floats, dims: int, left: bool) -> Floats:
-    """xs [rows, features] with zeros up to [rows, dims]: after the features, as a curriculum shows
-    the first dimensions, or (`left`) before them, as in Yang et al.'s OpenML protocol."""
+def _finite(values: Floats) -> Floats:
+    """Infinite ones as the largest numbers there are."""
+    most = np.finfo(np.float64).max
+    return np.clip(values, -most, most)
+
+
+def model_inputs(xs: Floats, dims: int, left: bool) -> Floats:
+    """Standardised rows [rows, features] as a model reads them, [rows, dims]: with zeros after the
+    features, as a curriculum shows the first dimensions, or (`left`) before them, as in Yang et
+    al.'s OpenML protocol.
+
+    A row with a value beyond 1e16 is shortened to it, in its direction: that changes no answer,
+    and its squares are finite.
+    """
+    furthest = np.abs(xs).max(1, keepdims=True)
+    near = xs / np.maximum(furthest / _FURTHEST, 1.0)
     absent = dims - xs.shape[1]
-    return np.pad(xs, ((0, 0), (absent, 0) if left else (0, absent)))
+    return np.pad(near, ((0, 0), (absent, 0) if left else (0, absent)))
 
 
 def context_rows(

@@ -21,15 +21,15 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from conf.checks import ConfigError
+from conf.schema import EvaluationConfig
+from evaluation.halting import Halting
 from tasks import Prompts, Task
 from training.assemble import build_task
 from training.device import place
 
-from .context import Floats, Scaling, context_rows, pad
+from .context import Floats, Scaling, context_rows, model_inputs
 from .reading import Reading, read_queries
 from .weights import Trained, read_model, shipped
-
-_BEYOND = 3  # n_loops="auto" goes at most so many times as far as training, as evaluation does
 
 
 class _Looped(BaseEstimator):  # type: ignore[misc]
@@ -73,11 +73,13 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         return trained
 
     def _read_as(self, trained: Trained, divisor: float) -> Reading:
-        most = trained.model.loop.most_loops
         if self.n_loops is None:
             return Reading(trained.loops)
         if self.n_loops == "auto":
-            return Reading(most or _BEYOND * trained.loops, True, divisor)
+            rule = EvaluationConfig()
+            halting = Halting(rule.halt_on, rule.tolerance, trained.loops)
+            return Reading(trained.loops, halting, divisor)
+        most = trained.model.loop.most_loops
         loops = _count("n_loops", self.n_loops, most, 'also None or "auto"')
         return Reading(loops)
 
@@ -104,8 +106,9 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
-        xs = pad(self._scaling.apply(X), spec.dims, task.left_padded)
+        xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
         self._reading = reading
+        self._path = trained.path
         self._model = trained.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
         self.n_loops_ = reading.loops
@@ -114,9 +117,15 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         """Of rows X [m, features] after the last loop [1, contexts, m] or, staged, after each."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        xs = pad(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
+        xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        return read_queries(self._model, self._contexts, queries, self._reading, staged)
+        answers = read_queries(self._model, self._contexts, queries, self._reading, staged)
+        if not np.isfinite(answers).all():
+            raise ValueError(
+                f"the model of {self._path} has no finite answer: its weights are too large, "
+                "or not numbers"
+            )
+        return answers
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
@@ -130,7 +139,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 
     checkpoint: a run folder or a .safetensors in one; None: the classifier that comes with the
         project, in openml_eval/checkpoints/, trained on halfspaces alone.
-    n_loops: loops or layers; None: as in training; "auto": each prediction until it settles.
+    n_loops: loops or layers; None: as in training; "auto": each prediction until it settles, by
+        the rule of evaluation.loops=auto, and no further than in training.
     max_context: None: as many rows as in training.
     random_state: chooses the contexts' rows and their order.
     device: auto, cpu or cuda.

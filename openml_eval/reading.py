@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conf.schema import EvaluationConfig
-from evaluation.halting import halted_at
+from evaluation.halting import Halting, changes
 from models import Model, Queries
 from tasks import Prompts
 
@@ -25,11 +24,11 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Reading:
-    """How many loops are made, and whether each answer stays as it is once it has settled: when a
-    loop moves it by no more than evaluation's tolerance, in standard deviations of y."""
+    """How many loops are made, and the rule by which each answer stays as it is once it has
+    settled, where there is one."""
 
     loops: int
-    halting: bool = False
+    halting: Halting | None = None
     divisor: float = 1.0  # the variance of y
 
 
@@ -44,30 +43,40 @@ def read_queries(
     Everything is on one device and in float64: what stands beside a query changes its answer by
     rounding alone.
     """
-    window = reading.loops if staged or reading.halting else 1
     answers = []
     for part in queries.split(_AT_ONCE):
         beside = Queries(
             part.expand(len(contexts), -1, -1),
             torch.full((len(part),), contexts.xs.shape[1], device=part.device),
         )
-        predictions = model(contexts, reading.loops, window, queries=beside)
-        values = predictions.softmax(-1)[..., 1] if model.spec.classes else predictions
-        found: Floats = values.cpu().numpy()
-        if reading.halting:
-            found = _halted(found, predictions, reading.divisor)
-        answers.append(found if staged else found[-1:])
+        if reading.halting is None:
+            window = reading.loops if staged else 1
+            found = _answers(model, model(contexts, reading.loops, window, queries=beside))
+        else:
+            found = _halted(model, contexts, beside, reading, reading.halting)
+        answers.append((found if staged else found[-1:]).cpu().numpy())
     return np.concatenate(answers, axis=2)
 
 
-def _halted(values: Floats, predictions: Tensor, divisor: float) -> Floats:
-    """Values [loops, C, m] with each held from the loop on at which its prediction settled."""
-    moved = predictions.diff(dim=0).abs().view(len(values) - 1, *values.shape[1:], -1).amax(-1)
-    changes = np.full(values.shape, np.nan)  # before loop 1 there is nothing to have moved from
-    changes[1:] = moved.cpu().numpy() / divisor**0.5
-    tolerance = EvaluationConfig().tolerance
-    flat, flat_changes = (array.reshape(len(values), -1).T for array in (values, changes))
-    _, used = halted_at(flat, flat_changes, tolerance)
-    last = used.astype(int).reshape(values.shape[1:]) - 1
-    stages = np.arange(len(values))[:, None, None]
-    return np.take_along_axis(values, np.minimum(stages, last), axis=0)
+def _answers(model: Model, predictions: Tensor) -> Tensor:
+    return predictions.softmax(-1)[..., 1] if model.spec.classes else predictions
+
+
+def _halted(
+    model: Model, contexts: Prompts, beside: Queries, reading: Reading, rule: Halting
+) -> Tensor:
+    """Answers [loops, C, m], each held from the loop on at which it settled. Nothing is computed
+    once all have."""
+    found: list[Tensor] = []
+    halted = rule.start(beside.xs[..., 0])
+    before: tuple[Tensor, Tensor] | None = None
+    for loop, (state, prediction) in enumerate(model.unroll(contexts, reading.loops, beside)):
+        if loop == 0:
+            continue  # the read-in has seen no loop
+        now = state.stream[:, -beside.xs.shape[1] :], prediction
+        halted.see(loop, _answers(model, prediction), changes(before, now, reading.divisor))
+        found.append(halted.values)
+        before = now
+        if halted.all:
+            break
+    return torch.stack(found + found[-1:] * (reading.loops - len(found)))

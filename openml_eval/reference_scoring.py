@@ -13,7 +13,7 @@ from conf.checks import RunError
 from tasks import Prompts
 from tasks.tables import reference_split
 
-from .context import Scaling, pad
+from .context import Scaling, model_inputs
 from .scoring import Subject, check_features
 from .tables import Table
 
@@ -41,7 +41,7 @@ def reference_accuracies(
         )
     # Column by column: a large table is not to stand in memory twice.
     scaled = np.stack([Scaling.of(column).apply(column[split]) for column in table.xs.T], axis=1)
-    xs = torch.from_numpy(pad(scaled, dims, subject.task.left_padded)).float()
+    xs = torch.from_numpy(model_inputs(scaled, dims, subject.task.left_padded)).float()
     classes = torch.from_numpy(table.ys[split])
     labels = torch.tensor(subject.task.labels)
     random, asked = np.random.default_rng(seed), min(len(split), _MOST)

@@ -17,7 +17,7 @@ from conf.checks import ConfigError
 from models import Model, Queries
 from tasks import Prompts, Task
 
-from .context import Floats, Scaling, pad
+from .context import Floats, Scaling, model_inputs
 from .deal import Deal, Rows
 from .solvers import solve
 from .tables import Table
@@ -101,7 +101,7 @@ def check_features(name: str, features: int, dims: int) -> None:
 def _read_as(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: bool) -> Tensor:
     """Rows [groups, n] as float32 inputs [groups, n, dims], standardised by their contexts."""
     scaled: list[Floats] = [
-        pad(scaling.apply(table.xs[own]), dims, left)
+        model_inputs(scaling.apply(table.xs[own]), dims, left)
         for scaling, own in zip(scalings, rows, strict=True)
     ]
     return torch.from_numpy(np.stack(scaled)).float()

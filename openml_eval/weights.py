@@ -5,15 +5,15 @@ trained = read_model("runs/NAME", classes=0)
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from conf.checks import ConfigError
 from conf.saved import read_config
 from conf.schema import Config
-from models import Model, ModelSpec
-from training.assemble import trained_loops
+from models import Model
+from training.assemble import model_from, trained_loops
 from training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, newest_checkpoint
 
 SHIPPED = Path(__file__).parent / "checkpoints"
@@ -66,13 +66,11 @@ def read_model(path: str | PathLike[str], classes: int) -> Trained:
     if outputs and found != classes:
         kind = _KINDS.get(found, f"a classifier of {found} classes")
         raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
-    model = Model(ModelSpec(dims=config.task.dims, classes=classes, **asdict(config.model)))
     try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError("checkpoint", f"{path} does not fit its config.yaml: {reason}") from None
-    return Trained(path, config, model.eval().requires_grad_(False))
+        model = model_from(config, classes, weights)
+    except CheckpointError as error:
+        raise ConfigError("checkpoint", f"{path} {error}") from None
+    return Trained(path, config, model.requires_grad_(False))
 
 
 def _checkpoint(path: Path, is_file: bool) -> Checkpoint:

@@ -68,7 +68,7 @@ def test_lanes_are_not_evaluated_beyond_their_weights(
 ) -> None:
     """Refused before anything is trained, and of a run that is there."""
     reason = "is 3, but model.lanes have weights of their own for each of 2 loops"
-    for name in ("loops", "max_loops"):
+    for name in ("loops", "max_loops", "halt_by"):
         assert run.main([*TINY, *LANES, f"evaluation.{name}=3"]) == 2
         assert f"evaluation.{name} {reason}" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import numpy as np
-from torch import Generator, device
+from torch import Generator, Tensor, device
 
 from conf.checks import ConfigError
 from conf.schema import Config, GrowthConfig
 from curricula import Curriculum, SampledLoops, Schedule
 from models import Model, ModelSpec
 from tasks import Task, make_task
+
+from .checkpoint import CheckpointError
 
 _WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate streams of random numbers of one seed
 
@@ -29,10 +32,33 @@ def build_task(config: Config) -> Task:
 
 def build_model(config: Config, task: Task) -> Model:
     """A fresh model on the CPU, its weights a function of the seed."""
-    model = config.model
+    return _model(config, task.classes)
+
+
+def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> Model:
+    """The trained model of a configuration, on the CPU and in eval mode, without its task: of
+    that, `classes` is enough. Raises CheckpointError, one line, for weights of another model, or that are not
+    finite."""
+    model = _model(config, classes)
+    try:
+        model.load_state_dict(dict(weights))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"does not fit its configuration: {reason}") from None
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise CheckpointError(f"has weights that are not finite ({name})")
+    return model.eval()
+
+
+def _model(config: Config, classes: int) -> Model:
+    """The one place where a configuration becomes a model."""
     try:
         spec = ModelSpec(
-            dims=task.dims, classes=task.classes, loops=trained_loops(config), **asdict(model)
+            dims=config.task.dims,
+            classes=classes,
+            loops=trained_loops(config),
+            **asdict(config.model),
         )
         return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
     except ValueError as error:

@@ -19,8 +19,8 @@ from conf.schema import Config
 from models.reference import Reference
 from tasks import task_class
 
-from .assemble import build_model, build_task
-from .checkpoint import newest_checkpoint, save_checkpoint
+from .assemble import build_task, model_from
+from .checkpoint import CheckpointError, newest_checkpoint, save_checkpoint
 from .environment import versions
 from .files import write_record
 from .reference_file import ReferenceFile, read_reference_file
@@ -47,14 +47,16 @@ def import_checkpoint(
     theirs = reference_settings(source.path.parent / "config.yaml", source.reference.code)
     config = _settle(source, theirs, given, folder)
     task = build_task(config)
-    model = build_model(config, task)
     shape = source.reference
     if task.classes and not shape.classes:
         shape = shape.as_classifier()
-    model.load_state_dict(dict(shape.weights))
+    try:
+        model = model_from(config, task.classes, dict(shape.weights))
+    except CheckpointError as error:
+        raise RunError(f"{path}: {error}") from None
     step = config.training.steps if source.step is None else source.step
     name = f"{config.task.name}-{config.model.family}-imported-{source.sha256[:8]}"
-    run = Run(Path(folder) / name, config, task, model.eval(), step)
+    run = Run(Path(folder) / name, config, task, model, step)
     if run.path.exists():
         _check_found(run, source)
         print(f"{run.path}: imported already", flush=True)

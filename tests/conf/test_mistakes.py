@@ -141,6 +141,7 @@ MISTAKES = [
     ),
     ("evaluation.loops=0", "evaluation.loops must be at least 1"),
     ("evaluation.loops=atuo", "evaluation.loops must be a whole number or auto, got 'atuo'"),
+    ("evaluation.halt_by=0", "evaluation.halt_by must be at least 1, got 0"),
     ("evaluation.tolerance=0", "evaluation.tolerance must be finite and above 0"),
     ("evaluation.tolerance=inf", "evaluation.tolerance must be finite and above 0"),
     ("evaluation.seed=1e30", "evaluation.seed must be below 2^62"),

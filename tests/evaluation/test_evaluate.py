@@ -94,10 +94,10 @@ def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
     evaluate(tiny_run, SETTINGS)
     moved = np.load(tiny_run.path / "evaluation.npz")["prediction_change"]
     middle = float(np.median(moved[:, 2]))  # half of the prompts have settled by loop 3
-    settings = replace(SETTINGS, loops="auto", tolerance=middle, max_loops=9)
+    settings = replace(SETTINGS, loops="auto", halt_on="prediction", tolerance=middle, halt_by=9)
     result = evaluate(tiny_run, settings)
     saved = np.load(tiny_run.path / "evaluations" / f"{result['key']}.npz")
-    error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle)
+    error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle, 9)
     np.testing.assert_array_equal(saved["model"][:, -1], error)
     np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
     assert 2 < loops.mean() < 9
@@ -109,7 +109,7 @@ def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
     assert halting["tolerance"][-1] == 1.0
     for on in ("state", "prediction"):
         pairs = [
-            halted_at(saved["by_loop"], saved[f"{on}_change"], t) for t in halting["tolerance"]
+            halted_at(saved["by_loop"], saved[f"{on}_change"], t, 9) for t in halting["tolerance"]
         ]
         np.testing.assert_allclose(
             halting[on]["error"]["mean"], [e.mean(dtype=np.float64) for e, _ in pairs]
@@ -235,7 +235,7 @@ def test_evaluations_accumulate(tiny_run: Run) -> None:
     names = {path.stem for path in (tiny_run.path / "figures").iterdir()}
     assert {"shifts", "above_optimal", "error_by_examples"} <= names
     columns = (tiny_run.path / "figures" / "error_by_examples.csv").read_text().splitlines()[0]
-    assert "model_halting_on_prediction" in columns
+    assert "model_halting_on_its_state_0_015_by_loop_4" in columns
     assert "lasso_mean" in columns
     saved = np.load(tiny_run.path / "evaluation.npz")
     assert {"noise/model", "lasso", "averaging"} <= set(saved)

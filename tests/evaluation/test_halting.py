@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 import torch
 
 from evaluation.halting import Halting, halted_at
@@ -13,45 +14,56 @@ from evaluation.halting import Halting, halted_at
 def test_each_prediction_halts_by_itself() -> None:
     changes = torch.tensor([[torch.nan, 0.5, 0.1, 0.01], [torch.nan, 0.05, 0.9, 0.001]])
     errors = torch.tensor([[4.0, 3.0, 2.0, 1.0], [8.0, 7.0, 6.0, 5.0]])
-    halted = Halting("state", 0.1).start(torch.zeros(2))
+    halted = Halting("state", 0.1, 4).start(torch.zeros(2))
     for loop in range(4):
         seen = {"state_change": changes[:, loop], "prediction_change": torch.zeros(2)}
         halted.see(loop + 1, errors[:, loop], seen)
     # At the tolerance counts as settled; what settled stays, though it moves again later.
-    assert halted.errors.tolist() == [2.0, 7.0]
+    assert halted.values.tolist() == [2.0, 7.0]
     assert halted.loops.tolist() == [3.0, 2.0]
 
 
 def test_what_never_settles_is_read_at_the_last_loop() -> None:
-    halted = Halting("prediction", 1e-6).start(torch.zeros(1, 2))
+    halted = Halting("prediction", 1e-6, 9).start(torch.zeros(1, 2))
     for loop in (1, 2, 3):
         change = torch.full((1, 2), 0.5)
         seen = {"state_change": torch.zeros(1, 2), "prediction_change": change}
         halted.see(loop, torch.full((1, 2), 10.0 - loop), seen)
-    assert halted.errors.tolist() == [[7.0, 7.0]]
+    assert halted.values.tolist() == [[7.0, 7.0]]
     assert halted.loops.tolist() == [[3.0, 3.0]]
 
 
-def test_the_same_rule_over_whole_curves() -> None:
+def test_all_have_halted_at_the_latest_loop() -> None:
+    halted = Halting("state", 0.1, 2).start(torch.zeros(2))
+    for loop, error in ((1, 5.0), (2, 4.0), (3, 3.0)):
+        assert halted.all == (loop == 3)
+        halted.see(loop, torch.full((2,), error), {"state_change": torch.ones(2)})
+    assert halted.values.tolist() == [4.0, 4.0]
+    assert halted.loops.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("latest", [9, 6, 1])
+def test_the_same_rule_over_whole_curves(latest: int) -> None:
     rng = np.random.default_rng(0)
     errors, changes = rng.random((50, 9)), rng.random((50, 9)) * 0.5
     changes[:, 0] = np.nan
     before = changes.copy()
-    error, loops = halted_at(errors, changes, 0.1)
-    halted = Halting("prediction", 0.1).start(torch.zeros(50, dtype=torch.float64))
+    error, loops = halted_at(errors, changes, 0.1, latest)
+    halted = Halting("prediction", 0.1, latest).start(torch.zeros(50, dtype=torch.float64))
     for loop in range(9):
         seen = {"prediction_change": torch.from_numpy(changes[:, loop])}
         halted.see(loop + 1, torch.from_numpy(errors[:, loop]), seen)
-    np.testing.assert_array_equal(error, halted.errors.numpy())
+    np.testing.assert_array_equal(error, halted.values.numpy())
     np.testing.assert_array_equal(loops, halted.loops.numpy())
     np.testing.assert_array_equal(changes, before)
-    assert 2 < loops.mean() < 9
+    assert loops.max() == latest
+    assert latest == 1 or 2 < loops.mean() < latest
 
 
 def test_a_looser_tolerance_uses_no_more_loops() -> None:
     rng = np.random.default_rng(1)
     errors, changes = rng.random((30, 20)), rng.random((30, 20))
-    used = [halted_at(errors, changes, t)[1] for t in (0.01, 0.1, 0.3, 1.0)]
+    used = [halted_at(errors, changes, t, 20)[1] for t in (0.01, 0.1, 0.3, 1.0)]
     for tighter, looser in pairwise(used):
         assert (looser <= tighter).all()
     assert (used[-1] == 1).all()

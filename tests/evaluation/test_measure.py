@@ -49,7 +49,7 @@ def test_changes_have_no_sign_and_are_over_the_newer_state(two_runs: tuple[Run, 
 def test_a_shifted_query_halts_on_its_own_state(tiny_run: Run) -> None:
     run = restless(tiny_run)
     shifted = SHIFTS["random_orthants"].sample(run.task, torch.Generator().manual_seed(1), 32, 7)
-    rule = Halting("state", 0.3)
+    rule = Halting("state", 0.3, 8)
     read = model_errors(
         run.model, run.task, shifted.prompts, Reading((4,), 8, rule), shifted.queries
     )
@@ -63,26 +63,46 @@ def test_a_shifted_query_halts_on_its_own_state(tiny_run: Run) -> None:
             + [(b - a).norm(dim=1) / b.norm(dim=1) for a, b in pairwise(states)],
             1,
         ).numpy()
-        used = halted_at(moved, moved, 0.3)[1]
+        used = halted_at(moved, moved, 0.3, 8)[1]
         assert (read["loops_used"][:, k] == used).mean() > 0.9  # rounding at the tolerance
 
 
 def test_halting_is_on_what_the_settings_say(tiny_run: Run) -> None:
-    settings = replace(SETTINGS, loops="auto", max_loops=9, halt_on="state")
+    settings = replace(SETTINGS, loops="auto", halt_by=9, halt_on="state")
     evaluate(tiny_run, settings)
     moved = np.load(tiny_run.path / "evaluation.npz")["state_change"]
     for tolerance in np.nanquantile(moved, (0.3, 0.6)):
         result = evaluate(tiny_run, replace(settings, tolerance=float(tolerance)))
         saved = np.load(tiny_run.path / "evaluation.npz")
-        error, loops = halted_at(saved["by_loop"], saved["state_change"], float(tolerance))
+        error, loops = halted_at(saved["by_loop"], saved["state_change"], float(tolerance), 9)
         np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
         np.testing.assert_array_equal(saved["model"][:, -1], error)
         assert 2 < loops.mean() < 9
         assert result["loops"] == "auto"
 
 
+def test_halting_ends_at_b_unless_told(two_runs: tuple[Run, Run]) -> None:
+    looped, standard = map(restless, two_runs)
+    never = replace(SETTINGS, loops="auto", tolerance=1e-9)
+    used = evaluate(looped, never)["by_examples"]["loops_used"]["mean"]
+    assert used == [4.0] * 7
+    # Another rule is measured anew: neither its result nor the cache is taken for it.
+    used = evaluate(looped, replace(never, halt_by=9))["by_examples"]["loops_used"]["mean"]
+    assert used == [9.0] * 7
+    assert evaluate(looped, never)["by_examples"]["loops_used"]["mean"] == [4.0] * 7
+    for asked, found in (
+        (replace(never, halt_by=30), (30, 30)),
+        (replace(never, max_loops=3), (4, 4)),
+        (replace(SETTINGS, halt_by=30), (12, 12)),
+        (SETTINGS, (12, 4)),
+    ):
+        done = resolved(looped, asked)
+        assert (done.max_loops, done.halt_by) == found
+    assert resolved(standard, replace(never, halt_by=30)).halt_by == 2
+
+
 def test_at_the_tolerance_counts_as_settled() -> None:
-    error, loops = halted_at(np.array([[3.0, 2.0, 1.0]]), np.array([[np.nan, 0.1, 0.0]]), 0.1)
+    error, loops = halted_at(np.array([[3.0, 2.0, 1.0]]), np.array([[np.nan, 0.1, 0.0]]), 0.1, 3)
     assert (error[0], loops[0]) == (2.0, 2.0)
 
 

@@ -136,6 +136,31 @@ def test_the_report_of_loops_and_shifts(tiny_run: Run) -> None:
         assert len(row) == max(map(len, rows))
 
 
+def test_halting_stands_beside_the_error_at_b(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
+    runs = restless(two_runs[0]), two_runs[1]
+    settings = replace(SETTINGS, loops="auto", tolerance=0.6)
+    result = evaluate(runs[0], settings)
+    by_examples = result["by_examples"]
+    parts = ("model", "loops_used", "model_at_b")
+    halted, used, at_b = (by_examples[name]["mean"] for name in parts)
+    assert 1 < used[-1] < 4
+    (line,) = [line for line in report(result).splitlines() if line.startswith("halting")]
+    rule, last, mean = line.replace(":", ";").split("; ")
+    assert rule == "halting once the state moves by at most 0.6 of its norm, or at loop 4"
+    for said, name, read in (
+        (last, "the last query's error is", lambda values: values[-1]),
+        (mean, "mean over k", np.mean),
+    ):
+        assert said == (
+            f"{name} {read(halted):.3g} after {read(used):.3g} loops on average, "
+            f"{read(at_b):.3g} after all b = 4"
+        )
+    assert "halting" not in report(evaluate(runs[0], SETTINGS))
+    compared = compare(runs, settings, tmp_path)
+    (line,) = [line for line in comparison_table(compared).splitlines() if "settled" in line]
+    assert line.endswith(f"after b = 4 loops its error at k = 6 is {at_b[-1]:.3g}")
+
+
 def test_a_csvs_parts_stand_under_their_names(tiny_run: Run) -> None:
     result = evaluate(tiny_run, SETTINGS)
     with open(tiny_run.path / "figures" / "error_by_examples.csv", encoding="utf-8") as file:

@@ -34,7 +34,7 @@ def write_averaging(folder: Path, classes: int) -> Path:
         task=TaskConfig("halfspaces" if classes else "linear", dims=DIMS, points=POINTS),
         model=ModelConfig("standard", 2, 2 * HALF, 2, POINTS, "none"),
     )
-    return write_run(folder, config, averaging(make_model(config, classes), BETA))
+    return write_run(folder, config, averaging(make_model(config), BETA))
 
 
 @torch.no_grad()

@@ -3,22 +3,22 @@ the words on prompts matter: labels, padding, divisor."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from models import Model, ModelSpec
+from models import Model
+from training.assemble import build_model, build_task
 from training.checkpoint import save_checkpoint
 from training.run import RunFolder
 
 DIMS, POINTS, B = 6, 11, 4  # of `write_restless`; its positions are two more than its points
 
 
-def make_model(config: Config, classes: int) -> Model:
-    """A fresh model."""
-    return Model(ModelSpec(dims=config.task.dims, classes=classes, **asdict(config.model)))
+def make_model(config: Config) -> Model:
+    """A fresh model of a configuration."""
+    return build_model(config, build_task(config))
 
 
 def write_run(folder: Path, config: Config, model: Model, step: int = 0) -> Path:
@@ -29,16 +29,21 @@ def write_run(folder: Path, config: Config, model: Model, step: int = 0) -> Path
     return folder
 
 
-@torch.no_grad()
 def write_restless(folder: Path, classes: int, step: int = 0) -> Path:
-    """A looped model whose weights are noise, of its step: no two of its answers are alike, and
-    they move from loop to loop."""
+    """A looped model whose weights are noise, of its step."""
     config = Config(
         task=TaskConfig("halfspaces" if classes else "linear", dims=DIMS, points=POINTS),
         model=ModelConfig("looped", 1, 16, 2, POINTS + 2, "add"),
         loops=LoopsConfig(B, 2),
     )
-    model, source = make_model(config, classes), torch.Generator().manual_seed(step)
+    return write_run(folder, config, restless(make_model(config), step), step)
+
+
+@torch.no_grad()
+def restless(model: Model, seed: int) -> Model:
+    """The model with noise added to its weights: no two of its answers are alike, and they move
+    from loop to loop."""
+    source = torch.Generator().manual_seed(seed)
     for weights in model.parameters():
         weights.add_(0.3 * torch.randn(weights.shape, generator=source))
-    return write_run(folder, config, model, step)
+    return model

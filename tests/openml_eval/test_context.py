@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from openml_eval.context import Scaling, context_rows, pad
+from openml_eval.context import Scaling, context_rows, model_inputs
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,4 +65,4 @@ def test_the_largest_numbers_do_not_overflow() -> None:
 
 @pytest.mark.parametrize(("left", "padded"), [(True, [0, 0, 1, 2]), (False, [1, 2, 0, 0])])
 def test_features_stand_last_or_first(left: bool, padded: list[int]) -> None:
-    np.testing.assert_array_equal(pad(np.array([[1.0, 2.0]]), 4, left), [padded])
+    np.testing.assert_array_equal(model_inputs(np.array([[1.0, 2.0]]), 4, left), [padded])

@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
+from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from evaluation import load_run
-from models import Model
 from openml_eval import LoopedClassifier, LoopedRegressor
 from openml_eval.weights import read_model
-from tasks import Prompts
 from tasks.halfspaces import Halfspaces
 
-from .data import Floats, halves, table
-from .runs import DIMS, POINTS, B
+from .asked import asked_alone, both_polarities, order_of, standard
+from .data import halves, table
+from .runs import DIMS, POINTS, B, make_model, restless, write_run
 
 NEW = table(7, 4, seed=1)[0]  # queries
-
-
-def standard(values: Floats, of: Floats) -> Floats:
-    return (values - of.mean(0)) / of.std(0)
-
-
-def places(features: int, left: bool) -> slice:
-    """Where features stand in a prompt: `left` of them are zeros, or behind them."""
-    return slice(DIMS - features, None) if left else slice(features)
-
-
-def asked_alone(
-    model: Model, xs: Floats, ys: Floats, queries: Floats, loops: int, left: bool = False
-) -> Floats:
-    """Predictions of the plain model in float64, from a prompt for each query."""
-    answers = []
-    for query in queries:
-        padded = np.zeros((1, len(xs) + 1, DIMS))
-        padded[0, :, places(xs.shape[1], left)] = np.vstack((xs, query))
-        prompt = Prompts(torch.from_numpy(padded), torch.from_numpy(np.append(ys, 0.0)[None]))
-        with torch.no_grad():
-            answers.append(model.double()(prompt, loops)[0, 0, -1].numpy())
-    return np.array(answers)
-
-
-def order_of(fitted: Any, X: Floats, left: bool = False) -> NDArray[np.intp]:
-    """The rows of X in the order that the one context of an estimator has them."""
-    xs = fitted._contexts.xs[0, :, places(X.shape[1], left)].numpy()
-    return np.abs(xs[:, None] - standard(X, X)[None]).sum(2).argmin(1)
 
 
 @pytest.mark.parametrize("loops", [None, 9])
@@ -84,10 +55,8 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
         asked_alone(model, xs, np.array(tokens)[classes], standard(NEW, X), B, left)
         for classes in (labels[order], 1 - labels[order])
     )
-    ones = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
-    zeros = 1 / (1 + np.exp(swapped[:, 0] - swapped[:, 1]))
     probabilities = fitted.predict_proba(NEW)
-    np.testing.assert_allclose(probabilities[:, 1], (ones + 1 - zeros) / 2, rtol=1e-9)
+    np.testing.assert_allclose(probabilities[:, 1], both_polarities(logits, swapped), rtol=1e-9)
     np.testing.assert_allclose(probabilities.sum(1), 1)
     likelier = (probabilities[:, 1] > 0.5).astype(int)
     np.testing.assert_array_equal(fitted.predict(NEW), likelier)
@@ -159,6 +128,77 @@ def test_units_do_not_matter(runs: Path) -> None:
     np.testing.assert_allclose(moved, 3 * expected - 2, rtol=1e-9)
     huge = estimator.fit(X * 1e300, y * 1e-300).predict(NEW * 1e300)
     np.testing.assert_allclose(huge * 1e300, expected, rtol=1e-9)
+
+
+HUGE = [1e20, 1e100, 1e160, 1e300, -1e300, 1.7e308]
+
+
+@pytest.mark.parametrize("far", HUGE)
+@pytest.mark.parametrize("block", ["gpt2", "llama"])
+def test_a_query_however_far_is_answered_as_one_far_away(
+    far: float, block: str, tmp_path: Path
+) -> None:
+    """A model norms its stream: along a direction its answer comes to an end, and huge numbers
+    neither become NaN nor touch the queries beside them."""
+    config = Config(
+        task=TaskConfig("linear", dims=DIMS, points=POINTS),
+        model=ModelConfig(n_embd=16, n_head=2, n_positions=POINTS, block=block),  # type: ignore[arg-type]
+        loops=LoopsConfig(B, 2),
+    )
+    run = write_run(tmp_path / "run", config, restless(make_model(config), 1))
+    X, y = table(POINTS - 1, 4)
+    for scale in (1.0, 1e-300):  # of the training set: nothing is as far from it as 1e300 / 1e-300
+        fitted = LoopedRegressor(run, n_loops=3 * B).fit(X * scale, y)
+        near = fitted.predict(NEW * scale)
+        direction = np.sign(far) * X.std(0) / X.std(0).max()
+        limit = fitted.predict(1e12 * direction[None] * scale)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = fitted.predict(
+                np.vstack((NEW * scale, np.minimum(abs(far), 1e307) * direction))
+            )
+        np.testing.assert_allclose(found[:-1], near, rtol=1e-9)
+        np.testing.assert_allclose(found[-1], limit, rtol=1e-6)
+    assert np.ptp(near) > 0.1
+
+
+def test_the_largest_targets_are_finite(runs: Path) -> None:
+    """Predictions a little beyond them too, which float64 cannot hold."""
+    X, y = table(POINTS - 1, 4)
+    most = np.finfo(np.float64).max
+    with np.errstate(all="ignore"):  # scikit-learn's check of y adds it up
+        fitted = LoopedRegressor(runs / "restless-regressor").fit(X, np.sign(y) * most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fitted.predict(table(200, 4, seed=3)[0])
+    ones = LoopedRegressor(runs / "restless-regressor").fit(X, np.sign(y))
+    expected = ones.predict(table(200, 4, seed=3)[0])
+    assert (np.abs(expected) > 1).any()
+    np.testing.assert_allclose(found / most, np.clip(expected, -1, 1), rtol=1e-9)
+
+
+def test_a_classifier_of_huge_numbers_gives_probabilities(runs: Path) -> None:
+    X, labels = halves(40, 4)
+    fitted = LoopedClassifier(runs / "restless-classifier", n_loops="auto").fit(X, labels)
+    probabilities = fitted.predict_proba(np.array(HUGE)[:, None] * np.ones((1, 4)))
+    assert ((probabilities > 0) & (probabilities < 1)).all()
+    fitted.fit(X * np.array([1.0, 1e300, 1e305, 1e-320]), labels)
+    assert np.isfinite(fitted.predict_proba(X)).all()
+
+
+def test_weights_that_are_no_numbers_are_said(tmp_path: Path) -> None:
+    config = Config(
+        task=TaskConfig("linear", dims=DIMS, points=POINTS),
+        model=ModelConfig(n_embd=16, n_head=2, n_positions=POINTS),
+        loops=LoopsConfig(B, 2),
+    )
+    model = make_model(config)
+    with torch.no_grad():
+        model.read_out.weight.fill_(torch.nan)
+    run = write_run(tmp_path / "run", config, model)
+    X, y = table(POINTS - 1, 4)
+    with pytest.raises(ValueError, match="run has no finite answer: its weights are too large, or"):
+        LoopedRegressor(run).fit(X, y).predict(NEW)
 
 
 def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from conf.schema import EvaluationConfig
-from openml_eval import LoopedClassifier, LoopedRegressor
+from evaluation import load_run
+from evaluation.errors import Reading as EvaluationReading
+from evaluation.errors import model_errors
+from evaluation.halting import Halting
+from models import Model
+from openml_eval import LoopedClassifier, LoopedRegressor, estimators
+from tasks import Prompts
 
+from .asked import order_of, standard
 from .data import halves, table
-from .runs import B
+from .runs import DIMS, POINTS, B
 
 NEW = table(300, 4, seed=1)[0]
 
@@ -45,38 +54,76 @@ def test_a_standard_model_is_read_layer_by_layer(runs: Path) -> None:
     assert len(list(fitted.staged_predict(X))) == 2
 
 
-def test_auto_holds_each_prediction_where_it_has_settled(runs: Path) -> None:
-    """The first loop that moves it by no more than the tolerance, of three times b."""
-    X, y = table(10, 4)
-    run = runs / "restless-regressor"
-    free = LoopedRegressor(run, n_loops=3 * B).fit(X, y)
+@pytest.fixture
+def settling(monkeypatch: pytest.MonkeyPatch) -> EvaluationConfig:
+    """A tolerance at which models of noise settle in some of their loops, as trained ones do."""
+    rule = EvaluationConfig(tolerance=0.3)
+    monkeypatch.setattr(estimators, "EvaluationConfig", lambda: rule)
+    return rule
+
+
+def test_auto_halts_by_the_rule_of_an_evaluation(runs: Path, settling: EvaluationConfig) -> None:
+    """Asked the prompts of an evaluation, it makes as many loops for each and comes to the same."""
+    run = load_run(runs / "restless-regressor")
+    X, y = table(POINTS - 1, 4)
+    fitted = LoopedRegressor(run.path, n_loops="auto").fit(X, y)
+    rule = Halting(settling.halt_on, settling.tolerance, B)
+    order = order_of(fitted, X)
+    xs = np.zeros((len(NEW), POINTS, DIMS))
+    xs[:, :-1, :4], xs[:, -1, :4] = standard(X, X)[order], standard(NEW, X)
+    ys = np.zeros((len(NEW), POINTS))
+    ys[:, :-1] = DIMS**0.5 * standard(y, y)[order]
+    prompts = Prompts(torch.from_numpy(xs), torch.from_numpy(ys))
+    read = model_errors(run.model.double(), run.task, prompts, EvaluationReading((B,), B, rule))
+    used = read["loops_used"][:, -1].astype(int)
+    assert len(set(used)) > 2
+    free = LoopedRegressor(run.path, n_loops=B).fit(X, y)
     by_loop = np.array(list(free.staged_predict(NEW)))
-    tolerance = EvaluationConfig().tolerance * y.std()
-    expected = np.empty_like(by_loop)
-    halted = []
-    for query in range(len(NEW)):
-        values = by_loop[:, query]
-        settled = np.flatnonzero(np.abs(np.diff(values)) <= tolerance) + 1
-        last = settled[0] if len(settled) else 3 * B - 1
-        expected[:, query] = values[np.minimum(np.arange(3 * B), last)]
-        halted.append(last)
-    assert len(set(halted)) > 2
-    auto = LoopedRegressor(run, n_loops="auto").fit(X, y)
-    np.testing.assert_allclose(list(auto.staged_predict(NEW)), expected, rtol=1e-9)
-    np.testing.assert_allclose(auto.predict(NEW), expected[-1], rtol=1e-9)
+    stages = np.minimum(np.arange(B)[:, None], used - 1)
+    expected = np.take_along_axis(by_loop, stages, 0)
+    np.testing.assert_allclose(list(fitted.staged_predict(NEW)), expected, rtol=1e-9)
+    np.testing.assert_allclose(fitted.predict(NEW), expected[-1], rtol=1e-9)
+    # The evaluation's error is that of the same prediction: y is 0 there.
+    answers = fitted._answers(NEW)[0, 0]
+    np.testing.assert_allclose(read["halted"][:, -1], answers**2 / DIMS, rtol=1e-4)
 
 
-def test_auto_halts_each_polarity_by_its_logits(runs: Path) -> None:
+def test_auto_makes_no_loop_once_all_have_settled(
+    runs: Path, settling: EvaluationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    unroll = Model.unroll
+
+    def counted(*words: Any, **more: Any) -> Iterator[Any]:
+        for loop, step in enumerate(unroll(*words, **more)):
+            made.append(loop)
+            yield step
+
+    monkeypatch.setattr(Model, "unroll", counted)
+    X, y = table(10, 4)
+    fitted = LoopedRegressor(runs / "restless-regressor", n_loops="auto").fit(X, y)
+    for query in range(40):
+        made.clear()
+        staged = list(fitted.staged_predict(NEW[[query]]))
+        assert len(staged) == fitted.n_loops_ == B
+        if made[-1] < B:
+            break
+    assert 2 <= made[-1] < B
+    assert {float(stage[0]) for stage in staged[made[-1] - 1 :]} == {float(staged[-1][0])}
+    assert staged[0][0] != staged[-1][0]
+
+
+def test_auto_halts_each_polarity_by_itself(runs: Path, settling: EvaluationConfig) -> None:
     """Which one context's two halves show, as if each were a classifier without the other."""
     X, labels = halves(10, 4)
     fitted = LoopedClassifier(runs / "restless-classifier", n_loops="auto").fit(X, labels)
-    free = LoopedClassifier(runs / "restless-classifier", n_loops=3 * B).fit(X, labels)
+    free = LoopedClassifier(runs / "restless-classifier", n_loops=B).fit(X, labels)
     held, moving = (e._answers(NEW, staged=True) for e in (fitted, free))
-    assert held.shape == (3 * B, 2, len(NEW))
-    stays = held == held[-1]
-    last = stays.argmax(0)  # from where on nothing changes
+    assert held.shape == (B, 2, len(NEW))
+    last = (held == held[-1]).argmax(0)  # from where on nothing changes
     assert len(np.unique(last)) > 2
-    stages = np.minimum(np.arange(3 * B)[:, None, None], last)
+    assert (last[0] != last[1]).any()
+    stages = np.minimum(np.arange(B)[:, None, None], last)
     np.testing.assert_allclose(held, np.take_along_axis(moving, stages, 0), rtol=1e-9)
 
 

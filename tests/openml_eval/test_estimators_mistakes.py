@@ -79,7 +79,7 @@ def test_a_checkpoint_of_another_configuration(tmp_path: Path, runs: Path) -> No
     shutil.copytree(runs / "classifier", copy)
     config = (copy / "config.yaml").read_text().replace("n_layer: 2", "n_layer: 1")
     (copy / "config.yaml").write_text(config)
-    assert "does not fit its config.yaml" in message(LoopedClassifier(copy))
+    assert "does not fit its configuration" in message(LoopedClassifier(copy))
 
 
 def test_more_features_than_dims_names_the_way_out(runs: Path) -> None:

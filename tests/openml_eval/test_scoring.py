@@ -43,7 +43,7 @@ def subject(protocol: str = "corrected", family: str = "looped") -> Subject:
         model=ModelConfig(family, *shape),  # type: ignore[arg-type]
         loops=LoopsConfig(4, 2),
     )
-    model, source = make_model(config, 2).eval(), torch.Generator().manual_seed(3)
+    model, source = make_model(config).eval(), torch.Generator().manual_seed(3)
     for weights in model.parameters():
         weights.add_(0.7 * torch.randn(weights.shape, generator=source))
     task = make_task("tables", DIMS, 0, {"protocol": protocol})
