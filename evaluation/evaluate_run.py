@@ -9,11 +9,11 @@ from typing import Any
 
 from conf.schema import EvaluationConfig
 from training.assemble import trained_loops
-from training.files import read_record, write_record
+from training.files import read_record
 from training.run import Run, RunFolder
 
 from .cache import Arrays
-from .kept import Kept, key_of, sha256_of, write_arrays
+from .kept import Kept, is_shown, key_of, show, write_arrays
 from .measure import (
     Measure,
     baseline_names,
@@ -50,7 +50,8 @@ def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict
     }
     kept, told = Kept(run.path / "evaluations", KIND), {"remarks": remarks(run)}
     result = kept.find(asked)
-    if result is not None and _is_shown(run, asked, told):
+    shown = is_shown(run.path / "evaluation.json", KIND, {"key": key_of(asked), **told})
+    if result is not None and shown:
         return result | told
     with RunFolder(run.path).lock(KIND):
         if result is None:
@@ -130,10 +131,9 @@ def _show(run: Run, kept: Kept, last: dict[str, Any], told: Mapping[str, Any]) -
     # While the rest is written there is no result: what is found beside one belongs to it.
     path, figures = run.path / "evaluation.json", run.path / "figures"
     path.unlink(missing_ok=True)
-    digests = {"evaluation.npz": write_arrays(run.path / "evaluation.npz", arrays)}
-    for drawn in draw_evaluation(result, figures):
-        digests[f"figures/{drawn.name}"] = sha256_of(drawn) or ""
-    write_record(path, KIND, result | {"files": digests})
+    errors = run.path / "evaluation.npz"
+    write_arrays(errors, arrays)
+    show(path, KIND, result, [errors, *draw_evaluation(result, figures)])
 
 
 def _named(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -> Arrays:
@@ -147,21 +147,6 @@ def _named(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -
         f"{name}_{reading}" if name.rpartition("/")[2] in parts else name: values
         for name, values in arrays.items()
     }
-
-
-def _is_shown(run: Run, asked: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
-    """Whether evaluation.json is of this evaluation, and all that stands beside it is as it was
-    written."""
-    found = read_record(run.path / "evaluation.json", KIND)
-    if found.problem:
-        print(f"{found.problem}; made anew", flush=True)
-    shown = found.content or {}
-    if shown.get("key") != key_of(asked) or shown.get("remarks") != told["remarks"]:
-        return False
-    altered = [name for name, sum_ in shown["files"].items() if sha256_of(run.path / name) != sum_]
-    if altered:
-        print(f"{run.path}: {', '.join(altered)} missing or altered; made anew", flush=True)
-    return not altered
 
 
 def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,30 @@ class Kept:
 def key_of(asked: Mapping[str, Any]) -> str:
     """A name for what is asked for."""
     return checksum_of(asked)[:_DIGITS]
+
+
+def show(path: Path, kind: str, content: Mapping[str, Any], files: Iterable[Path]) -> None:
+    """Write what is shown of results at `path`, with the sha256 of each file that stands beside it
+    or below its folder."""
+    sums = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in files}
+    write_record(path, kind, {**content, "files": sums})
+
+
+def is_shown(path: Path, kind: str, expected: Mapping[str, Any]) -> bool:
+    """Whether what `show` wrote holds all that is expected, and it and its files are unaltered; a
+    line is printed where they are not."""
+    found = read_record(path, kind)
+    if found.problem:
+        print(f"{found.problem}; made anew", flush=True)
+    shown = found.content or {}
+    if not found.sealed or any(shown.get(key, "") != value for key, value in expected.items()):
+        return False
+    altered = [
+        name for name, sum_ in shown["files"].items() if sha256_of(path.parent / name) != sum_
+    ]
+    if altered:
+        print(f"{path.parent}: {', '.join(altered)} missing or altered; made anew", flush=True)
+    return not altered
 
 
 def write_arrays(path: Path, arrays: Arrays) -> str:

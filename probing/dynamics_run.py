@@ -5,7 +5,6 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,14 +14,13 @@ from tqdm import tqdm
 from conf.checks import ConfigError
 from evaluation import load_run
 from evaluation.errors import evaluation_prompts
-from evaluation.kept import Kept
+from evaluation.kept import Kept, is_shown, show
 from evaluation.measure import weights_digest
 from evaluation.remarks import remarks
 from models import Model
 from tasks import Prompts
 from training.assemble import trained_loops
 from training.device import Placement, place
-from training.files import read_record, write_record
 from training.run import Run, RunError, RunFolder
 from training.sources import sources_of
 
@@ -68,15 +66,13 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
             result = kept.keep(asked, _measured(run, model, settings, loops))
     result |= {"remarks": remarks(run)}
     path, figures = run.path / "dynamics.json", run.path / FIGURES
-    if read_record(path, "dynamics").content != result or not _all_there(result, figures):
+    if not is_shown(path, "dynamics", result):
         path.unlink(missing_ok=True)  # whose pictures these are not
         draw_dynamics(result, figures)
-        write_record(path, "dynamics", result)
+        pictures = [figures / name for name in figure_names(result)]
+        files = [path.with_suffix(kind) for path in pictures for kind in (".png", ".csv")]
+        show(path, "dynamics", result, files)
     return result
-
-
-def _all_there(result: dict[str, Any], figures: Path) -> bool:
-    return all((figures / name).exists() for name in figure_names(result))
 
 
 def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> dict[str, Any]:

@@ -26,12 +26,19 @@ from evaluation.figures import (
 from .protocols import PROTOCOLS
 
 
-def draw_probing(result: Mapping[str, Any], folder: Path) -> None:
-    """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target."""
+def draw_probing(result: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target; the files
+    that it wrote."""
     with styled():
         for name, target in result["targets"].items():
             _by_layer(result, name, folder / f"{name}_by_layer.png")
             _by_length(result, target, folder / f"{name}_by_length.png")
+    return [
+        folder / f"{name}_by_{axis}{kind}"
+        for name in result["targets"]
+        for axis in ("layer", "length")
+        for kind in (".png", ".csv")
+    ]
 
 
 def error_label(result: Mapping[str, Any], name: str) -> str:

@@ -14,11 +14,10 @@ from torch import Generator
 
 from conf.checks import ConfigError
 from evaluation.cache import Arrays
-from evaluation.kept import Kept, key_of, write_arrays
+from evaluation.kept import Kept, is_shown, key_of, show, write_arrays
 from evaluation.measure import weights_digest
 from evaluation.remarks import remarks
 from training.assemble import build_curriculum, trained_loops
-from training.files import write_record
 from training.run import Run, RunError, RunFolder
 from training.sources import sources_of
 
@@ -90,11 +89,13 @@ def _probed(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
 
 
 def _show(run: Run, kept: Kept, result: dict[str, Any]) -> None:
-    """Write and draw the result that was asked for last."""
-    told = result | {"remarks": remarks(run)}
-    write_arrays(run.path / "probing.npz", kept.arrays(result))
-    draw_probing(told, run.path / "probing" / "figures")
-    write_record(run.path / "probing.json", "probing", told)
+    """Write and draw the result that was asked for last, unless that was done."""
+    path, told = run.path / "probing.json", result | {"remarks": remarks(run)}
+    if is_shown(path, "probing", told):
+        return
+    errors = run.path / "probing.npz"
+    write_arrays(errors, kept.arrays(result))
+    show(path, "probing", told, [errors, *draw_probing(told, run.path / "probing" / "figures")])
 
 
 def _fit_for(run: Run, settings: ProbingSettings) -> ProbingSettings:

@@ -37,8 +37,8 @@ def build_model(config: Config, task: Task) -> Model:
 
 def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> Model:
     """The trained model of a configuration, on the CPU and in eval mode, without its task: of
-    that, `classes` is enough. Raises CheckpointError, one line, for weights of another model, or that are not
-    finite."""
+    that, `classes` is enough. Raises CheckpointError, one line, for weights of another model, or
+    that are not finite."""
     model = _model(config, classes)
     try:
         model.load_state_dict(dict(weights))
