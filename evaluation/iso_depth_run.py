@@ -128,7 +128,8 @@ def _fit_and_write(
         ) from None
     write(fits, off, folder)
     said = verdict(fits, off, on, measured.bayes, measured.zero, expected)
-    write_json(folder / "iso_depth.json", result | {"verdict": said})
+    unknown = list(fits["not_determined"])
+    write_json(folder / "iso_depth.json", result | {"verdict": said, "not_determined": unknown})
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
     return "\n".join([*shown, report(fits), "", said, "", f"{folder}: {files}"])
 

@@ -188,7 +188,7 @@ def test_an_interval_that_ends_where_the_search_does_is_open(
     row = Row("one", 1, 1, 4, 1, 1.0, ())
     found = {"low": {"phi": 0.1}, "high": {"phi": 0.8}, "low_at_edge": low, "high_at_edge": high}
     free = {"law": {"phi": 0.5}, "r2": 0.99, "at_edge": []}
-    fits = {"fits": {"free": free}, "intervals": found}
+    fits = {"fits": {"free": free}, "intervals": found, "not_determined": {}}
     said = verdict(fits, table_of([row]), table_of([]), bayes=0.25, zero=1.0, expected=0.25)
     line = said.splitlines()[0]
     assert line.startswith(f"phi = 0.50, 90 % interval {shown}: ")
