@@ -146,7 +146,7 @@ def _shown(result: Mapping[str, Any], name: str, value: float, fit: str = "free"
     """A parameter's number; in brackets where the losses do not determine it (`fit` "phi = 0" needs
     no phi of them)."""
     unknown = name in result["not_determined"] and not fit.startswith(name)
-    return f"({value:.4g})" if unknown else f"{value:.4g}"
+    return f"({value:.3g})" if unknown else f"{value:.4g}"
 
 
 def _line(cells: Sequence[str]) -> str:
