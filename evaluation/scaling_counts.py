@@ -42,7 +42,7 @@ def untold(table: ScalingTable, held: Collection[str]) -> tuple[str, ...]:
 def counted(table: ScalingTable) -> str:
     """How many values of each variable there are, in words."""
     numbers = (len(np.unique(each)) for each in (table.parameters, table.D, table.r))
-    return "{} of N, {} of D and {} of r".format(*numbers)
+    return "{} values of N, {} of D and {} of r".format(*numbers)
 
 
 def _steep(*logarithms: Floats) -> float:

@@ -49,7 +49,7 @@ def test_two_values_of_d_do_not_determine_e_b_and_beta() -> None:
     assert resampled.high["E"] < TRUTH.E
     known = certainty(table, fit, resampled, profiles(table, fit))
     assert list(known.not_determined) == ["E", "B", "beta"]
-    why = "15 of N, 2 of D and 4 of r cannot tell, however exact the losses"
+    why = "15 values of N, 2 of D and 4 of r cannot tell, however exact the losses"
     assert set(known.not_determined.values()) == {why}
     for name in NAMES:
         assert known.low[name] <= getattr(TRUTH, name) <= known.high[name]
@@ -68,8 +68,8 @@ def test_three_values_of_which_two_are_nearly_one_are_not() -> None:
     """No count shows it: the profile does, however little resamples moved."""
     table = table_of([100.0, 100.01, 6000.0])
     fit = fit_law(table)
-    near = ({name: at * by for name, at in asdict(fit.law).items()} for by in (0.98, 1.02))
-    resampled = Intervals(*near, used=20, low_at_edge=(), high_at_edge=())
+    low, high = ({name: at * by for name, at in asdict(fit.law).items()} for by in (0.98, 1.02))
+    resampled = Intervals(low, high, used=20, low_at_edge=(), high_at_edge=())
     known = certainty(table, fit, resampled, profiles(table, fit))
     assert {"E", "B", "beta"} <= set(known.not_determined)
     assert known.not_determined["beta"].startswith("where the search for it ends")
@@ -138,7 +138,7 @@ def test_the_command_says_it(
     assert low[0] == "(0)"
     (high,) = (line.split()[2:] for line in lines if line.startswith("95 %  "))
     assert high[4] == "edge"
-    said = "not determined: E, B, beta: 15 of N, 2 of D and 4 of r cannot tell, however exact the"
+    said = "not determined: E, B, beta: 15 values of N, 2 of D and 4 of r cannot tell, however"
     assert said in out
     (folder,) = tmp_path.glob("scaling_law-mine-*")
     result = json.loads((folder / "scaling_law.json").read_text())

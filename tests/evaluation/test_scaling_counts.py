@@ -62,4 +62,4 @@ def test_the_published_designs_tell_all_in_principle() -> None:
 
 
 def test_counts_in_words() -> None:
-    assert counted(crossed(2, 3, 2)) == "4 of N, 3 of D and 2 of r"
+    assert counted(crossed(2, 3, 2)) == "4 values of N, 3 of D and 2 of r"

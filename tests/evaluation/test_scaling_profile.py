@@ -99,7 +99,8 @@ def test_what_is_held_has_no_profile() -> None:
 def test_as_many_rows_as_parameters_tell_no_noise() -> None:
     rows = np.arange(0, 116, 21)
     parts = (design().N_once, design().N_rec, design().r, design().D, design().loss)
-    table = ScalingTable(*(each[rows] for each in parts))
+    once, rec, r, data, loss = (each[rows] for each in parts)
+    table = ScalingTable(once, rec, r, data, loss)
     assert len(table) == 6
     found = profiles(table, fit_law(table))
     assert found.low["E"] == 0
