@@ -30,11 +30,16 @@ def verdict(
     free, found = fits["fits"]["free"], fits["intervals"]
     phi, most = free["law"]["phi"], off.r.max()
     low, high = (_end(found, end, edge) for end, edge in (("low", -np.inf), ("high", np.inf)))
+    unknown = fits["not_determined"]
     meaning = "it is not determined" if "phi" in free["at_edge"] else _meaning(low, high)
+    if "phi" in unknown and "not determined" not in meaning:
+        meaning = f"its value is not determined, but {meaning}"
     if "not determined" not in meaning:
         meaning += f"; a shared parameter run {most:g} times counts as {most**phi:.2f}"
-    lines = [
-        f"phi = {phi:.2f}, 90 % interval {_shown(low)} to {_shown(high)}: {meaning}",
+    lines = [f"phi = {phi:.2f}, 90 % interval {_shown(low)} to {_shown(high)}: {meaning}"]
+    if others := [name for name in unknown if name != "phi"]:
+        lines.append(f"of the law's other parameters, not determined: {', '.join(others)}")
+    lines += [
         "all runs were trained on the same prompts (one seed): the interval does not cover what "
         "another set of them would change",
     ]

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from conf.checks import RunError, check_config
+from conf.checks import ConfigError, RunError, check_config
 from conf.schema import Config
 from training.assemble import build_task
 from training.files import write_bytes, write_json
@@ -21,7 +21,7 @@ from training.processes import Outcome, cores, run_jobs
 from .errors import evaluation_prompts
 from .iso_depth_grid import TrainAndMeasure, grid
 from .iso_depth_report import grid_table, verdict
-from .iso_depth_settings import IsoDepthSettings
+from .iso_depth_settings import IsoDepthSettings, in_settings
 from .plateau import bayes_error, left
 from .scaling_report import fitted, report, write
 from .scaling_runs import Row, table_of
@@ -51,7 +51,10 @@ def iso_depth(settings: IsoDepthSettings) -> str:
     """
     configs = grid(settings)
     for config in configs:
-        check_config(config)
+        try:
+            check_config(config)
+        except ConfigError as error:
+            raise in_settings(error) from None
     folder = Path(settings.folder) / f"iso_depth-{_digest(settings)}"
     at_once = min(settings.jobs or cores(), len(configs))
     jobs = [TrainAndMeasure(config) for config in configs]
@@ -128,7 +131,8 @@ def _fit_and_write(
         ) from None
     write(fits, off, folder)
     said = verdict(fits, off, on, measured.bayes, measured.zero, expected)
-    write_json(folder / "iso_depth.json", result | {"verdict": said})
+    unknown = list(fits["not_determined"])
+    write_json(folder / "iso_depth.json", result | {"verdict": said, "not_determined": unknown})
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
     return "\n".join([*shown, report(fits), "", said, "", f"{folder}: {files}"])
 

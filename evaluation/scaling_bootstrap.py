@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from conf.checks import RunError
 
-from .scaling_fit import RANGES, Fit, edges, fit_law, undetermined
+from .scaling_fit import Fit, edges, fit_law, undetermined
 from .scaling_problem import NAMES
+from .scaling_search import RANGES
 from .scaling_table import ScalingTable
 
 

@@ -46,6 +46,11 @@ Settings, with their defaults:
 {settings}
 E=null fits it too; in context it is known, the Bayes error. clusters names columns: rows that agree
 in all of them are resampled together; with none, each row is by itself.
+
+Intervals are 90 %: the outer ends of what fits to resampled rows give, and of the profile (each
+parameter held further and further out, the others fitted anew, until the losses speak against it).
+What the losses leave open is in brackets and named, with the reason: too few values of N, D or r
+(two of D tell no E, B and beta together), a profile without an end, an E that may as well be 0.
 """
 
 

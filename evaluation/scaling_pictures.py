@@ -5,6 +5,7 @@ draw_scaling(table, law, folder)                  # scaling_law.png and .csv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from .scaling_table import Floats, ScalingTable, parabola_minimum
 _MOST = 8  # curves that a legend names
 
 
-def draw_scaling(table: ScalingTable, law: Law, folder: Path) -> None:
+def draw_scaling(
+    table: ScalingTable, law: Law, folder: Path, not_determined: Sequence[str] = ()
+) -> None:
     """Above: measured losses, the law at the same sizes and data joined by lines, and the minimum
-    of each parabola in log N. Below: log L less the law's, in per cent.
+    of each parabola in log N. Below: log L less the law's, in per cent. The title
+    names the parameters that are `not_determined`.
 
     A curve is the models of one r and budget, or of one r and D where the table names no budget;
     of one r, where each model would be a curve of its own. The CSV has a row a model.
@@ -59,7 +63,8 @@ def draw_scaling(table: ScalingTable, law: Law, folder: Path) -> None:
         grid[0, 0].set_ylabel("loss")
         grid[1, 0].set_ylabel("less the law's, %")
         stars = "" if np.isnan(minima).all() else "; stars: lowest points of parabolas"
-        figure.suptitle(f"circles: measured; lines: the law{stars}")
+        unknown = f"\nnot determined: {', '.join(not_determined)}" if not_determined else ""
+        figure.suptitle(f"circles: measured; lines: the law{stars}{unknown}")
         _legend(figure, grid[0, -1], table, by, colours)
         order = np.lexsort((table.parameters, curves))
         save(

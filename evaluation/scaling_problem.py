@@ -50,9 +50,13 @@ class Problem:
     middle: tuple[float, float]
 
     @staticmethod
-    def of(table: ScalingTable, weights: Floats) -> Problem:
-        """The problem of a table whose rows count `weights` [rows] times."""
-        middle = float(np.log(table.parameters).mean()), float(np.log(table.D).mean())
+    def of(
+        table: ScalingTable, weights: Floats, middle: tuple[float, float] | None = None
+    ) -> Problem:
+        """The problem of a table whose rows count `weights` [rows] times. `middle`, logarithms of N
+        and D, may be another than the table's: at 0 the terms are A and B themselves."""
+        if middle is None:
+            middle = float(np.log(table.parameters).mean()), float(np.log(table.D).mean())
         with np.errstate(divide="ignore"):  # log 0: nothing runs once
             once = np.log(table.N_once) - middle[0]
         rec, data = np.log(table.N_rec) - middle[0], np.log(table.D) - middle[1]

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conf.checks import check_config
+from conf.checks import ConfigError, check_config
 from evaluation import iso_depth_run
 from evaluation.iso_depth import main
 from evaluation.iso_depth_grid import TrainAndMeasure, grid
 from evaluation.iso_depth_report import verdict
-from evaluation.iso_depth_settings import IsoDepthSettings
+from evaluation.iso_depth_settings import IsoDepthSettings, in_settings
 from evaluation.plateau import bayes_error, highest
 from evaluation.scaling_problem import Law
 from evaluation.scaling_runs import Row, parameter_counts, table_of
@@ -98,7 +98,7 @@ def test_a_second_call_trains_nothing(
     assert result_of(tmp_path) == (folder, result)
 
 
-def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = ()) -> Any:
+def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = (), law: Law = LAW) -> Any:
     """In place of run_jobs: losses of a known law, but for those who stay at 0.9 or fail."""
 
     def run(jobs: Sequence[TrainAndMeasure], at_once: int, logs: Path) -> list[Outcome]:
@@ -108,8 +108,8 @@ def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = ()) -> Any:
             counts = parameter_counts(build_model(config, build_task(config)))
             prompts = config.training.steps * config.training.batch_size
             row = Row(job.name, *counts, config.loops.b, prompts, 1.0, ())
-            loss = 0.9 if job.name in stuck else float(LAW.loss(table_of([row]))[0])
-            found = Outcome({"row": replace(row, loss=loss), "bayes": LAW.E, "seconds": 1.0})
+            loss = 0.9 if job.name in stuck else float(law.loss(table_of([row]))[0])
+            found = Outcome({"row": replace(row, loss=loss), "bayes": law.E, "seconds": 1.0})
             outcomes.append(Outcome(failure="a full disk") if job.name in failed else found)
         return outcomes
 
@@ -188,7 +188,7 @@ def test_an_interval_that_ends_where_the_search_does_is_open(
     row = Row("one", 1, 1, 4, 1, 1.0, ())
     found = {"low": {"phi": 0.1}, "high": {"phi": 0.8}, "low_at_edge": low, "high_at_edge": high}
     free = {"law": {"phi": 0.5}, "r2": 0.99, "at_edge": []}
-    fits = {"fits": {"free": free}, "intervals": found}
+    fits = {"fits": {"free": free}, "intervals": found, "not_determined": {}}
     said = verdict(fits, table_of([row]), table_of([]), bayes=0.25, zero=1.0, expected=0.25)
     line = said.splitlines()[0]
     assert line.startswith(f"phi = 0.50, 90 % interval {shown}: ")
@@ -216,9 +216,16 @@ def test_one_r_determines_no_phi(
         ("resamples=3", "resamples must be at least 20, got 3"),
         ("jobs=0", "jobs must be at least 1, got 0"),
         ("width=8", "width is not a setting; did you mean 'widths'"),
-        ("widths=31", "model.n_embd must be a multiple of model.n_head=2, got 31"),
-        ("learning_rate=0", "training.learning_rate must be above 0 and finite, got 0.0"),
-        ("dims=0", "task.dims must be at least 1, got 0"),
+        ("widths=31", "widths must be multiples of heads=2, got 31"),
+        ("heads=5 widths=[30,31]", "widths must be multiples of heads=5, got 31"),
+        ("heads=5", "heads must divide each of widths=[24,32,48], got 5"),
+        ("heads=0", "heads must be at least 1, got 0"),
+        ("depth=6", "depth must be a multiple of each of r=[1,2,4,8], got 6"),
+        ("learning_rate=0", "learning_rate must be above 0 and finite, got 0.0"),
+        ("dims=0", "dims must be at least 1, got 0"),
+        ("batch_size=0", "batch_size must be at least 1, got 0"),
+        ("seed=-1", "seed must be at least 0, got -1"),
+        ("seed=5000000000000000000", "seed must be below 2^62, got 5000000000000000000"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
@@ -230,6 +237,53 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert err.startswith(f"evaluation.iso_depth: {said}")
     assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_check_of_the_runs_names_the_settings() -> None:
+    """Whatever a run's configuration is refused for, in the words of the command."""
+    inner = ConfigError("model.n_embd", "is beyond model.n_head=2 and training.batch_size=4")
+    told = in_settings(inner)
+    assert (told.key, str(told)) == ("widths", "widths is beyond heads=2 and batch_size=4")
+    other = ConfigError("model.n_embdx", "is as it was")
+    assert str(in_settings(other)) == str(other)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "at_edge", "meaning"),
+    [
+        (0.1, 0.8, (), f"its value is not determined, but {SOMETHING}"),
+        (0.1, 0.8, ("phi",), "it is not determined"),
+        (-3, 4, (), "it is not determined, both 0 (nothing) and 1 (as much as layers of its own)"),
+    ],
+)
+def test_a_phi_that_is_not_determined_counts_for_nothing(
+    low: float, high: float, at_edge: Sequence[str], meaning: str
+) -> None:
+    row = Row("one", 1, 1, 4, 1, 1.0, ())
+    found = {"low": {"phi": low}, "high": {"phi": high}, "low_at_edge": (), "high_at_edge": ()}
+    free = {"law": {"phi": 0.5}, "r2": 0.99, "at_edge": at_edge}
+    unknown = {"A": "why", "alpha": "why", "phi": "why"}
+    fits = {"fits": {"free": free}, "intervals": found, "not_determined": unknown}
+    said = verdict(fits, table_of([row]), table_of([]), bayes=0.25, zero=1.0, expected=0.25)
+    first, second = said.splitlines()[:2]
+    assert first.startswith(f"phi = 0.50, 90 % interval {low:.2f} to {high:.2f}: {meaning}")
+    assert "counts as" not in first
+    assert second == "of the law's other parameters, not determined: A, alpha"
+
+
+def test_losses_that_do_not_depend_on_size_determine_no_phi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(iso_depth_run, "run_jobs", by_law(law=replace(LAW, A=1e-12)))
+    assert main([*SMALL, f"folder={tmp_path}"]) == 0
+    folder, result = result_of(tmp_path)
+    assert result["not_determined"] == ["A", "alpha", "phi"]
+    fits = json.loads((folder / "scaling_law.json").read_text())
+    assert list(fits["not_determined"]) == ["A", "alpha", "phi"]
+    assert "it is not determined" in result["verdict"].splitlines()[0]
+    assert "counts as" not in result["verdict"]
+    assert "of the law's other parameters, not determined: A, alpha\n" in result["verdict"]
+    assert result["verdict"] in capsys.readouterr().out
 
 
 def test_help_states_the_rule_and_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
