@@ -15,12 +15,11 @@ import numpy as np
 from conf.checks import ConfigError, RunError
 from conf.saved import read_config
 from models import Model
-from training.files import read_json
 from training.run import Run, RunFolder
 
-from .evaluate_run import FORMAT, evaluate
+from .evaluate_run import evaluation_of
 from .load import load_run
-from .measure import weights_digest
+from .remarks import curriculum_left
 from .scaling_table import COLUMNS, ScalingTable
 
 
@@ -50,7 +49,10 @@ def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
         try:
             reason = _unfit(path)
             if reason is None:
-                rows.append(row_of(load_run(path)))
+                run = load_run(path)
+                reason = _unfinished(run)
+                if reason is None:
+                    rows.append(row_of(run))
         except (ConfigError, RunError) as error:
             reason = str(error)
         if reason is not None:
@@ -76,16 +78,6 @@ def row_of(run: Run) -> Row:
     task = replace(config.task, distinct_prompts=0)
     world = (task, result["prompts"], result["seed"])
     return Row(run.path.name, once, rec, config.loops.b, prompts, loss, world)
-
-
-def evaluation_of(run: Run) -> dict[str, Any]:
-    """The evaluation in a run's folder, where it is of the same weights; else a new one, as the run
-    was configured."""
-    kept = read_json(run.path / "evaluation.json")
-    asked = {"format": FORMAT, "weights": weights_digest(run.model)}
-    if isinstance(kept, dict) and {key: kept.get(key) for key in asked} == asked:
-        return kept
-    return evaluate(run, run.config.evaluation, run.config.device)
 
 
 def parameter_counts(model: Model) -> tuple[int, int]:
@@ -114,3 +106,10 @@ def _unfit(path: Path) -> str | None:
         steps = f"{status['step']} of {config.training.steps} steps"
         return f"it is not finished ({status['state']}, {steps})"
     return None
+
+
+def _unfinished(run: Run) -> str | None:
+    """What the curriculum of a finished run had not come to: its errors are not those of its steps
+    and sizes."""
+    left = curriculum_left(run)
+    return f"curriculum unfinished: {left}" if left else None
