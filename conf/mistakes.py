@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
@@ -24,6 +25,10 @@ class RunError(RuntimeError):
 
 class HeldElsewhere(RunError):
     """A folder that another process works in: nothing has failed, it can be tried again."""
+
+    def __init__(self, folder: Path, holder: str) -> None:
+        super().__init__(f"{folder} is being worked on by {holder}")
+        self.folder, self.holder = folder, holder
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

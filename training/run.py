@@ -108,7 +108,7 @@ class RunFolder:
             holder = read_json(self.path / ".holder.json") or {}
             who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
             since = f" since {holder['time']}" if holder else ""
-            raise HeldElsewhere(f"{self.path} is being worked on by {who}{since}") from None
+            raise HeldElsewhere(self.path, f"{who}{since}") from None
         try:
             write_json(self.path / ".holder.json", _writer())
             yield

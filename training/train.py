@@ -103,7 +103,7 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
     training = trainer.config.training
     clock = _Clock(folder)
     folder.write_status("running", step, **clock.read())
-    with _noted_signals() as signals, RunLog(trainer.config, folder.path, step) as log:
+    with noted_signals() as signals, RunLog(trainer.config, folder.path, step) as log:
         while step < training.steps:
             trainer.update(step)
             step += 1
@@ -135,7 +135,7 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer) -> None:
 
 
 @contextmanager
-def _noted_signals() -> Iterator[list[int]]:
+def noted_signals() -> Iterator[list[int]]:
     """SIGINT and SIGTERM are only noted, in the list this yields, so that a step is never cut."""
     noted: list[int] = []
 
