@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from conf.checks import ConfigError
+from conf.checks import ConfigError, HeldElsewhere
 from conf.command import until_stopped
 from conf.compose import Command, commands
 from conf.help import help_text
@@ -37,14 +37,25 @@ def _answered(words: list[str], multirun: bool) -> int:
 
 
 def _run_all(members: list[Command]) -> int:
-    """One command after another; a failing one does not end the rest."""
-    done: list[tuple[Command, Any]] = []
+    """One command after another; a failing one does not end the rest, and of several one whose
+    folder another process holds waits until it is free."""
+    from training.queue import Queue
+
+    done: dict[int, tuple[Command, Any]] = {}
     failed: list[str] = []
-    for index, member in enumerate(members, start=1):
+    for index in (queue := Queue(len(members))):
+        member = members[index]
         if len(members) > 1:
-            print(f"\n[{index}/{len(members)}] {' '.join(member.words)}", flush=True)
+            print(f"\n[{index + 1}/{len(members)}] {' '.join(member.words)}", flush=True)
         try:
             code, result = _run_one(member)
+        except HeldElsewhere as held:
+            if len(members) == 1:
+                print(f"run.py: {held}", file=sys.stderr)
+                return 1
+            queue.hold(index, held.folder)
+            print(f"elsewhere ({held.holder}): waits while others are done", flush=True)
+            continue
         except Exception as error:
             if len(members) == 1:
                 raise
@@ -55,9 +66,9 @@ def _run_all(members: list[Command]) -> int:
         if code:
             failed.append(" ".join(member.words))
         else:
-            done.append((member, result))
+            done[index] = member, result
     if len(members) > 1:
-        _print_grid(done, failed)
+        _print_grid([done[index] for index in sorted(done)], failed)
     return 1 if failed else 0
 
 
@@ -78,6 +89,8 @@ def _run_one(command: Command) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
+    except HeldElsewhere:
+        raise
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 1, None

@@ -10,8 +10,6 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import wait
@@ -20,14 +18,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from conf.checks import HeldElsewhere
-
-from .run import RunFolder
+from .queue import AGAIN, Queue
 from .train import noted_signals
 from .worker import Held, Job, Lost, Working, done, start
 from .worker import Outcome as Outcome
-
-_AGAIN = 1.0  # seconds between looks at folders that others hold
 
 
 def cores() -> int:
@@ -50,21 +44,22 @@ def run_jobs(jobs: Sequence[Job], at_once: int, logs: Path) -> list[Outcome]:
     """
     if at_once == 1:
         return _one_by_one(jobs)
-    logs.mkdir(parents=True, exist_ok=True)
     with (
-        tqdm(total=len(jobs), unit="job", disable=None) as bar,
         noted_signals() as signals,
         _alarm() as alarm,
+        tqdm(total=len(jobs), unit="job", disable=None) as bar,
     ):
+        logs.mkdir(parents=True, exist_ok=True)
         pool = _Pool(jobs, at_once, logs, bar)
         stopped = 0
         try:
-            while not stopped and (pool.queue or pool.running):
+            while not (stopped or signals) and (pool.queue or pool.running):
                 pool.start_more()
                 stopped = pool.read_answers(alarm)
-                stopped = 128 + signals[0] if signals else stopped
         finally:
             pool.stop()
+    if signals:
+        stopped = 128 + signals[0]
     if stopped == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if stopped:
@@ -75,10 +70,7 @@ def run_jobs(jobs: Sequence[Job], at_once: int, logs: Path) -> list[Outcome]:
 def _one_by_one(jobs: Sequence[Job]) -> list[Outcome]:
     queue, outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
     with tqdm(total=len(jobs), unit="job", disable=True if len(jobs) == 1 else None) as bar:
-        while queue:
-            if (index := queue.next()) is None:
-                time.sleep(_AGAIN)
-                continue
+        for index in queue:
             answer = done(jobs[index])
             if isinstance(answer, Held):
                 _tell_held(bar, jobs[index], answer, queue.hold(index, answer.folder))
@@ -88,55 +80,6 @@ def _one_by_one(jobs: Sequence[Job]) -> list[Outcome]:
                 outcomes[index] = answer
                 _tell(bar, jobs[index], answer)
     return outcomes
-
-
-class Queue:
-    """Which job is next, by its number: those in line, then those that other processes held and
-    have let go of."""
-
-    def __init__(self, jobs: int) -> None:
-        self._line = deque(range(jobs))
-        self._held: dict[int, Path] = {}
-        self._told: set[int] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._line or self._held)
-
-    @property
-    def waits(self) -> bool:
-        """Whether all that are left are held elsewhere."""
-        return bool(self._held) and not self._line
-
-    def next(self) -> int | None:
-        """Take one out; None where all that are left are held, or none is left."""
-        if self._line:
-            return self._line.popleft()
-        for index, folder in self._held.items():
-            if _is_free(folder):
-                del self._held[index]
-                return index
-        return None
-
-    def again(self, index: int) -> None:
-        """Put one behind all others."""
-        self._line.append(index)
-
-    def hold(self, index: int, folder: Path) -> bool:
-        """Put one back until its folder is free; whether that is the first time."""
-        self._held[index] = folder
-        first = index not in self._told
-        self._told.add(index)
-        return first
-
-
-def _is_free(folder: Path) -> bool:
-    try:
-        with RunFolder(folder).lock():
-            return True
-    except HeldElsewhere:
-        return False
-    except OSError:
-        return True  # what is wrong with it, the job says
 
 
 class _Pool:
@@ -163,7 +106,7 @@ class _Pool:
         """Wait for an answer, a signal or a folder that may be free, and deal with what there is;
         the exit code of a job that was stopped by a signal."""
         room = len(self.running) < self._at_once
-        ready = wait([alarm, *self.running], _AGAIN if room and self.queue else None)
+        ready = wait([alarm, *self.running], AGAIN if room and self.queue else None)
         for pipe in ready:
             if pipe == alarm:
                 os.read(alarm, 4096)

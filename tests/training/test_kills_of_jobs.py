@@ -21,11 +21,11 @@ from .killed import Killable, result, until, written
 _KILLS = 34  # of each command
 _WHO = ("parent", "worker", "group")
 _ISO_DEPTH = (
-    "r=[1,2] widths=[8,16] steps=[40,400] depth=2 heads=2 dims=2 points=4 batch_size=4 "
+    "r=[1,2] widths=[8,16] steps=[40,150] depth=2 heads=2 dims=2 points=4 batch_size=4 "
     "resamples=20 jobs=2"
 )
-_SWEEP = "figure=sweep steps=150 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 at_once=2"
-_OPENML = ("training.steps=400", "training.checkpoint_every=50", "model=looped", "jobs=2")
+_SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 at_once=2"
+_OPENML = ("training.steps=150", "training.checkpoint_every=50", "model=looped", "jobs=2")
 
 
 @dataclass
@@ -123,18 +123,25 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
         assert "Traceback" not in command.said
         assert "failed:" not in command.said
         assert result(folder, subject.pattern) == expected
-        print(
-            f"{subject.words[0]}: {dict(subject.kills)}, {ended} ended, {sorted(subject.gone)[-3:]} s"
-        )
+        longest = max(subject.gone, default=0)
+        print(f"{subject.words[0]}: {dict(subject.kills)}, {ended} ended, {longest:.1f} s")
     assert min(subject.kills[who] for who in _WHO) > 0
 
 
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a sweep finds that is left in peace."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert stability([*_SWEEP.split()[:-1], "at_once=1", f"folder={folder}"]) == 0
+    return result(folder, "sweep.json")
+
+
 def test_a_worker_and_its_parent_are_killed(
-    tmp_path: Path, started: list[Killable], capsys: pytest.CaptureFixture[str]
+    sweep: Any, tmp_path: Path, started: list[Killable]
 ) -> None:
     """The first is replaced; with the second the others save and end, while the same command starts
     again."""
-    whole, folder, chance = tmp_path / "whole", tmp_path / "killed", random.Random(5)
+    folder, chance = tmp_path / "killed", random.Random(5)
     subject = Subject(["probing.stability", *_SWEEP.split()], "sweep.json")
     started.append(first := subject.start(folder, 1))
     until(lambda: list(folder.glob("cells/*/checkpoints/*.json")) and first.workers())
@@ -144,10 +151,20 @@ def test_a_worker_and_its_parent_are_killed(
     assert first.kill("parent", chance)
     started.append(second := subject.start(folder, 2))
     first.seconds_to_be_gone()
-    assert stability([*subject.words[1:-1], "at_once=1", f"folder={whole}"]) == 0
     assert second.code() == 0, second.said
     assert "Traceback" not in first.said + second.said
-    assert result(folder, subject.pattern) == result(whole, subject.pattern)
+    assert result(folder, subject.pattern) == sweep
     logs = "".join(path.read_text() for path in folder.glob("logs/*.txt"))
     assert f"stopped: process {first.pid}, which started this one, is gone" in logs
-    capsys.readouterr()
+
+
+def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Killable]) -> None:
+    folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "at_once=1"]
+    subject = Subject(["probing.stability", *words], "sweep.json")
+    for number in (1, 2):
+        started.append(subject.start(folder, number))
+    for command in started:
+        assert command.code() == 0, command.said
+        assert "failed" not in command.said
+    assert any("elsewhere (process " in command.said for command in started)
+    assert result(folder, subject.pattern) == sweep
