@@ -42,7 +42,7 @@ class Queue:
         if self._line:
             return self._line.popleft()
         for index, folder in self._held.items():
-            if _is_free(folder):
+            if is_free(folder):
                 del self._held[index]
                 return index
         return None
@@ -59,7 +59,8 @@ class Queue:
         return first
 
 
-def _is_free(folder: Path) -> bool:
+def is_free(folder: Path) -> bool:
+    """Whether no other process holds the folder."""
     try:
         with RunFolder(folder).lock():
             return True

@@ -77,7 +77,7 @@ def kill_at_some_point(
     command: Killable, folder: Path, most: int, who: str, chance: random.Random
 ) -> bool:
     """Wait until it has written some files, or for a moment, and kill; whether it was killed."""
-    before, some = written(folder), chance.randrange(most)
+    before, some = written(folder), chance.randrange(max(1, most // 2))
     while command.alive() and len(written(folder) - before) < some:
         time.sleep(0.02)
     time.sleep(chance.uniform(0, 0.3 if some else 3))

@@ -16,7 +16,9 @@ import pytest
 
 from conf.command import run_command
 from training.processes import run_jobs
+from training.queue import is_free
 from training.run import RunFolder
+from training.worker import start
 
 from .killed import Killable, until
 
@@ -53,6 +55,17 @@ class Dies(Works):
             file.write("x")
         if len(died.read_text()) <= self.times:
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__()
+
+
+@dataclass(frozen=True)
+class Waits(Works):
+    """Begins when nobody holds another folder."""
+
+    other: Path
+
+    def __call__(self) -> dict[str, Any]:
+        until(lambda: is_free(self.other))
         return super().__call__()
 
 
@@ -114,6 +127,18 @@ def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
     said = capfd.readouterr().out
     assert said.count("once: its process was ended by SIGKILL, it is tried once more\n") == 1
     assert said.count("twice: its process was ended by SIGKILL, it is tried once more\n") == 1
+
+
+def test_a_result_that_nobody_takes_is_no_error(tmp_path: Path) -> None:
+    """Whoever asked for it has gone meanwhile."""
+    log, folder = tmp_path / "log", tmp_path / "job"
+    with RunFolder(tmp_path).lock():
+        working = start(0, Waits("job", folder, tmp_path), 1, log)
+        working.pipe.close()
+    working.process.join()
+    assert working.process.exitcode == 0
+    assert (folder / "done").exists()
+    assert log.read_text() == "nobody is there to take the result; what was saved is found again\n"
 
 
 @BOTH
