@@ -18,10 +18,11 @@ import torch
 
 import training
 from conf.checks import HeldElsewhere, RunError
-from openml_eval import jobs
 from openml_eval.__main__ import main
+from openml_eval.jobs import Scoring, SolverJob
 from openml_eval.participants import participants
 from openml_eval.run_settings import RunSettings
+from openml_eval.solvers import SOLVERS
 from training import Interrupted
 from training.processes import run_jobs
 from training.run import RunFolder
@@ -117,10 +118,10 @@ def test_a_process_that_dies_is_a_failure(
 def test_solvers_answer_for_a_table_in_one_process_only(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "SOLVERS", {"majority": jobs.SOLVERS["majority"]})
+    monkeypatch.setattr("openml_eval.jobs.SOLVERS", {"majority": SOLVERS["majority"]})
     asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
     (table,), _ = participants(asked)
-    job = jobs.SolverJob(table, jobs.Scoring(data, 8, 3, 1), tmp_path)
+    job = SolverJob(table, Scoring(data, 8, 3, 1), tmp_path)
     found = job()
     (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
     with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
