@@ -89,7 +89,7 @@ def _run_one(command: Command) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
-    except HeldElsewhere:
+    except HeldElsewhere:  # whether that is a failure is not for one command to say
         raise
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
