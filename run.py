@@ -10,6 +10,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 import sys
 from typing import Any
 
+from conf.checks import HeldElsewhere
 from conf.command import answered
 from conf.compose import Command, commands
 from conf.folders import check_folder
@@ -40,14 +41,24 @@ def _commands(words: list[str], multirun: bool) -> list[Command]:
 
 
 def _run_all(members: list[Command]) -> int:
-    """One command after another; a failing one does not end the rest."""
-    done: list[tuple[Command, Any]] = []
+    """One command after another; a failing one does not end the rest, and of several one whose
+    folder another process holds waits until it is free."""
+    from training.queue import Queue
+
+    done: dict[int, tuple[Command, Any]] = {}
     failed: list[str] = []
-    for index, member in enumerate(members, start=1):
+    for index in (queue := Queue(len(members))):
+        member = members[index]
         if len(members) > 1:
-            print(f"\n[{index}/{len(members)}] {' '.join(member.words)}", flush=True)
+            print(f"\n[{index + 1}/{len(members)}] {' '.join(member.words)}", flush=True)
         try:
             code, result = _run_one(member)
+        except HeldElsewhere as held:
+            if len(members) == 1:
+                raise
+            queue.hold(index, held.lock)
+            print(f"elsewhere ({held.holder}): waits while others are done", flush=True)
+            continue
         except Exception as error:
             if len(members) == 1:
                 raise
@@ -58,9 +69,9 @@ def _run_all(members: list[Command]) -> int:
         if code:
             failed.append(" ".join(member.words))
         else:
-            done.append((member, result))
+            done[index] = member, result
     if len(members) > 1:
-        _print_grid(done, failed)
+        _print_grid([done[index] for index in sorted(done)], failed)
     return 1 if failed else 0
 
 
@@ -81,6 +92,8 @@ def _run_one(command: Command) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
+    except HeldElsewhere:  # whether that is a failure is not for one command to say
+        raise
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 1, None

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
@@ -23,7 +24,12 @@ class RunError(RuntimeError):
 
 
 class HeldElsewhere(RunError):
-    """A folder that another process works in: nothing has failed, it can be tried again."""
+    """A folder that another process works in: nothing has failed, it can be tried again when the
+    file `lock` is free."""
+
+    def __init__(self, folder: Path, holder: str, lock: Path) -> None:
+        super().__init__(f"{folder} is being worked on by {holder}")
+        self.holder, self.lock = holder, lock
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -74,7 +74,7 @@ class RunJob:
         """`path`, `step`, `seconds` of training, and `hits` [evaluation seeds, groups, most, 2] or,
         under the reference's protocol, `accuracies` [evaluation seeds, 2].
 
-        Raises what `train` does.
+        Raises what `train` does, HeldElsewhere where another process scores the run.
         """
         run = train(self.config)
         with RunFolder(run.path).lock():
@@ -139,14 +139,15 @@ class SolverJob:
         return f"{self.table.label}, {', '.join(SOLVERS)}"
 
     def __call__(self) -> dict[str, Any]:
-        """Hits [evaluation seeds, groups, most] by solver; `seconds`."""
+        """Hits [evaluation seeds, groups, most] by solver; `seconds`. Raises HeldElsewhere where
+        another process is at it."""
         began = time.monotonic()
-        self.cache.mkdir(parents=True, exist_ok=True)
+        own = self.cache / self.table.sha256[:12]  # held, so that nobody else computes the same
+        own.mkdir(parents=True, exist_ok=True)
         table = read_table(self.scoring.folder, self.table.name)
-        hits = {
-            name: np.stack([self._hits(name, table, seed) for seed in range(self.scoring.seeds)])
-            for name in SOLVERS
-        }
+        seeds = range(self.scoring.seeds)
+        with RunFolder(own).lock():
+            hits = {name: np.stack([self._hits(name, table, s) for s in seeds]) for name in SOLVERS}
         return {"hits": hits, "seconds": time.monotonic() - began}
 
     def said(self, result: dict[str, Any]) -> str:

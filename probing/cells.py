@@ -25,6 +25,7 @@ from training.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from training.files import read_json, write_json
 from training.processes import run_jobs
 from training.run import RunFolder, run_folder
+from training.train import Interrupted, noted_signals
 
 from .batched import READINGS, BatchedTrainer, member_config
 
@@ -57,7 +58,10 @@ class Cell:
 
     def __call__(self) -> dict[str, Any]:
         """`errors` and `initial` errors of the members [rates][seeds], over that of predicting
-        zero; None for one that is not finite. Raises RunError where another process is at it."""
+        zero; None for one that is not finite.
+
+        Raises HeldElsewhere where another process is at it; Interrupted at Ctrl-C or SIGTERM
+        (everything is saved)."""
         self.path.mkdir(parents=True, exist_ok=True)
         with RunFolder(self.path).lock():
             found = read_json(self.path / "errors.json")
@@ -92,20 +96,25 @@ class Cell:
         if (saved := self._saved()) is not None:
             trainer.load(saved)
             step = saved.step
-        while step < steps:
-            began = time.process_time()
-            until = min(steps, step + _SAVED_EVERY - step % _SAVED_EVERY)
-            for each in range(step, until):
-                trainer.update(each)
-            seconds = (time.process_time() - began) / (until - step)
-            step = until
-            save_checkpoint(self.path / "checkpoints", step, trainer.state())
-            alive = int(trainer.alive.sum())
-            print(
-                f"{self.name}: {step} of {steps} steps, {alive} of {len(trainer.alive)} members, "
-                f"{seconds:.3f} CPU s a step",
-                flush=True,
-            )
+        began, since = time.process_time(), step
+        with noted_signals() as signals:
+            while step < steps:
+                trainer.update(step)
+                step += 1
+                stop = bool(signals)  # read once: a signal from here on is the next step's
+                if not stop and step < steps and step % _SAVED_EVERY:
+                    continue
+                save_checkpoint(self.path / "checkpoints", step, trainer.state())
+                alive = int(trainer.alive.sum())
+                seconds = (time.process_time() - began) / (step - since)
+                print(
+                    f"{self.name}: {step} of {steps} steps, {alive} of {len(trainer.alive)} "
+                    f"members, {seconds:.3f} CPU s a step",
+                    flush=True,
+                )
+                if stop:
+                    raise Interrupted(signals[0], step)
+                began, since = time.process_time(), step
         return {"errors": self._table(trainer.errors(prompts)), "initial": initial}
 
     def _saved(self) -> Checkpoint | None:

@@ -20,7 +20,9 @@ from conf.checks import ConfigError, HeldElsewhere
 
 from .files import read_record, write_record
 
-_LOOKING = 0.5  # seconds: a lock may be held for a moment by a process that only looks (`is_held`)
+_LOOKING = (
+    0.5  # seconds: a lock may be held for a moment by a process that only looks (`is_locked`)
+)
 _UNNAMED = 2.0  # seconds until a process that holds a lock has said who it is
 
 
@@ -37,8 +39,8 @@ def holding(folder: Path, part: str = "") -> Iterator[None]:
         lock = FileLock(_lock_path(folder, part))
         lock.acquire(timeout=_LOOKING)
     except Timeout:
-        who = _holder(folder, part)
-        raise HeldElsewhere(f"{folder} is being worked on by {who}") from None
+        path = _lock_path(folder, part)
+        raise HeldElsewhere(folder, _holder(folder, part), path) from None
     except OSError as error:
         raise ConfigError("folder", f"cannot hold runs: {error}") from None
     holder = _holder_path(folder, part)
@@ -50,9 +52,13 @@ def holding(folder: Path, part: str = "") -> Iterator[None]:
         lock.release()
 
 
-def is_held(folder: Path, part: str = "") -> bool:
-    """Whether some process holds the folder, or that part of it, now."""
-    path = _lock_path(folder, part)
+def is_held(folder: Path) -> bool:
+    """Whether some process holds the folder now."""
+    return is_locked(_lock_path(folder, ""))
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds this lock file now."""
     if not path.exists():
         return False
     lock = FileLock(path)
@@ -60,7 +66,7 @@ def is_held(folder: Path, part: str = "") -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
-    except OSError:
+    except OSError:  # what is wrong with it, those who need it will say
         return False
     lock.release()
     return False

@@ -1,49 +1,27 @@
-"""Several jobs at once, each in a process of its own; one that fails does not end the others.
+"""Several jobs at once, each in a process of its own; one that fails does not end the others, and
+one whose folder another process holds waits until it is free.
 
 outcomes = run_jobs(jobs, at_once=2, logs=Path("logs"))
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import torch
 from tqdm import tqdm
 
-from conf.checks import ConfigError, RunError
-
-from .train import Interrupted
-
-
-class Job(Protocol):
-    """What can be done in a process: it travels there, and its result back."""
-
-    @property
-    def name(self) -> str:
-        """For a user."""
-
-    def __call__(self) -> dict[str, Any]:
-        """Do it. What it raises is its failure, but for Interrupted."""
-
-    def said(self, result: dict[str, Any]) -> str:
-        """What was found, in a few words."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a job: its result, or why there is none."""
-
-    result: dict[str, Any] | None = None
-    failure: str = ""
-    stopped: int = 0  # the exit code after a signal
+from .queue import AGAIN, Queue
+from .train import noted_signals
+from .worker import Held, Job, Lost, Working, done, start
+from .worker import Outcome as Outcome
 
 
 def cores() -> int:
@@ -55,116 +33,148 @@ def run_jobs(jobs: Sequence[Job], at_once: int, logs: Path) -> list[Outcome]:
     """The outcomes of all jobs, in their order; a line on each that ends.
 
     With `at_once` 1 they are done here, one after another, and show themselves. Otherwise each has
-    a process with its share of the threads, which writes what it says into `logs`.
+    a process with its share of the threads, which writes what it says into `logs`. A job whose
+    folder another process holds (HeldElsewhere) waits while others are done, and is tried again
+    when the folder is free. One whose process is lost, as the kernel kills where memory is short,
+    is tried a second time after all others: it goes on from what it saved.
 
-    At Ctrl-C (KeyboardInterrupt here) or SystemExit every process is told to save and waited for.
-    SystemExit with its exit code is raised for a job that was stopped by a signal itself.
+    At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is told to save and
+    waited for. SystemExit with its exit code is raised for a job that was stopped by a signal
+    itself. Should this process be killed, those it started save and end too.
     """
     if at_once == 1:
         return _one_by_one(jobs)
-    logs.mkdir(parents=True, exist_ok=True)
-    waiting, running = list(enumerate(jobs)), dict[Any, _Working]()
-    outcomes = [Outcome()] * len(jobs)
-    threads = max(1, cores() // at_once)
-    with tqdm(total=len(jobs), unit="job", disable=None) as bar:
+    with (
+        noted_signals() as signals,
+        _alarm() as alarm,
+        tqdm(total=len(jobs), unit="job", disable=None) as bar,
+    ):
+        logs.mkdir(parents=True, exist_ok=True)
+        pool = _Pool(jobs, at_once, logs, bar)
+        stopped = 0
         try:
-            while waiting or running:
-                while waiting and len(running) < at_once:
-                    index, job = waiting.pop(0)
-                    working = _start(index, job, threads, logs / f"{index:03d}.txt")
-                    running[working.pipe] = working
-                for pipe in wait(list(running)):
-                    working = running.pop(pipe)
-                    outcomes[working.index] = outcome = working.outcome()
-                    if outcome.stopped:
-                        raise SystemExit(outcome.stopped)
-                    _tell(bar, jobs[working.index], outcome)
-        except BaseException:
-            for working in running.values():
-                working.process.terminate()
-            for working in running.values():
-                working.process.join()
-            raise
-    return outcomes
+            while not (stopped or signals) and (pool.queue or pool.running):
+                pool.start_more()
+                stopped = pool.read_answers(alarm)
+        finally:
+            pool.stop()
+    if signals:
+        stopped = 128 + signals[0]
+    if stopped == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if stopped:
+        raise SystemExit(stopped)
+    return pool.outcomes
 
 
 def _one_by_one(jobs: Sequence[Job]) -> list[Outcome]:
-    outcomes = []
+    queue, outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
     with tqdm(total=len(jobs), unit="job", disable=True if len(jobs) == 1 else None) as bar:
-        for job in jobs:
-            outcomes.append(_done(job))
-            if outcomes[-1].stopped:
-                raise SystemExit(outcomes[-1].stopped)
-            _tell(bar, job, outcomes[-1])
+        for index in queue:
+            answer = done(jobs[index])
+            if isinstance(answer, Held):
+                _tell_held(bar, jobs[index], answer, queue.hold(index, answer.lock))
+            elif answer.stopped:
+                raise SystemExit(answer.stopped)
+            else:
+                outcomes[index] = answer
+                _tell(bar, jobs[index], answer)
     return outcomes
+
+
+class _Pool:
+    """The processes at work, and what came of those before."""
+
+    def __init__(self, jobs: Sequence[Job], at_once: int, logs: Path, bar: tqdm[Any]) -> None:
+        self.queue, self.outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
+        self.running: dict[Any, Working] = {}
+        self._jobs, self._at_once, self._logs, self._bar = jobs, at_once, logs, bar
+        self._threads = max(1, cores() // at_once)
+        self._lost: set[int] = set()
+
+    def start_more(self) -> None:
+        """As many processes as may run at once, if there is work for them."""
+        while len(self.running) < self._at_once and (index := self.queue.next()) is not None:
+            try:
+                working = start(index, self._jobs[index], self._threads, self._log(index))
+            except (EOFError, OSError) as error:
+                self._lose(index, f"could not be started ({error or 'its server was killed'})")
+            else:
+                self.running[working.pipe] = working
+
+    def read_answers(self, alarm: int) -> int:
+        """Wait for an answer, a signal or a folder that may be free, and deal with what there is;
+        the exit code of a job that was stopped by a signal."""
+        room = len(self.running) < self._at_once
+        ready = wait([alarm, *self.running], AGAIN if room and self.queue else None)
+        for pipe in ready:
+            if pipe == alarm:
+                os.read(alarm, 4096)
+                continue
+            working = self.running.pop(pipe)
+            index, answer = working.index, working.answer()
+            if isinstance(answer, Lost):
+                self._lose(index, answer.how)
+            elif isinstance(answer, Held):
+                first = self.queue.hold(index, answer.lock)
+                _tell_held(self._bar, self._jobs[index], answer, first)
+            elif answer.stopped:
+                return answer.stopped
+            else:
+                self._end(index, answer)
+        return 0
+
+    def stop(self) -> None:
+        """Tell every process to save and end, and wait until they have."""
+        for working in self.running.values():
+            working.stop("stopped by the process that started this one")
+        for working in self.running.values():
+            working.answer()
+
+    def _lose(self, index: int, how: str) -> None:
+        if index in self._lost:
+            failure = f"tried twice: its process {how}; {self._log(index)} has more"
+            self._end(index, Outcome(failure=failure))
+            return
+        self._lost.add(index)
+        self.queue.again(index)
+        _write(self._bar, f"{self._jobs[index].name}: its process {how}, it is tried once more")
+
+    def _end(self, index: int, outcome: Outcome) -> None:
+        self.outcomes[index] = outcome
+        _tell(self._bar, self._jobs[index], outcome)
+
+    def _log(self, index: int) -> Path:
+        return self._logs / f"{index:03d}.txt"
 
 
 def _tell(bar: tqdm[Any], job: Job, outcome: Outcome) -> None:
     bar.update()
     said = job.said(outcome.result) if outcome.result is not None else f"failed: {outcome.failure}"
-    bar.write(f"{job.name}: {said}", file=sys.stdout)
+    _write(bar, f"{job.name}: {said}")
+
+
+def _tell_held(bar: tqdm[Any], job: Job, held: Held, first: bool) -> None:
+    if first:
+        _write(bar, f"{job.name}: elsewhere ({held.holder}), waiting")
+
+
+def _write(bar: tqdm[Any], line: str) -> None:
+    bar.write(line, file=sys.stdout)
     sys.stdout.flush()
 
 
-def _done(job: Job) -> Outcome:
-    try:
-        return Outcome(result=job())
-    except Interrupted as stop:
-        return Outcome(stopped=stop.exit_code)
-    except (RunError, ConfigError, OSError) as error:
-        return Outcome(failure=str(error))
-    except Exception as error:
-        return Outcome(failure=f"{type(error).__name__}: {' '.join(str(error).split())}")
-
-
-@dataclass(frozen=True)
-class _Working:
-    index: int
-    process: Any
-    pipe: Connection[Any, Any]
-    log: Path
-
-    def outcome(self) -> Outcome:
-        """What the process sent, or that it ended without."""
-        try:
-            outcome: Outcome = self.pipe.recv()
-        except EOFError:
-            self.process.join()
-            code = self.process.exitcode
-            outcome = Outcome(failure=f"its process ended with code {code}; {self.log} has more")
-        self.process.join()
-        return outcome
-
-
-def _start(index: int, job: Job, threads: int, log: Path) -> _Working:
-    # One server imports torch once and makes every process from there; a fork of this process
-    # could inherit locks that another thread holds.
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context: Any = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload([type(job).__module__])
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(job, threads, log, theirs))
-    process.start()
-    theirs.close()  # so that the end of the process is the end of the pipe
-    return _Working(index, process, ours, log)
-
-
-def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any]) -> None:
-    torch.set_num_threads(threads)
-    with _speaking_into(log):
-        try:
-            outcome = _done(job)
-        except KeyboardInterrupt:
-            outcome = Outcome(stopped=130)
-    pipe.send(outcome)
-
-
 @contextmanager
-def _speaking_into(log: Path) -> Iterator[None]:
-    with (
-        open(log, "a", buffering=1, encoding="utf-8") as file,
-        redirect_stdout(file),
-        redirect_stderr(file),
-    ):
-        yield
+def _alarm() -> Iterator[int]:
+    """A file descriptor that can be read from as soon as a signal has come."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    ours = threading.current_thread() is threading.main_thread()  # it alone gets signals
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False) if ours else -1
+    try:
+        yield read
+    finally:
+        if ours:
+            signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)

@@ -119,7 +119,7 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer, saved: Mapping[s
     folder.write_status("running", step, **clock.read())
     work = Work(trainer.curriculum, training.steps)
     log_of = RunLog(trainer.config, folder.path, step, work, checksum_of(saved))
-    with _noted_signals() as signals, log_of as log:
+    with noted_signals() as signals, log_of as log:
         while step < training.steps:
             trainer.update(step)
             step += 1
@@ -151,7 +151,7 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer, saved: Mapping[s
 
 
 @contextmanager
-def _noted_signals() -> Iterator[list[int]]:
+def noted_signals() -> Iterator[list[int]]:
     """SIGINT and SIGTERM are only noted, in the list this yields, so that a step is never cut."""
     noted: list[int] = []
 

@@ -17,10 +17,15 @@ import pytest
 import torch
 
 import training
-from conf.checks import RunError
+from conf.checks import HeldElsewhere, RunError
 from openml_eval.__main__ import main
+from openml_eval.jobs import Scoring, SolverJob
+from openml_eval.participants import participants
+from openml_eval.run_settings import RunSettings
+from openml_eval.solvers import SOLVERS
 from training import Interrupted
 from training.processes import run_jobs
+from training.run import RunFolder
 
 from .leave_out import words, write_tables
 
@@ -104,10 +109,24 @@ def test_a_process_that_dies_is_a_failure(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     one, other = run_jobs([Dies(), Lives()], at_once=2, logs=tmp_path)
-    assert "its process ended with code 7" in one.failure
+    assert one.failure.startswith("tried twice: its process ended with code 7; ")
     assert other.result == {"threads": 1}
     assert "Lives: 1 thread" in capfd.readouterr().out
     assert (tmp_path / "001.txt").read_text() == "speaking\n"
+
+
+def test_solvers_answer_for_a_table_in_one_process_only(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openml_eval.jobs.SOLVERS", {"majority": SOLVERS["majority"]})
+    asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
+    (table,), _ = participants(asked)
+    job = SolverJob(table, Scoring(data, 8, 3, 1), tmp_path)
+    found = job()
+    (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
+        job()
+    np.testing.assert_array_equal(job()["hits"]["majority"], found["hits"]["majority"])
 
 
 class Dies:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from conf.schema import (
 from probing import cells
 from probing.batched import BatchedTrainer
 from probing.cells import Cell, run_cells
+from training import Interrupted
 
 CONFIG = Config(
     task=TaskConfig("linear", dims=2, points=4),
@@ -37,19 +41,25 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     return Cell("two loops", CONFIG, (1e-3, 1e-2), (0, 1, 2), tmp_path)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, stop_at: int | None = None) -> list[int]:
-    """The steps that are made from here on; KeyboardInterrupt in place of one of them."""
+def counted(
+    monkeypatch: pytest.MonkeyPatch, at: Mapping[int, Callable[[], None]] | None = None
+) -> list[int]:
+    """The steps that are made from here on; what is done before some of them."""
     made: list[int] = []
     update = BatchedTrainer.update
 
     def counting(trainer: BatchedTrainer, step: int) -> None:
-        if step == stop_at:
-            raise KeyboardInterrupt
+        if at and step in at:
+            at[step]()
         made.append(step)
         update(trainer, step)
 
     monkeypatch.setattr(BatchedTrainer, "update", counting)
     return made
+
+
+def fail() -> None:
+    raise RuntimeError("out of memory")
 
 
 def test_a_cell_holds_errors_and_readings_by_rate_and_seed(cell: Cell) -> None:
@@ -79,12 +89,28 @@ def test_a_cell_goes_on_where_it_was_stopped(
 ) -> None:
     whole = replace(cell, folder=tmp_path / "whole")()
     with monkeypatch.context() as patch:
-        counted(patch, stop_at=5)
-        with pytest.raises(KeyboardInterrupt):
+        counted(patch, at={5: fail})
+        with pytest.raises(RuntimeError, match="out of memory"):
             cell()
     made = counted(monkeypatch)
     assert cell() == whole
     assert made == [4, 5]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_lets_the_step_end_and_saves_it(
+    number: int, code: int, cell: Cell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = replace(cell, folder=tmp_path / "whole")()
+    with monkeypatch.context() as patch:
+        made = counted(patch, at={2: lambda: os.kill(os.getpid(), number)})
+        with pytest.raises(Interrupted, match="saved after step 3") as stop:
+            cell()
+    assert stop.value.exit_code == code
+    assert made == [0, 1, 2]
+    made = counted(monkeypatch)
+    assert cell() == whole
+    assert made == [3, 4, 5]
 
 
 def test_a_damaged_checkpoint_is_not_gone_on_from(

@@ -1,0 +1,148 @@
+"""Commands that are killed: who belongs to one, whom to kill, who is left, and what was found.
+
+command = Killable(["evaluation.iso_depth", "widths=8"], tmp_path)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.processes import cores
+
+HOME = Path(__file__).parent.parent.parent
+GONE = 10.0  # seconds that may pass, where cores are free, until nobody is left of a killed command
+_TIMES = ("seconds", "cpu_seconds")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One of the processes of a session, as Linux shows it."""
+
+    pid: int
+    parent: int
+    serves: bool  # the server that workers are forked from, or one of these
+
+    @staticmethod
+    def of(session: int) -> list[Process]:
+        """All that are alive."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                serves = b"multiprocessing.forkserver" in (path / "cmdline").read_bytes()
+            except OSError:
+                continue  # it has just ended
+            if int(fields[3]) == session and fields[0] not in "ZX":
+                found.append(Process(int(path.name), int(fields[1]), serves))
+        return found
+
+
+class Killable:
+    """A command at work in a session of its own."""
+
+    def __init__(self, words: list[str], says: Path) -> None:
+        self._out = says
+        with open(says, "wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=HOME,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        self._killed = 0.0
+
+    @property
+    def said(self) -> str:
+        return self._out.read_text()
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def code(self, timeout: float = 600) -> int:
+        """Wait for its end; its exit code."""
+        return self._process.wait(timeout)
+
+    def interrupt(self) -> None:
+        """As Ctrl-C on its terminal."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def workers(self) -> list[int]:
+        """Those that do jobs now."""
+        there = Process.of(self.pid)
+        servers = {each.pid for each in there if each.serves}
+        return [each.pid for each in there if each.serves and each.parent in servers]
+
+    def kill(self, who: str, chance: random.Random) -> bool:
+        """SIGKILL to the parent, a worker or the whole group; whether there was one to kill."""
+        if not self.alive():
+            return False
+        self._killed = time.monotonic()
+        if who == "group":
+            os.killpg(self.pid, signal.SIGKILL)
+        elif who == "parent":
+            os.kill(self.pid, signal.SIGKILL)
+        else:
+            workers = self.workers()
+            if workers:
+                os.kill(chance.choice(workers), signal.SIGKILL)
+            return bool(workers)
+        self.code()
+        return True
+
+    def seconds_to_be_gone(self) -> float:
+        """From its death to that of the last of its processes."""
+        busy = max(1.0, os.getloadavg()[0] / cores())
+        while left := Process.of(self.pid):
+            took = time.monotonic() - self._killed
+            assert took < GONE * busy, f"{len(left)} processes are left after {took:.1f} s: {left}"
+            time.sleep(0.05)
+        return time.monotonic() - self._killed
+
+    def end(self) -> None:
+        """Leave nobody behind, whatever happened."""
+        for each in Process.of(self.pid):
+            os.kill(each.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def until(there: Callable[[], Any], timeout: float = 300) -> None:
+    """Wait for something to be there."""
+    deadline = time.monotonic() + timeout
+    while not there():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def written(folder: Path) -> set[tuple[str, int]]:
+    """Which files there are, and when each was last written."""
+    found = set()
+    for path in folder.rglob("*"):
+        try:
+            found.add((str(path), path.stat().st_mtime_ns))
+        except OSError:
+            continue  # one that was renamed
+    return found
+
+
+def result(folder: Path, pattern: str) -> Any:
+    """What a command found, apart from how long that took and where it stands."""
+    (path,) = folder.glob(pattern)
+    return _plain(json.loads(path.read_text().replace(str(folder), "FOLDER")))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items() if key not in _TIMES}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
