@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from conf.schema import Config
 from evaluation.cache import Cache
 from evaluation.measure import weights_digest
+from evaluation.remarks import remarks
 from training import Run, train
 from training.assemble import trained_loops
 from training.device import place
 from training.run import RunFolder, run_folder
+from training.sources import sources_of
 
 from .deal import deal
 from .participants import Participant
@@ -27,7 +29,9 @@ from .solvers import SOLVERS
 from .store import read_table
 from .tables import Table
 
-_VERSION = 1  # of what is computed; raised when the same content would give other numbers
+# The modules of this room that hits depend on.
+_OURS = ("openml_eval.context", "openml_eval.deal", "openml_eval.scoring")
+_SOLVERS = "openml_eval.solvers"
 _AT_ONCE = 8  # groups
 
 
@@ -44,7 +48,6 @@ class Scoring:
     def content(self, table: Participant, seed: int) -> dict[str, Any]:
         """What the numbers of one evaluation seed depend on, beside who answers."""
         return {
-            "version": _VERSION,
             "table": table.sha256,
             "size": self.size,
             "contexts": self.contexts,
@@ -71,7 +74,7 @@ class RunJob:
         return run_folder(self.config).path
 
     def __call__(self) -> dict[str, Any]:
-        """`path`, `step`, `seconds` of training, and `hits` [evaluation seeds, groups, most, 2] or,
+        """`path`, `step`, `seconds` of training, `remarks` on the run, and `hits` [evaluation seeds, groups, most, 2] or,
         under the reference's protocol, `accuracies` [evaluation seeds, 2].
 
         Raises what `train` does, HeldElsewhere where another process scores the run.
@@ -80,7 +83,13 @@ class RunJob:
         with RunFolder(run.path).lock():
             found = self._score(run)
         seconds = RunFolder(run.path).status().get("seconds")
-        return {"path": str(run.path), "step": run.step, "seconds": seconds, **found}
+        return {
+            "path": str(run.path),
+            "step": run.step,
+            "seconds": seconds,
+            "remarks": remarks(run),
+            **found,
+        }
 
     def said(self, result: dict[str, Any]) -> str:
         """The accuracy found, in a few words."""
@@ -115,6 +124,7 @@ class RunJob:
         dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         content = self.scoring.content(self.table, seed)
         content |= {"weights": weights, "labels": subject.task.labels, "loops": subject.loops}
+        content["sources"] = sources_of("models.model", "tasks.tables", alone=_OURS)
         found = cache.rows(
             "tables",
             content,
@@ -159,7 +169,8 @@ class SolverJob:
         dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         found = Cache(self.cache).rows(
             name,
-            self.scoring.content(self.table, seed) | {"solver": SOLVERS[name]},
+            self.scoring.content(self.table, seed)
+            | {"solver": SOLVERS[name], "sources": sources_of(alone=(*_OURS, _SOLVERS))},
             len(dealt.groups),
             _AT_ONCE,
             lambda groups: {"hits": solver_hits(name, table, dealt, groups)},

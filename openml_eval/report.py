@@ -9,6 +9,8 @@ from string import ascii_lowercase
 from textwrap import fill
 from typing import Any
 
+from evaluation.remarks import shared
+
 from .table2 import source
 
 _WIDTH = 100
@@ -22,6 +24,7 @@ def report(result: Mapping[str, Any]) -> str:
     """The table, and below it what its columns are and what should be known of its numbers."""
     notes = _notes(result)
     lines = [_table(result, notes), *_explained(result), *_beaten(result), *_below(result)]
+    lines += _of_runs(result)
     lines += [
         fill(f"({mark}) {', '.join(labels)}: {text}", _WIDTH, subsequent_indent="    ")
         for text, (mark, labels) in notes.items()
@@ -131,6 +134,18 @@ def _below(result: Mapping[str, Any]) -> Iterator[str]:
             )
             text += _POLARITY if swapped > 0.5 else "the context misleads it both ways."
             yield fill(text, _WIDTH, subsequent_indent="  ")
+
+
+def _of_runs(result: Mapping[str, Any]) -> Iterator[str]:
+    """What is to be known of the runs: training or curricula unfinished, other code."""
+    runs = {
+        f"{entry['label']}, {family}, seed {run['seed']}": run.get("remarks", [])
+        for entry in result["tables"]
+        for family, model in entry["models"].items()
+        for run in model["runs"]
+    }
+    for line in shared(runs):
+        yield fill(line, _WIDTH, subsequent_indent="  ")
 
 
 def _notes(result: Mapping[str, Any]) -> dict[str, tuple[str, list[str]]]:

@@ -92,6 +92,7 @@ def _model(
                 "seed": job.config.seed,
                 "step": result["step"],
                 "seconds": result["seconds"],
+                "remarks": result["remarks"],
             }
             for job, result in runs
         ]

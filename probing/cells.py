@@ -5,8 +5,6 @@ outcomes = run_cells([Cell("sqrt, R = 4", config, rates, seeds, folder)], 2, fol
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -20,16 +18,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conf.checks import RunError
+from conf.checksum import checksum_of
 from conf.schema import Config
 from training.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from training.files import read_json, write_json
+from training.environment import training_sources
+from training.files import read_record, write_record
 from training.processes import run_jobs
 from training.run import RunFolder, run_folder
+from training.sources import sources_of
 from training.train import Interrupted, noted_signals
 
 from .batched import READINGS, BatchedTrainer, member_config
 
-_VERSION = 1  # of what is computed; raised when the same settings would give other numbers
+_SOURCES = ("probing.batched", "probing.batched_adam", "probing.cells", "probing.watched")
 _SAVED_EVERY = 100  # steps
 
 
@@ -46,15 +47,17 @@ class Cell:
 
     @property
     def path(self) -> Path:
-        """Where it is kept: under the settings of its members that differ from their defaults."""
+        """Where it is kept: under the settings of its members that differ from their defaults, and
+        the source files that their training depends on."""
         evaluation = self.config.evaluation
         members = [
             run_folder(member_config(self.config, rate, seed)).path.name
             for rate in self.rates
             for seed in self.seeds
         ]
-        text = json.dumps([_VERSION, members, evaluation.prompts, evaluation.seed])
-        return self.folder / "cells" / hashlib.sha256(text.encode()).hexdigest()[:12]
+        sources = training_sources(self.config) | sources_of(alone=_SOURCES)
+        asked = [sources, members, evaluation.prompts, evaluation.seed]
+        return self.folder / "cells" / checksum_of(asked)[:12]
 
     def __call__(self) -> dict[str, Any]:
         """`errors` and `initial` errors of the members [rates][seeds], over that of predicting
@@ -64,11 +67,11 @@ class Cell:
         (everything is saved)."""
         self.path.mkdir(parents=True, exist_ok=True)
         with RunFolder(self.path).lock():
-            found = read_json(self.path / "errors.json")
+            found = read_record(self.path / "errors.json", "errors").content
             saved = self._saved()
             if found is None or saved is None or saved.step < self.config.training.steps:
                 found = self._train()
-                write_json(self.path / "errors.json", found)
+                write_record(self.path / "errors.json", "errors", found)
         return found
 
     def said(self, result: dict[str, Any]) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from conf.command import run_command
+from training.lock import is_held
 from training.processes import run_jobs
-from training.queue import is_free
 from training.run import RunFolder
 from training.worker import start
 
@@ -65,7 +65,7 @@ class Waits(Works):
     other: Path
 
     def __call__(self) -> dict[str, Any]:
-        until(lambda: is_free(self.other))
+        until(lambda: not is_held(self.other))
         return super().__call__()
 
 
