@@ -74,8 +74,9 @@ class RunJob:
         return run_folder(self.config).path
 
     def __call__(self) -> dict[str, Any]:
-        """`path`, `step`, `seconds` of training, `remarks` on the run, and `hits` [evaluation seeds, groups, most, 2] or,
-        under the reference's protocol, `accuracies` [evaluation seeds, 2].
+        """`path`, `step`, `seconds` of training, `remarks` on the run, and `hits` [evaluation
+        seeds, groups, most, 2] or, under the reference's protocol, `accuracies` [evaluation
+        seeds, 2].
 
         Raises what `train` does, HeldElsewhere where another process scores the run.
         """
