@@ -9,9 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-
 from .actions import SUBJECTS, subject
+from .aliases import known_as
 from .build import (
     config_from_mapping,
     config_to_mapping,
@@ -20,7 +19,9 @@ from .build import (
     read_config,
 )
 from .checks import ConfigError, check_choice, nearest
+from .grid import check_sweep, members
 from .schema import Action, Config
+from .task_settings import own_settings
 
 _FOLDER = Path(__file__).parent
 _GROUPS = ("task", "model", "scale")
@@ -48,16 +49,10 @@ def choices(group: str) -> list[str]:
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
     """What the words ask for: one command, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import OverrideParseException
 
-    for word in words:
-        if not re.match(r"[a-zA-Z_][\w.]*=", word):
-            raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
-        if word.startswith(("task.name=", "model.family=")):
-            group = word.partition(".")[0]
-            raise ConfigError(word.partition("=")[0], f"is chosen by {group}=")
+    _check_words(words)
     words = words if multirun else [_quoted(word) for word in words]
     try:
         parsed = OverridesParser.create().parse_overrides(words)
@@ -65,13 +60,30 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
         raise ConfigError(
             repr(error.override), "cannot be read; quote lists: 'key=[1,2]'"
         ) from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise ConfigError("settings", f"cannot be read: {_one_line(error)}") from None
     for override in parsed:
-        if override.is_sweep_override() and not multirun:
-            raise ConfigError(
-                str(override.key_or_group), "has several values: run them one by one with -m"
-            )
-    grid = BasicSweeper.split_arguments(parsed, max_batch_size=None)[0] if multirun else [words]
+        check_sweep(override, multirun)
+    grid = members(parsed) if multirun else [words]
     return [_command(list(member)) for member in grid]
+
+
+def _check_words(words: list[str]) -> None:
+    """Each is key=value, and each key is given once."""
+    given: set[str] = set()
+    for word in words:
+        if not re.match(r"[a-zA-Z_][\w.-]*=", word):
+            raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
+        key, _, value = word.partition("=")
+        if key in ("task.name", "model.family"):
+            raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
+        if "-" in key:  # no setting has one; what is meant may have
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(_compose([])))}")
+        if key in given:
+            raise ConfigError(key, "is given twice")
+        if not value.strip():
+            raise ConfigError(key, "has no value; key=null says that there is none")
+        given.add(key)
 
 
 def _command(words: list[str]) -> Command:
@@ -160,26 +172,13 @@ def _compose(words: list[str]) -> dict[str, Any]:
 
 
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
-    """A task's YAML names its settings and, by their defaults, their types."""
-    settings = {
-        key: _typed(default, task.pop(key), f"task.{key}")
-        for key, default in _own_settings(task["name"]).items()
-    }
+    """A task's own settings stand beside the others on the command line, apart in a Config."""
+    settings = {key: task.pop(key) for key in _own_settings(task["name"])}
     return task | {"settings": settings}
 
 
-def _typed(default: Any, value: Any, key: str) -> Any:
-    """`value` as what its default is: a bool, a number, a name or a tuple of those."""
-    if not isinstance(default, list):
-        return convert_scalar(type(default), value, key)
-    items = value if isinstance(value, list) else [value]
-    return tuple(convert_scalar(type(default[0]), item, key) for item in items)
-
-
 def _own_settings(name: str) -> dict[str, Any]:
-    """A task's own settings with their defaults."""
-    own = yaml.safe_load((_FOLDER / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
-    return {key: default for key, default in own.items() if key != "name"}
+    return own_settings(name) or {}
 
 
 def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
@@ -223,9 +222,10 @@ def _check_lanes(mapping: dict[str, Any], given: list[str]) -> None:
 
 
 def _nearest_key(key: str, known: dict[str, Any]) -> str:
-    """The known key that is nearest as a whole, or else by its last part."""
+    """The known key that is meant by another name, is nearest as a whole, or by its last part."""
     options = [name for name in [*known, *_GROUPS] if name not in _HIDDEN]
-    close = get_close_matches(key, options, n=1, cutoff=0.75)
+    meant = known_as(key, options)
+    close = [meant] if meant else get_close_matches(key, options, n=1, cutoff=0.75)
     if not close:
         by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
         last = get_close_matches(key.rpartition(".")[2], by_last, n=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf.build import read_config
-from conf.checks import ConfigError
+from conf.mistakes import ConfigError, check_count, check_seed
 from conf.schema import Config
 
 
@@ -25,11 +25,9 @@ class DynamicsSettings:
         if not self.run:
             raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
         if self.loops is not None:
-            _at_least("loops", self.loops, 2)
-        _at_least("prompts", self.prompts, 2)
-        _at_least("seed", self.seed, 0)
-        if self.seed >= 2**62:
-            raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
+            check_count("loops", self.loops, 2)
+        check_count("prompts", self.prompts, 2)
+        check_seed("seed", self.seed)
         self.loops_of(read_config(Path(self.run)))
 
     def loops_of(self, config: Config) -> int:
@@ -45,8 +43,3 @@ class DynamicsSettings:
         if self.loops is not None and self.loops > most:
             raise ConfigError("loops", f"is {self.loops}, but {owned} and no more")
         return self.loops or most
-
-
-def _at_least(key: str, value: int, least: int) -> None:
-    if value < least:
-        raise ConfigError(key, f"must be at least {least}, got {value}")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from conf.checks import ConfigError
+from conf.mistakes import ConfigError, check_count, check_seed
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,11 @@ class ProbingSettings:
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
         for name in ("steps", "batch_size", "seeds", "resamples", "memory"):
-            self._at_least(name, 1)
-        self._at_least("prompts", 2)
-        self._at_least("seed", 0)
+            check_count(name, getattr(self, name), 1)
+        check_count("prompts", self.prompts, 2)
+        check_seed("seed", self.seed)
         if self.loops is not None:
-            self._at_least("loops", 1)
+            check_count("loops", self.loops, 1)
         rate = self.learning_rate
         if rate is not None and not (math.isfinite(rate) and rate > 0):
             raise ConfigError("learning_rate", f"must be above 0, got {rate}")
-
-    def _at_least(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if value < least:
-            raise ConfigError(name, f"must be at least {least}, got {value}")
