@@ -17,7 +17,7 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("training.weight_decay",): "wd l2 weightdecay",
     ("training.clip",): "grad_clip clip_grad clip_grad_norm max_grad_norm gradient_clip",
     ("training.warmup",): "warmup_steps warmup_iters",
-    ("training.shards",): "accumulation grad_accum gradient_accumulation micro_batches microbatches",
+    ("training.shards",): "grad_accum gradient_accumulation micro_batches microbatches",
     ("training.checkpoint_every",): "save_every save_interval checkpoint_interval",
     ("model.n_embd", "widths"): (
         "hidden hidden_size hidden_dim hidden_dims width d_model dmodel n_embed embed_dim "
@@ -58,13 +58,12 @@ def known_as(key: str, known: Iterable[str]) -> str | None:
     group, _, last = key.rpartition(".")
     last = last.replace("-", "_").lower()
     options = list(known)
-    same = [name for name in options if name.rpartition(".")[2] == last]
-    ours = [
-        name
-        for asked in _ALIASES.get(last, ())
-        for name in options
-        if name == asked or name.rpartition(".")[2] == asked
-    ]
-    found = [*same, *ours]
+    found = [name for asked in (last, *_ALIASES.get(last, ())) for name in _called(asked, options)]
     in_group = [name for name in found if group and name.startswith(f"{group}.")]
     return next(iter([*in_group, *found]), None)
+
+
+def _called(asked: str, options: list[str]) -> list[str]:
+    """The options of this name, then those that have it in a group."""
+    whole = [name for name in options if name.lower() == asked.lower()]
+    return whole + [n for n in options if n.rpartition(".")[2].lower() == asked.lower()]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +22,9 @@ from .build import (
 )
 from .checks import ConfigError, check_choice, nearest
 from .grid import check_sweep, members
+from .proportional import PROPORTIONAL, stretch
 from .schema import Action, Config
+from .sizes import check_evaluation_size, check_training_size
 from .task_settings import own_settings
 
 _FOLDER = Path(__file__).parent
@@ -96,7 +100,9 @@ def _command(words: list[str]) -> Command:
         return _import(words, given)
     mapping = _compose([word for word in words if word.partition("=")[0] in _GROUPS])
     _check_known(given, mapping)
+    configured = mapping["training"]["steps"]
     mapping = _compose(words)
+    stretch(mapping, configured, given)
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
     paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, given)
@@ -104,13 +110,19 @@ def _command(words: list[str]) -> Command:
         mapping["task"] = _split_task(mapping["task"])
     else:
         mapping = _of_run(Path(paths[0]), given, mapping)
+        for path in paths[1:]:
+            read_config(Path(path))
     if action == "compare":  # of several runs each has loops of its own
         for key in {"loops", "max_loops"} - {key.rpartition(".")[2] for key in given}:
             mapping["evaluation"][key] = None
     else:
         _check_loops(mapping, given)
         _check_lanes(mapping, given)
-    return Command(action, paths, config_from_mapping(mapping), tuple(words))
+    config = config_from_mapping(mapping)
+    if action == "train":
+        check_training_size(config)
+    check_evaluation_size(config)
+    return Command(action, paths, config, tuple(words))
 
 
 def _import(words: list[str], given: list[str]) -> Command:
@@ -152,6 +164,11 @@ def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
 
 def _compose(words: list[str]) -> dict[str, Any]:
     """Hydra's composition of conf/config.yaml with overrides, as plain values."""
+    return deepcopy(_composed(tuple(words)))
+
+
+@lru_cache
+def _composed(words: tuple[str, ...]) -> dict[str, Any]:
     from hydra import compose, initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
@@ -160,10 +177,11 @@ def _compose(words: list[str]) -> dict[str, Any]:
 
     settings = config_to_mapping(Config()) | {"action": "train", **SUBJECTS}
     del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
+    settings["curriculum"][PROPORTIONAL] = False
     ConfigStore.instance().store("settings", node=settings)
     try:
         with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
-            composed = compose("config", overrides=words)
+            composed = compose("config", overrides=list(words))
         values = OmegaConf.to_container(composed, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError("settings", "cannot be put together: " + _one_line(error)) from None

@@ -67,10 +67,12 @@ def check_seed(key: str, seed: int) -> None:
         raise ConfigError(key, f"must be below 2^62, got {seed}")
 
 
-def check_count(key: str, value: float, least: int) -> None:
-    """Raises ConfigError for what counts something and is below `least`, or as large as no machine
-    counts."""
+def check_count(key: str, value: float, least: int, most: int | None = None) -> None:
+    """Raises ConfigError for what counts something and is below `least`, or above `most` (where
+    that is not given, as large as no machine counts)."""
     at_least(key, value, least)
+    if most is not None and value > most:
+        raise ConfigError(key, f"must be at most {most:,}, got {value}")
     if value >= MOST:
         raise ConfigError(key, f"must be below 2^62, got {value}")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conf.checks import ConfigError
+from conf.mistakes import ConfigError, check_seed
+
+from .iso_depth_size import check_size
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,17 @@ class IsoDepthSettings:
                 raise ConfigError(name, f"holds a number twice: {', '.join(map(str, values))}")
             if min(values) < 1:
                 raise ConfigError(name, f"must hold numbers of at least 1, got {min(values)}")
-        for name, least in (("depth", 1), ("points", 2), ("resamples", 20), ("seed", 0)):
+        for name, least in (("depth", 1), ("points", 2), ("resamples", 20)):
             self._at_least(name, least)
+        for name in ("heads", "dims", "batch_size"):
+            self._at_least(name, 1)
+        check_seed("seed", self.seed)
         if self.jobs is not None:
             self._at_least("jobs", 1)
         for r in self.r:
             if self.depth % r:
                 raise ConfigError("r", f"must divide depth={self.depth}, got {r}")
+        check_size(self)
 
     def _at_least(self, name: str, least: int) -> None:
         if getattr(self, name) < least:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from conf.build import read_config
 from conf.checks import ConfigError, check_choice, nearest
 
 from .catalogue import TABLES, ids_by_name
@@ -64,5 +65,6 @@ class ShipSettings:
     name: str
 
     def check(self) -> None:
-        """Raises ConfigError for a name that no estimator looks for."""
+        """Raises ConfigError for a name that no estimator looks for, and a run that is none."""
         check_choice("name", self.name, SHIPPED_CLASSES)
+        read_config(Path(self.run))

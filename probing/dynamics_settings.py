@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from conf.build import read_config
 from conf.mistakes import ConfigError, check_count, check_seed
 from conf.schema import Config
+from conf.sizes import check_bytes
+
+_STARTED = 400 * 2**20  # bytes of a process
+_MOST_LOOPS = 1_000_000  # more would take minutes a prompt
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,20 @@ class DynamicsSettings:
             check_count("loops", self.loops, 2)
         check_count("prompts", self.prompts, 2)
         check_seed("seed", self.seed)
-        self.loops_of(read_config(Path(self.run)))
+        config = read_config(Path(self.run))
+        self._check_size(config, self.loops_of(config))
+
+    def _check_size(self, config: Config, loops: int) -> None:
+        """What is kept of each prompt grows with the loops; the prompts are drawn at once."""
+        near = min(loops, 3 * config.loops.b)  # loops whose increments are compared
+        numbers = 2 * config.task.points * config.task.dims + near * near
+
+        def needs(sizes: Mapping[str, int]) -> int:
+            return _STARTED + 16 * sizes["prompts"] * (6 * sizes["loops"] + numbers)
+
+        if loops > _MOST_LOOPS:
+            raise ConfigError("loops", f"must be at most {_MOST_LOOPS:,}, got {loops}")
+        check_bytes(needs, {"prompts": self.prompts, "loops": loops}, "what is kept")
 
     def loops_of(self, config: Config) -> int:
         """How many loops (or layers) of the run with this configuration are followed. Raises

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from conf.build import read_config
 from conf.mistakes import ConfigError, check_count, check_seed
+from conf.schema import Config
+from conf.sizes import check_bytes
+
+_STARTED = 400 * 2**20  # bytes of a process
+_HIDDEN = 64  # of a probe
 
 
 @dataclass(frozen=True)
@@ -44,3 +52,22 @@ class ProbingSettings:
         rate = self.learning_rate
         if rate is not None and not (math.isfinite(rate) and rate > 0):
             raise ConfigError("learning_rate", f"must be above 0, got {rate}")
+        self._check_size(read_config(Path(self.run)))
+
+    def _check_size(self, config: Config) -> None:
+        """Every layer has probes of each target, length and seed, with their gradients and Adam's
+        moments, and as many again for a control; the prompts are drawn at once, with their targets
+        and what the bootstrap makes of them."""
+        b = config.model.n_layer if config.model.family == "standard" else config.loops.b
+        width, points, dims = config.model.n_embd, config.task.points, config.task.dims
+        probes = len(self.targets) * points * (2 if self.control else 1)
+
+        def needs(s: Mapping[str, int]) -> int:
+            learned = 16 * probes * s["seeds"] * (s["loops"] + 1) * _HIDDEN * (width + dims)
+            drawn = 24 * max(s["prompts"], s["batch_size"]) * points * dims
+            resampled = 8 * s["resamples"] * (2 * s["prompts"] + points * (s["loops"] + 1))
+            return _STARTED + learned + drawn + resampled
+
+        names = ("seeds", "prompts", "batch_size", "resamples")
+        loops = b if self.loops is None else self.loops
+        check_bytes(needs, {name: getattr(self, name) for name in names} | {"loops": loops}, "it")

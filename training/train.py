@@ -16,12 +16,14 @@ from typing import NamedTuple
 
 from conf.checks import check_config
 from conf.schema import Config
+from conf.sizes import check_training_size
 
 from .assemble import build_curriculum, build_model, build_task
 from .checkpoint import newest_checkpoint, save_checkpoint
 from .device import place
 from .divergence import recover
 from .logging import RunLog, check_wandb
+from .memory import told_when_full
 from .multipliers import describe_groups
 from .notes import residual_notes
 from .run import Run, RunError, RunFolder, run_folder
@@ -44,6 +46,7 @@ def train(config: Config) -> Run:
     where another process holds the folder, the disk is full, or training diverged.
     """
     check_config(config)
+    check_training_size(config)
     task = build_task(config)
     curriculum = build_curriculum(config, task)
     placement = place(config.device, config.precision, config.backend)
@@ -65,7 +68,8 @@ def train(config: Config) -> Run:
             if multipliers := describe_groups(config.model):
                 print(f"  {multipliers}", flush=True)
             try:
-                _train_from(step, folder, trainer)
+                with told_when_full(config, folder.path):
+                    _train_from(step, folder, trainer)
             except OSError as error:
                 raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
     return Run(folder.path, config, task, model.eval(), config.training.steps)
