@@ -43,7 +43,7 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
             raise ConfigError(repr(word), "cannot be read; quote lists: 'key=[1,2]'") from None
     mapping = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True)
     assert isinstance(mapping, dict)
-    for key, value in mapping.items():
+    for name, value in mapping.items():
         if "" in (value if isinstance(value, list) else [value]):
-            raise ConfigError(str(key), "must name something, got ''")
-    return build(cls, {str(key): value for key, value in mapping.items()})
+            raise ConfigError(str(name), "must name something, got ''")
+    return build(cls, {str(name): value for name, value in mapping.items()})

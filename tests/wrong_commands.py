@@ -83,5 +83,5 @@ class _NoTorch:
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, _NoTorch())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _NoTorch())
     print(json.dumps(answer_all(Path(sys.argv[1]), Path(sys.argv[2]))))

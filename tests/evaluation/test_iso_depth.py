@@ -218,7 +218,7 @@ def test_one_r_determines_no_phi(
         ("width=8", "width is not a setting; did you mean 'widths'"),
         ("widths=31", "model.n_embd must be a multiple of model.n_head=2, got 31"),
         ("learning_rate=0", "training.learning_rate must be above 0 and finite, got 0.0"),
-        ("dims=0", "task.dims must be at least 1, got 0"),
+        ("dims=0", "dims must be at least 1, got 0"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
