@@ -9,7 +9,7 @@ from .loop_checks import loop_mistakes
 from .mistakes import ConfigError as ConfigError
 from .mistakes import HeldElsewhere as HeldElsewhere
 from .mistakes import RunError as RunError
-from .mistakes import at_least, check_count, check_names, check_path
+from .mistakes import at_least, check_count, check_device, check_names, check_path
 from .mistakes import check_choice as check_choice
 from .mistakes import check_seed as check_seed
 from .mistakes import nearest as nearest
@@ -44,6 +44,7 @@ def check_config(config: Config) -> None:
     check_seed("seed", config.seed)
     check_names("", config)
     check_path("folder", config.folder)
+    check_device("device", config.device)
 
 
 def _check_task(config: Config) -> None:

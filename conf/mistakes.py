@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .aliases import known_as
 
+_DEVICES = ("auto", "cpu", "cuda", "mps")
 MOST = 2**62  # what a seed or a count must be below
 
 
@@ -75,6 +76,15 @@ def check_count(key: str, value: float, least: int, most: int | None = None) -> 
         raise ConfigError(key, f"must be at most {most:,}, got {value}")
     if value >= MOST:
         raise ConfigError(key, f"must be below 2^62, got {value}")
+
+
+def check_device(key: str, device: str) -> None:
+    """Raises ConfigError for what names no device, on this machine or another."""
+    kind, colon, index = device.partition(":")
+    if kind not in _DEVICES or (colon and not index.isdecimal()):
+        raise ConfigError(
+            key, f"cannot be {device!r} on this machine or any: {', '.join(_DEVICES)} or cuda:1"
+        )
 
 
 def check_path(key: str, path: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf.build import read_config
-from conf.mistakes import ConfigError, check_count, check_seed
+from conf.mistakes import ConfigError, check_count, check_device, check_seed
 from conf.schema import Config
 from conf.sizes import check_bytes
 
@@ -33,6 +33,7 @@ class DynamicsSettings:
             check_count("loops", self.loops, 2)
         check_count("prompts", self.prompts, 2)
         check_seed("seed", self.seed)
+        check_device("device", self.device)
         config = read_config(Path(self.run))
         self._check_size(config, self.loops_of(config))
 

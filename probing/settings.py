@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from conf.build import read_config
-from conf.mistakes import ConfigError, check_count, check_seed
+from conf.mistakes import ConfigError, check_count, check_device, check_seed
 from conf.schema import Config
 from conf.sizes import check_bytes
 
@@ -47,6 +47,7 @@ class ProbingSettings:
             check_count(name, getattr(self, name), 1)
         check_count("prompts", self.prompts, 2)
         check_seed("seed", self.seed)
+        check_device("device", self.device)
         if self.loops is not None:
             check_count("loops", self.loops, 1)
         rate = self.learning_rate
