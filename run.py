@@ -104,7 +104,7 @@ def _train_or_evaluate(command: Command) -> Any:
     from training import train
 
     config = command.config
-    run = train(config) if command.action == "train" else None
+    run = train(config, command.again) if command.action == "train" else None
     from evaluation import evaluate, load_run
     from evaluation.report import report
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .checks import ConfigError, check_choice, check_config, nearest
+from .checks import ConfigError, check_choice, check_config, nearest_key
+from .scalars import KINDS
+from .scalars import convert_scalar as convert_scalar
 from .schema import SCHEMA_VERSION, Config
+from .task_settings import typed_settings
 
 _T = TypeVar("_T")
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}
 
 
 def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
@@ -22,11 +24,13 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
     """
     values = dict(mapping)
     version = values.pop("schema_version", SCHEMA_VERSION)
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
+    if type(version) is not int or version > SCHEMA_VERSION:
         raise ConfigError(
             "schema_version", f"is {version}, but this version reads up to {SCHEMA_VERSION}"
         )
     config = build(Config, values)
+    settings = typed_settings(config.task.name, config.task.settings)
+    config = replace(config, task=replace(config.task, settings=settings))
     check_config(config)
     return config
 
@@ -56,7 +60,7 @@ def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
     known = {field.name: field for field in fields(cls)}
     for key in mapping:
         if key not in known:
-            raise ConfigError(f"{prefix}{key}", f"is not a setting{nearest(str(key), known)}")
+            raise ConfigError(f"{prefix}{key}", f"is not a setting{nearest_key(str(key), known)}")
     required = [name for name, field in known.items() if _is_required(field)]
     for name in required:
         if name not in mapping:
@@ -82,6 +86,8 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(_convert(arguments[0], item, key) for item in items)
     if origin is not None:  # Mapping[str, Any]
+        if not isinstance(value, Mapping):
+            raise ConfigError(key, f"must be a group of settings, got {value!r}")
         return dict(value)
     return convert_scalar(kind, value, key)
 
@@ -103,7 +109,7 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
         if not words:
             raise
         raise ConfigError(
-            key, f"must be {_KINDS[other]} or {' or '.join(words)}, got {value!r}"
+            key, f"must be {KINDS[other]} or {' or '.join(words)}, got {value!r}"
         ) from error
 
 
@@ -113,18 +119,7 @@ def _convert_one_scalar(kinds: list[type], value: Any, key: str) -> Any:
             return convert_scalar(kind, value, key)
         except ConfigError:
             continue
-    raise ConfigError(key, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}, got {value!r}")
-
-
-def convert_scalar(kind: type, value: Any, key: str) -> Any:
-    """`value` as bool, int, float or str; whole floats pass as int (1e3), ints as float."""
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(key, f"must be {_KINDS[kind]}, got {value!r}")
-    return value
+    raise ConfigError(key, f"must be {' or '.join(KINDS[kind] for kind in kinds)}, got {value!r}")
 
 
 def _plain(value: Any) -> Any:

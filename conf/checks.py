@@ -9,11 +9,14 @@ from .loop_checks import loop_mistakes
 from .mistakes import ConfigError as ConfigError
 from .mistakes import HeldElsewhere as HeldElsewhere
 from .mistakes import RunError as RunError
-from .mistakes import at_least, check_names
+from .mistakes import at_least, check_count, check_device, check_names, check_path
 from .mistakes import check_choice as check_choice
+from .mistakes import check_seed as check_seed
 from .mistakes import nearest as nearest
+from .mistakes import nearest_key as nearest_key
 from .model_checks import check_model
 from .schema import Config, GrowthConfig, TrainingConfig
+from .task_settings import typed_settings
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
 MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
@@ -21,12 +24,14 @@ MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes thr
 
 def check_setting(key: str, value: Any) -> None:
     """One setting of a task: a whole number counts something (at least 1, but `distinct_prompts`
-    may be 0, for no limit), any other is finite and not negative. Raises ConfigError."""
+    may be 0, for no limit), any other is finite and not negative, and the path of a folder names
+    one. Raises ConfigError."""
+    if isinstance(value, str) and key.endswith("_dir"):
+        check_path(key, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     least = 1 if isinstance(value, int) and not key.endswith("distinct_prompts") else 0
-    if not math.isfinite(value) or value < least:
-        raise ConfigError(key, f"must be at least {least}, got {value}")
+    check_count(key, value, least)
 
 
 def check_config(config: Config) -> None:
@@ -36,12 +41,15 @@ def check_config(config: Config) -> None:
     _check_curriculum(config)
     _check_training(config)
     _check_evaluation(config)
-    _check_seed("seed", config.seed)
+    check_seed("seed", config.seed)
     check_names("", config)
+    check_path("folder", config.folder)
+    check_device("device", config.device)
 
 
 def _check_task(config: Config) -> None:
     task = config.task
+    typed_settings(task.name, task.settings)
     check_setting("task.dims", task.dims)
     at_least("task.points", task.points, 2)
     check_setting("task.distinct_prompts", task.distinct_prompts)
@@ -76,8 +84,10 @@ def _check_curriculum(config: Config) -> None:
 def _check_training(config: Config) -> None:
     training = config.training
     for name in ("batch_size", "shards", "checkpoint_every", "log_every"):
-        at_least(f"training.{name}", getattr(training, name), 1)
-    for name in ("steps", "weight_decay", "clip", "warmup", "decay", "decay_to", "beta1", "beta2"):
+        check_count(f"training.{name}", getattr(training, name), 1)
+    for name in ("steps", "warmup"):
+        check_count(f"training.{name}", getattr(training, name), 0)
+    for name in ("weight_decay", "clip", "decay", "decay_to", "beta1", "beta2"):
         at_least(f"training.{name}", getattr(training, name), 0)
     check_names("training.", training)
     for name in ("learning_rate", "muon_rate", "epsilon"):
@@ -110,8 +120,8 @@ def _check_training(config: Config) -> None:
 def _check_evaluation(config: Config) -> None:
     evaluation = config.evaluation
     for name, least in (("prompts", 2), ("batch_size", 1), ("resamples", 1)):
-        at_least(f"evaluation.{name}", getattr(evaluation, name), least)
-    _check_seed("evaluation.seed", evaluation.seed)
+        check_count(f"evaluation.{name}", getattr(evaluation, name), least)
+    check_seed("evaluation.seed", evaluation.seed)
     for name in ("loops", "max_loops", "halt_by"):
         value = getattr(evaluation, name)
         if value not in (None, "auto"):
@@ -130,17 +140,13 @@ def _check_bayes(config: Config) -> None:
         raise ConfigError(
             "evaluation.baselines", f"cannot hold bayes: for task={task.name} it is not known"
         )
-    supports = math.comb(task.dims, task.settings.get("sparsity", task.dims))
+    sparsity = task.settings.get("sparsity", task.dims)
+    few = min(sparsity, task.dims - sparsity)  # of more than 20 there are billions
+    supports = math.comb(task.dims, few) if few <= 20 else math.inf
     if supports > MOST_SUPPORTS:
+        number = f"{supports:,}" if few <= 20 else "billions of"
         raise ConfigError(
             "evaluation.baselines",
-            f"cannot hold bayes: it would go through {supports:,} supports, "
-            f"more than {MOST_SUPPORTS:,}",
+            f"cannot hold bayes: it would go through {number} supports, more than "
+            f"{MOST_SUPPORTS:,}",
         )
-
-
-def _check_seed(key: str, seed: int) -> None:
-    """Generators take up to 63 bits, and some count on from it."""
-    at_least(key, seed, 0)
-    if seed >= 2**62:
-        raise ConfigError(key, f"must be below 2^62, got {seed}")

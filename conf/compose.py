@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-
 from .actions import SUBJECTS, subject
+from .aliases import known_as
 from .build import (
     config_from_mapping,
     config_to_mapping,
@@ -19,8 +20,12 @@ from .build import (
     flatten,
 )
 from .checks import ConfigError, check_choice, nearest
+from .grid import check_sweep, members
+from .proportional import PROPORTIONAL, stretch
 from .saved import read_config
 from .schema import Action, Config
+from .sizes import check_evaluation_size, check_training_size
+from .task_settings import own_settings
 
 _FOLDER = Path(__file__).parent
 _GROUPS = ("task", "model", "scale")
@@ -31,13 +36,15 @@ _HIDDEN = ("schema_version", "task.name", "model.family")
 class Command:
     """One thing to do. `paths` are the run folders or the file that it is about; `words` are the
     settings as given, for a message that names this member of a grid. An import's settings are
-    known when its file is read: it has the `given` ones, by key."""
+    known when its file is read: it has the `given` ones, by key. `again`: what was trained before
+    is set aside."""
 
     action: Action
     paths: tuple[str, ...]
     config: Config
     words: tuple[str, ...]
     given: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
 
 
 def choices(group: str) -> list[str]:
@@ -48,16 +55,10 @@ def choices(group: str) -> list[str]:
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
     """What the words ask for: one command, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import OverrideParseException
 
-    for word in words:
-        if not re.match(r"[a-zA-Z_][\w.]*=", word):
-            raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
-        if word.startswith(("task.name=", "model.family=")):
-            group = word.partition(".")[0]
-            raise ConfigError(word.partition("=")[0], f"is chosen by {group}=")
+    _check_words(words)
     words = words if multirun else [_quoted(word) for word in words]
     try:
         parsed = OverridesParser.create().parse_overrides(words)
@@ -65,13 +66,30 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
         raise ConfigError(
             repr(error.override), "cannot be read; quote lists: 'key=[1,2]'"
         ) from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise ConfigError("settings", f"cannot be read: {_one_line(error)}") from None
     for override in parsed:
-        if override.is_sweep_override() and not multirun:
-            raise ConfigError(
-                str(override.key_or_group), "has several values: run them one by one with -m"
-            )
-    grid = BasicSweeper.split_arguments(parsed, max_batch_size=None)[0] if multirun else [words]
+        check_sweep(override, multirun)
+    grid = members(parsed) if multirun else [words]
     return [_command(list(member)) for member in grid]
+
+
+def _check_words(words: list[str]) -> None:
+    """Each is key=value, and each key is given once."""
+    given: set[str] = set()
+    for word in words:
+        if not re.match(r"[a-zA-Z_][\w.-]*=", word):
+            raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
+        key, _, value = word.partition("=")
+        if key in ("task.name", "model.family"):
+            raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
+        if "-" in key:  # no setting has one; what is meant may have
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(_compose([])))}")
+        if key in given:
+            raise ConfigError(key, "is given twice")
+        if not value.strip():
+            raise ConfigError(key, "has no value; key=null says that there is none")
+        given.add(key)
 
 
 def _command(words: list[str]) -> Command:
@@ -84,21 +102,30 @@ def _command(words: list[str]) -> Command:
         return _import(words, given)
     mapping = _compose([word for word in words if word.partition("=")[0] in _GROUPS])
     _check_known(given, mapping)
+    configured = mapping["training"]["steps"]
     mapping = _compose(words)
+    stretch(mapping, configured, given)
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
+    again = convert_scalar(bool, mapping.pop("again"), "again")
     paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, given)
     if action == "train":
         mapping["task"] = _split_task(mapping["task"])
     else:
         mapping = _of_run(Path(paths[0]), given, mapping)
+        for path in paths[1:]:
+            read_config(Path(path))
     if action == "compare":  # of several runs each has loops of its own
         for key in {"loops", "max_loops", "halt_by"} - {key.rpartition(".")[2] for key in given}:
             mapping["evaluation"][key] = None
     else:
         _check_loops(mapping, given)
         _check_lanes(mapping, given)
-    return Command(action, paths, config_from_mapping(mapping), tuple(words))
+    config = config_from_mapping(mapping)
+    if action == "train":
+        check_training_size(config)
+    check_evaluation_size(config)
+    return Command(action, paths, config, tuple(words), again=again)
 
 
 def _import(words: list[str], given: list[str]) -> Command:
@@ -140,18 +167,24 @@ def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
 
 def _compose(words: list[str]) -> dict[str, Any]:
     """Hydra's composition of conf/config.yaml with overrides, as plain values."""
+    return deepcopy(_composed(tuple(words)))
+
+
+@lru_cache
+def _composed(words: tuple[str, ...]) -> dict[str, Any]:
     from hydra import compose, initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    settings = config_to_mapping(Config()) | {"action": "train", **SUBJECTS}
+    settings = config_to_mapping(Config()) | {"action": "train", "again": False, **SUBJECTS}
     del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
+    settings["curriculum"][PROPORTIONAL] = False
     ConfigStore.instance().store("settings", node=settings)
     try:
         with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
-            composed = compose("config", overrides=words)
+            composed = compose("config", overrides=list(words))
         values = OmegaConf.to_container(composed, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError("settings", "cannot be put together: " + _one_line(error)) from None
@@ -160,26 +193,13 @@ def _compose(words: list[str]) -> dict[str, Any]:
 
 
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
-    """A task's YAML names its settings and, by their defaults, their types."""
-    settings = {
-        key: _typed(default, task.pop(key), f"task.{key}")
-        for key, default in _own_settings(task["name"]).items()
-    }
+    """A task's own settings stand beside the others on the command line, apart in a Config."""
+    settings = {key: task.pop(key) for key in _own_settings(task["name"])}
     return task | {"settings": settings}
 
 
-def _typed(default: Any, value: Any, key: str) -> Any:
-    """`value` as what its default is: a bool, a number, a name or a tuple of those."""
-    if not isinstance(default, list):
-        return convert_scalar(type(default), value, key)
-    items = value if isinstance(value, list) else [value]
-    return tuple(convert_scalar(type(default[0]), item, key) for item in items)
-
-
 def _own_settings(name: str) -> dict[str, Any]:
-    """A task's own settings with their defaults."""
-    own = yaml.safe_load((_FOLDER / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
-    return {key: default for key, default in own.items() if key != "name"}
+    return own_settings(name) or {}
 
 
 def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
@@ -229,9 +249,10 @@ def _check_lanes(mapping: dict[str, Any], given: list[str]) -> None:
 
 
 def _nearest_key(key: str, known: dict[str, Any]) -> str:
-    """The known key that is nearest as a whole, or else by its last part."""
+    """The known key that is meant by another name, is nearest as a whole, or by its last part."""
     options = [name for name in [*known, *_GROUPS] if name not in _HIDDEN]
-    close = get_close_matches(key, options, n=1, cutoff=0.75)
+    meant = known_as(key, options)
+    close = [meant] if meant else get_close_matches(key, options, n=1, cutoff=0.75)
     if not close:
         by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
         last = get_close_matches(key.rpartition(".")[2], by_last, n=1)

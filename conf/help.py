@@ -38,6 +38,8 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   model.injection             add, multiply, concat, none
   model.residual_scaling      none, sqrt, linear, factored: what residual branches are times
   training.steps              how long; 0 leaves the model as it was drawn
+  curriculum.proportional     true: dims, points and loops grow in proportion to training.steps, so
+                              that a shorter run sees all of them; training.warmup stays as it is
   training.learning_rate      Adam's rate; training.optimizer adamw, adam, muon
   training.batch_size         prompts in a step
   evaluation.loops            loop at which errors by examples are read beside b, or auto
@@ -51,6 +53,7 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   device, precision           auto, cpu, cuda; auto, fp32, tf32, bf16
   backend                     auto, eager, compile, triton: what makes the loops
   folder                      where run folders go (runs)
+  again                       true: train anew; what is there is kept under another name
 A task's own settings stand in conf/task/: {settings}
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.

@@ -10,12 +10,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from .aliases import known_as
+
+_DEVICES = ("auto", "cpu", "cuda", "mps")
+MOST = 2**62  # what a seed or a count must be below
+
 
 class ConfigError(ValueError):
     """A mistake in a setting: which key, and what was expected. One line, fit for a user."""
 
     def __init__(self, key: str, problem: str) -> None:
-        super().__init__(f"{key} {problem}")
+        super().__init__(" ".join(f"{key} {problem}".splitlines()))
         self.key = key
 
 
@@ -40,6 +45,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(options)}"
 
 
+def nearest_key(key: str, known: Iterable[str]) -> str:
+    """As `nearest`, for a setting's name: also by what else it is called (conf/aliases.py)."""
+    options = list(known)
+    if meant := known_as(key, options):
+        return f"; did you mean {meant!r}?"
+    return nearest(key, options)
+
+
 def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
     """Raises ConfigError where `value` is none of the options."""
     if value not in options:
@@ -48,8 +61,42 @@ def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
 
 def at_least(key: str, value: float, least: int) -> None:
     """Raises ConfigError where `value` is below `least` or not finite."""
-    if not (math.isfinite(value) and value >= least):
+    # Compared, not asked whether it is finite: a whole number may be too large for a float.
+    if not least <= value < math.inf:
         raise ConfigError(key, f"must be at least {least}, got {value}")
+
+
+def check_seed(key: str, seed: int) -> None:
+    """Raises ConfigError for a seed that no generator takes: they have up to 63 bits, and some
+    count on from it."""
+    at_least(key, seed, 0)
+    if seed >= MOST:
+        raise ConfigError(key, f"must be below 2^62, got {seed}")
+
+
+def check_count(key: str, value: float, least: int, most: int | None = None) -> None:
+    """Raises ConfigError for what counts something and is below `least`, or above `most` (where
+    that is not given, as large as no machine counts)."""
+    at_least(key, value, least)
+    if most is not None and value > most:
+        raise ConfigError(key, f"must be at most {most:,}, got {value}")
+    if value >= MOST:
+        raise ConfigError(key, f"must be below 2^62, got {value}")
+
+
+def check_device(key: str, device: str) -> None:
+    """Raises ConfigError for what names no device, on this machine or another."""
+    kind, colon, index = device.partition(":")
+    if kind not in _DEVICES or (colon and not index.isdecimal()):
+        raise ConfigError(
+            key, f"cannot be {device!r} on this machine or any: {', '.join(_DEVICES)} or cuda:1"
+        )
+
+
+def check_path(key: str, path: str) -> None:
+    """Raises ConfigError for a path that names nothing."""
+    if not path.strip() or "\0" in path:
+        raise ConfigError(key, f"must name a file or folder, got {path!r}")
 
 
 def check_names(prefix: str, settings: Any) -> None:

@@ -28,17 +28,22 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
 
     given: set[str] = set()
     for word in words:
-        if not re.match(r"[a-zA-Z_][\w.]*=", word):
+        if not re.match(r"[a-zA-Z_][\w.-]*=", word):
             raise ConfigError(repr(word), "is not of the form key=value")
         key = word.partition("=")[0]
         if key in given:
             raise ConfigError(key, "is given twice")
         given.add(key)
+        if not word.partition("=")[2].strip():
+            raise ConfigError(key, "has no value; key=null says that there is none")
         try:
             # One by one, so that the message can name the word.
             OmegaConf.to_container(OmegaConf.from_dotlist([word]), resolve=True)
-        except (OmegaConfBaseException, YAMLError):
+        except (OmegaConfBaseException, YAMLError, ValueError):
             raise ConfigError(repr(word), "cannot be read; quote lists: 'key=[1,2]'") from None
     mapping = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True)
     assert isinstance(mapping, dict)
-    return build(cls, {str(key): value for key, value in mapping.items()})
+    for name, value in mapping.items():
+        if "" in (value if isinstance(value, list) else [value]):
+            raise ConfigError(str(name), "must name something, got ''")
+    return build(cls, {str(name): value for name, value in mapping.items()})

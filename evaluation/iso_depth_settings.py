@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from conf.checks import ConfigError
 from conf.command import as_word
 from conf.folders import check_folder
+from conf.mistakes import ConfigError, check_seed
+
+from .iso_depth_size import check_size
 
 # What a run's configuration calls what these settings say.
 _NAMES = {
@@ -60,7 +62,7 @@ class IsoDepthSettings:
         ones = ("depth", "heads", "dims", "batch_size")
         for name, least in (*((name, 1) for name in ones), ("points", 2), ("resamples", 20)):
             self._at_least(name, least)
-        self._at_least("seed", 0)
+        check_seed("seed", self.seed)
         if self.jobs is not None:
             self._at_least("jobs", 1)
         self._check_divisors()
@@ -79,6 +81,7 @@ class IsoDepthSettings:
                     every = f"must divide each of widths={as_word(self.widths)}, got {self.heads}"
                     raise ConfigError("heads", every)
                 raise ConfigError("widths", f"must be multiples of heads={self.heads}, got {width}")
+        check_size(self)
         check_folder("folder", self.folder)
 
     def _at_least(self, name: str, least: int) -> None:

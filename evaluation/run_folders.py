@@ -5,6 +5,7 @@ run_folders(["runs/A", "runs"])          # that run, and all others in runs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from conf.checks import ConfigError
 
 
 def run_folders(paths: Sequence[str]) -> list[Path]:
-    """Each path that is a run folder, and the run folders right in each that is not; each once.
+    """Each path that is a run folder, and the run folders right in each that is not, but for those
+    that again=true set aside; each once.
 
     Raises ConfigError for a path that neither is one nor holds any.
     """
@@ -20,7 +22,7 @@ def run_folders(paths: Sequence[str]) -> list[Path]:
     for path in map(Path, paths):
         if not path.is_dir():
             raise ConfigError("runs", f"must name folders, got '{path}'")
-        inside = [path] if _is_run(path) else sorted(filter(_is_run, path.iterdir()))
+        inside = [path] if _is_run(path) else sorted(filter(_is_current, path.iterdir()))
         if not inside:
             raise ConfigError("runs", f"names {path}, which neither is a run nor holds any")
         for each in inside:
@@ -30,3 +32,7 @@ def run_folders(paths: Sequence[str]) -> list[Path]:
 
 def _is_run(path: Path) -> bool:
     return (path / "config.yaml").is_file()
+
+
+def _is_current(path: Path) -> bool:
+    return _is_run(path) and not re.search(r"-before-\d+$", path.name)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conf.checks import ConfigError
 from conf.command import defaults, run_command
 from conf.folders import check_folder
+from conf.mistakes import ConfigError, check_count, check_seed
 
 from .run_folders import run_folders
 
@@ -78,9 +78,8 @@ class ScalingSettings:
             raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
         if self.E is not None and not (math.isfinite(self.E) and self.E >= 0):
             raise ConfigError("E", f"must be at least 0, got {self.E}")
-        for name, least in (("resamples", 20), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(name, f"must be at least {least}, got {getattr(self, name)}")
+        check_count("resamples", self.resamples, 20, 1_000_000)
+        check_seed("seed", self.seed)
         check_folder("folder", self.folder)
 
 

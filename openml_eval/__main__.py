@@ -109,6 +109,8 @@ def _composed(family: str, rest: list[str]) -> Config:
     from conf.compose import commands
 
     (command,) = commands(["task=tables", f"model={family}", *rest])
+    if command.again:
+        raise ConfigError("again", "is for run.py: name the run there, by its settings")
     return command.config
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from conf.checks import ConfigError, check_choice
+from conf.mistakes import ConfigError, check_choice, check_count, check_seed
 
 from .catalogue import TABLES
 
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
+_MOST = 1_000_000  # contexts, draws of them and processes: no table has as many rows
 # Settings of a run that follow from ours.
 _OURS = {
     "task": "is tables here",
@@ -56,10 +57,10 @@ class RunSettings:
                     raise ConfigError(name, f"holds {value} twice")
         for name in ("contexts", "evaluation_seeds", "jobs"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(name, f"must be at least 1, got {value}")
-        if min(self.seeds or (0,)) < 0:
-            raise ConfigError("seeds", f"must be at least 0, got {min(self.seeds or ())}")
+            if value is not None:
+                check_count(name, value, 1, _MOST)
+        for seed in self.seeds or ():
+            check_seed("seeds", seed)
         for family in self.model:
             check_choice("model", family, get_args(Family))
         if len(self.tables) < 2:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from conf.checks import ConfigError, check_choice, nearest
 from conf.folders import check_folder
+from conf.saved import read_config
 
 from .catalogue import TABLES, ids_by_name
 
@@ -66,5 +67,6 @@ class ShipSettings:
     name: str
 
     def check(self) -> None:
-        """Raises ConfigError for a name that no estimator looks for."""
+        """Raises ConfigError for a name that no estimator looks for, and a run that is none."""
         check_choice("name", self.name, SHIPPED_CLASSES)
+        read_config(Path(self.run))

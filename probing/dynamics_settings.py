@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf.checks import ConfigError
 from conf.folders import check_folder
+from conf.mistakes import ConfigError, check_count, check_device, check_seed
 from conf.saved import read_config
 from conf.schema import Config
+from conf.sizes import check_bytes
+
+_STARTED = 400 * 2**20  # bytes of a process
+_MOST_LOOPS = 1_000_000  # more would take minutes a prompt
 
 
 @dataclass(frozen=True)
@@ -26,13 +31,25 @@ class DynamicsSettings:
         if not self.run:
             raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
         if self.loops is not None:
-            _at_least("loops", self.loops, 2)
-        _at_least("prompts", self.prompts, 2)
-        _at_least("seed", self.seed, 0)
-        if self.seed >= 2**62:
-            raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
-        self.loops_of(read_config(Path(self.run)))
+            check_count("loops", self.loops, 2)
+        check_count("prompts", self.prompts, 2)
+        check_seed("seed", self.seed)
+        check_device("device", self.device)
+        config = read_config(Path(self.run))
+        self._check_size(config, self.loops_of(config))
         check_folder("run", self.run)
+
+    def _check_size(self, config: Config, loops: int) -> None:
+        """What is kept of each prompt grows with the loops; the prompts are drawn at once."""
+        near = min(loops, 3 * config.loops.b)  # loops whose increments are compared
+        numbers = 2 * config.task.points * config.task.dims + near * near
+
+        def needs(sizes: Mapping[str, int]) -> int:
+            return _STARTED + 16 * sizes["prompts"] * (6 * sizes["loops"] + numbers)
+
+        if loops > _MOST_LOOPS:
+            raise ConfigError("loops", f"must be at most {_MOST_LOOPS:,}, got {loops}")
+        check_bytes(needs, {"prompts": self.prompts, "loops": loops}, "what is kept")
 
     def loops_of(self, config: Config) -> int:
         """How many loops (or layers) of the run with this configuration are followed. Raises
@@ -47,8 +64,3 @@ class DynamicsSettings:
         if self.loops is not None and self.loops > most:
             raise ConfigError("loops", f"is {self.loops}, but {owned} and no more")
         return self.loops or most
-
-
-def _at_least(key: str, value: int, least: int) -> None:
-    if value < least:
-        raise ConfigError(key, f"must be at least {least}, got {value}")

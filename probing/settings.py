@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from conf.checks import ConfigError
 from conf.folders import check_folder
+from conf.mistakes import ConfigError, check_count, check_device, check_seed
+from conf.saved import read_config
+from conf.schema import Config
+from conf.sizes import check_bytes
+
+_STARTED = 400 * 2**20  # bytes of a process
+_HIDDEN = 64  # of a probe
 
 
 @dataclass(frozen=True)
@@ -37,17 +45,32 @@ class ProbingSettings:
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
         for name in ("steps", "batch_size", "seeds", "resamples", "memory"):
-            self._at_least(name, 1)
-        self._at_least("prompts", 2)
-        self._at_least("seed", 0)
+            check_count(name, getattr(self, name), 1)
+        check_count("prompts", self.prompts, 2)
+        check_seed("seed", self.seed)
+        check_device("device", self.device)
         if self.loops is not None:
-            self._at_least("loops", 1)
+            check_count("loops", self.loops, 1)
         rate = self.learning_rate
         if rate is not None and not (math.isfinite(rate) and rate > 0):
             raise ConfigError("learning_rate", f"must be above 0, got {rate}")
+        self._check_size(read_config(Path(self.run)))
         check_folder("run", self.run)
 
-    def _at_least(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if value < least:
-            raise ConfigError(name, f"must be at least {least}, got {value}")
+    def _check_size(self, config: Config) -> None:
+        """Every layer has probes of each target, length and seed, with their gradients and Adam's
+        moments, and as many again for a control; the prompts are drawn at once, with their targets
+        and what the bootstrap makes of them."""
+        b = config.model.n_layer if config.model.family == "standard" else config.loops.b
+        width, points, dims = config.model.n_embd, config.task.points, config.task.dims
+        probes = len(self.targets) * points * (2 if self.control else 1)
+
+        def needs(s: Mapping[str, int]) -> int:
+            learned = 16 * probes * s["seeds"] * (s["loops"] + 1) * _HIDDEN * (width + dims)
+            drawn = 24 * max(s["prompts"], s["batch_size"]) * points * dims
+            resampled = 8 * s["resamples"] * (2 * s["prompts"] + points * (s["loops"] + 1))
+            return _STARTED + learned + drawn + resampled
+
+        names = ("seeds", "prompts", "batch_size", "resamples")
+        loops = b if self.loops is None else self.loops
+        check_bytes(needs, {name: getattr(self, name) for name in names} | {"loops": loops}, "it")

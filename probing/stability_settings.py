@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conf.folders import check_folder
-from conf.mistakes import ConfigError, at_least, check_choice
+from conf.mistakes import ConfigError, check_choice, check_count, check_seed
 from conf.saved import read_config
+from conf.sizes import check_bytes
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
 _RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
+_MOST_SEEDS = 100_000
+# Bytes, about: of a process, and of what a model keeps for a loop and of a step.
+_STARTED, _LOOP, _STEP = 400 * 2**20, 10**6, 24
 SLOPES_FROM = 4  # loops; with fewer, what does not grow with them has its share
 
 
@@ -140,16 +144,12 @@ class StabilitySettings:
         self._check_rates()
         if self.figure == "trained":
             self._check_runs()
+        check_seed("seed", self.seed)
         least = 1 if self.all_rates else 2  # one has no spread
-        for name, value, at in (
-            ("seeds", len(self.all_seeds), least),
-            ("seed", self.seed, 0),
-            ("steps", self.steps, 1),
-            ("at_once", self.at_once, 1),
-        ):
-            at_least(name, value, at)
-        if self.seed >= 2**62:
-            raise ConfigError("seed", f"must be below 2^62, got {self.seed}")
+        check_count("seeds", self._number_of_seeds, least, _MOST_SEEDS)
+        for name in ("steps", "at_once"):
+            check_count(name, getattr(self, name), 1)
+        self._check_size()
         check_folder("folder", self.folder)
 
     @property
@@ -170,8 +170,11 @@ class StabilitySettings:
     @property
     def all_seeds(self) -> tuple[int, ...]:
         """The seeds, counted from `seed`."""
-        number = FIGURES[self.figure].seeds if self.seeds is None else self.seeds
-        return tuple(range(self.seed, self.seed + number))
+        return tuple(range(self.seed, self.seed + self._number_of_seeds))
+
+    @property
+    def _number_of_seeds(self) -> int:
+        return FIGURES[self.figure].seeds if self.seeds is None else self.seeds
 
     @property
     def name(self) -> str:
@@ -202,6 +205,19 @@ class StabilitySettings:
             raise ConfigError("rates", f"must be at least 3 to sweep over, got {rates}")
         if not self._sweeps and len(rates) != 1:
             raise ConfigError("rates", f"must be one for figure={self.figure}, got {rates}")
+
+    def _check_size(self) -> None:
+        """What is kept grows with the loops and, where models are trained at once, with them and
+        their steps."""
+        members = 1
+        if self.all_rates:
+            members = len(self.all_rates) * self._number_of_seeds
+        sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if members > 1 else 1}
+        check_bytes(
+            lambda s: _STARTED + members * (_LOOP * s["loops"] + _STEP * s["steps"]),
+            sizes,
+            f"figure={self.figure}",
+        )
 
     def _check_runs(self) -> None:
         if not self.runs:

@@ -130,9 +130,9 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
 def test_a_member_that_this_machine_cannot_run_does_not_end_the_rest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run.main(["-m", *TINY, "device=abacus,cpu"]) == 1
+    assert run.main(["-m", *TINY, "device=cuda:99,cpu"]) == 1
     out, err = capsys.readouterr()
-    assert err == "run.py: device cannot be 'abacus' on this machine\n"
+    assert err == "run.py: device cannot be 'cuda:99' on this machine\n"
     assert "1 done, 1 failed" in out
 
 

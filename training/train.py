@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 from conf.checks import check_config
 from conf.checksum import checksum_of
 from conf.schema import Config
+from conf.sizes import check_training_size
 
 from .assemble import build_curriculum, build_model, build_task
-from .checkpoint import newest_checkpoint, save_checkpoint
+from .checkpoint import newest_checkpoint, save_checkpoint, saved_steps
 from .device import Placement, place
 from .divergence import recover
+from .environment import other_code
 from .logging import RunLog, check_wandb
+from .memory import told_when_full
 from .multipliers import describe_groups
 from .notes import residual_notes
 from .run import Run, RunError, RunFolder, run_folder
@@ -42,11 +45,13 @@ def train(config: Config, again: bool = False) -> Run:
     """Train as configured in the run folder that belongs to the configuration, or go on there.
 
     A finished run is returned as it is. With `again` what is there is set aside under another name
-    and training begins anew. Raises ConfigError for a mistake in the configuration (nothing is
+    and training begins anew, unless it is an unfinished training by today's code: that goes on, to
+    the same end. Raises ConfigError for a mistake in the configuration (nothing is
     written then), Interrupted at Ctrl-C or SIGTERM (everything is saved), HeldElsewhere where
     another process holds the folder, RunError where the disk is full, or training diverged.
     """
     check_config(config)
+    check_training_size(config)
     task = build_task(config)
     curriculum = build_curriculum(config, task)
     placement = place(config.device, config.precision, config.backend)
@@ -55,7 +60,7 @@ def train(config: Config, again: bool = False) -> Run:
     folder = run_folder(config)
     model = placement.prepare(build_model(config, task))
     trainer = Trainer(config, task, curriculum, model)
-    if again and (aside := folder.set_aside()):
+    if again and not _goes_on(folder, config) and (aside := folder.set_aside()):
         print(f"{folder.path}: trained anew; what was there is {aside}", flush=True)
     with folder.lock():
         try:
@@ -63,6 +68,13 @@ def train(config: Config, again: bool = False) -> Run:
         except OSError as error:
             raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
     return Run(folder.path, config, task, model.eval(), config.training.steps)
+
+
+def _goes_on(folder: RunFolder, config: Config) -> bool:
+    """Whether an unfinished training by today's code stands in the folder."""
+    made_with, steps = folder.made_with(), saved_steps(folder.checkpoints)
+    unfinished = bool(steps) and steps[-1] < config.training.steps
+    return unfinished and made_with is not None and not other_code(made_with, config)
 
 
 def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> None:
@@ -79,7 +91,8 @@ def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> No
         print(f"  {note}", flush=True)
     if multipliers := describe_groups(config.model):
         print(f"  {multipliers}", flush=True)
-    _train_from(step, folder, trainer, saved)
+    with told_when_full(config, folder.path):
+        _train_from(step, folder, trainer, saved)
 
 
 def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[str, Any]) -> int:

@@ -145,14 +145,14 @@ def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
     code = (
         "import os, sys\n"
         "from conf.command import run_command\n"
-        "from probing.settings import ProbingSettings\n"
+        "from openml_eval.settings import FetchSettings\n"
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'torch':\n"
         "            print('spin', os.environ['GOMP_SPINCOUNT'])\n"
         "            sys.exit()\n"
         "sys.meta_path.insert(0, Watch())\n"
-        "run_command('name', ProbingSettings, ['run=x'], str, lambda _: __import__('torch'))\n"
+        "run_command('name', FetchSettings, [], str, lambda _: __import__('torch'))\n"
     )
     assert _python(code) == "spin 1000\n"
     assert _python(code, GOMP_SPINCOUNT="7") == "spin 7\n"

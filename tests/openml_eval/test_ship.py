@@ -78,7 +78,7 @@ def test_the_command_says_what_it_wrote(
     ("words", "line"),
     [
         (["run=runs/NAME", "name=clasifier"], "name cannot be 'clasifier'; did you mean"),
-        (["run=nowhere", "name=regressor"], "checkpoint nowhere does not exist"),
+        (["run=nowhere", "name=regressor"], "nowhere is no run folder"),
         (["name=regressor"], "run must be given"),
     ],
 )

@@ -27,7 +27,7 @@ def _refused(config: Config) -> ConfigError:
     ("task", "key"),
     [
         (TaskConfig("liner", 2, 5), "task"),
-        (TaskConfig("linear", 2, 5, settings={"sparsity": 2}), "task"),
+        (TaskConfig("linear", 2, 5, settings={"sparsity": 2}), "task.sparsity"),
         (TaskConfig("linear", 0, 5), "task.dims"),
         (TaskConfig("linear", 2, 5, -1), "task.distinct_prompts"),
         (TaskConfig("sparse_linear", 2, 5, settings={"sparsity": 0}), "task.sparsity"),

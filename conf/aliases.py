@@ -1,0 +1,69 @@
+"""What other codes and papers call our settings, so that a wrong key can be answered by the right
+one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+# Our settings (of run.py first, then of the small commands), each with its other names.
+_NAMES: dict[tuple[str, ...], str] = {
+    ("training.learning_rate", "learning_rate", "rates"): "lr rate eta step_size base_lr max_lr",
+    ("training.batch_size", "batch_size"): "batch bs batchsize minibatch train_batch_size n_batch",
+    ("training.steps", "steps"): (
+        "epochs epoch iterations iters iter n_iter max_steps num_steps n_steps train_steps "
+        "max_iters total_steps updates"
+    ),
+    ("training.optimizer",): "optim opt optimiser",
+    ("training.weight_decay",): "wd l2 weightdecay",
+    ("training.clip",): "grad_clip clip_grad clip_grad_norm max_grad_norm gradient_clip",
+    ("training.warmup",): "warmup_steps warmup_iters",
+    ("training.shards",): "grad_accum gradient_accumulation micro_batches microbatches",
+    ("training.checkpoint_every",): "save_every save_interval checkpoint_interval",
+    ("model.n_embd", "widths"): (
+        "hidden hidden_size hidden_dim hidden_dims width d_model dmodel n_embed embed_dim "
+        "embedding_dim emb_dim channels model_dim"
+    ),
+    ("model.n_layer", "depth"): "layers n_layers num_layers depth blocks n_blocks nlayers",
+    ("model.n_head", "heads"): "heads n_heads num_heads nhead nheads attention_heads",
+    ("model.n_positions",): "max_len max_length block_size max_positions max_seq_len",
+    ("model.n_kv",): "n_kv_heads kv_heads num_kv_heads n_kv_head",
+    ("model",): "arch architecture family network net",
+    ("task",): "problem function function_class dataset",
+    ("task.dims", "dims"): "dim dimension dimensions d n_dims n_dim input_dim features n_features",
+    ("task.points", "points", "contexts"): (
+        "k n_points num_points examples n_examples shots n_shots pairs context context_length "
+        "seq_len sequence_length length"
+    ),
+    ("task.noise_std",): "noise sigma noise_level std",
+    ("task.distinct_prompts",): "num_tasks n_tasks task_diversity n_prompts num_prompts",
+    ("loops.b", "loops", "r"): "n_loops num_loops loop recurrences recurrence n_loop",
+    ("loops.T",): "window n_window loss_loops",
+    ("evaluation.resamples", "resamples"): "bootstrap n_bootstrap bootstraps n_resamples",
+    ("seed", "seeds"): "random_seed rng manual_seed random_state",
+    ("seeds", "seed"): "n_seeds num_seeds",
+    ("device",): "gpu cuda cpu accelerator devices",
+    ("precision",): "dtype amp fp16 bf16 half mixed_precision",
+    ("folder", "data_dir"): "output out out_dir output_dir save_dir dir log_dir workdir logdir",
+    ("run", "runs"): "path ckpt model_path run_dir",
+    ("jobs", "at_once"): "workers n_jobs num_workers processes n_workers threads",
+}
+_ALIASES: dict[str, tuple[str, ...]] = {
+    alias: ours for ours, aliases in _NAMES.items() for alias in aliases.split()
+}
+
+
+def known_as(key: str, known: Iterable[str]) -> str | None:
+    """The known setting that `key` is another name of: the same name in another group, or what
+    other codes call it. One of the key's own group is preferred; None where there is none."""
+    group, _, last = key.rpartition(".")
+    last = last.replace("-", "_").lower()
+    options = list(known)
+    found = [name for asked in (last, *_ALIASES.get(last, ())) for name in _called(asked, options)]
+    in_group = [name for name in found if group and name.startswith(f"{group}.")]
+    return next(iter([*in_group, *found]), None)
+
+
+def _called(asked: str, options: list[str]) -> list[str]:
+    """The options of this name, then those that have it in a group."""
+    whole = [name for name in options if name.lower() == asked.lower()]
+    return whole + [n for n in options if n.rpartition(".")[2].lower() == asked.lower()]

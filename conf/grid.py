@@ -1,0 +1,60 @@
+"""The values of a grid: what `-m` makes of comma-separated ones, and which it cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .mistakes import ConfigError
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override, RangeSweep
+
+_MOST = 10_000  # runs of a grid
+
+
+def check_sweep(override: Override, multirun: bool) -> None:
+    """Raises ConfigError, naming the key, for several values where one run is asked for, none where
+    a grid is, too many, and one that is given twice."""
+    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep, Sweep
+
+    if not override.is_sweep_override():
+        return
+    key = str(override.key_or_group)
+    if not multirun:
+        raise ConfigError(key, "has several values: run them one by one with -m")
+    sweep = override.value()
+    if isinstance(sweep, RangeSweep):
+        _check_range(key, sweep)
+    elif not isinstance(sweep, ChoiceSweep) or any(isinstance(x, Sweep) for x in sweep.list):
+        raise ConfigError(key, "cannot be read: name the values of a grid, as in key=a,b")
+    values = list(override.sweep_string_iterator())
+    if not values:
+        raise ConfigError(key, "has no value: the grid is empty")
+    for value in values:
+        if values.count(value) > 1:
+            raise ConfigError(key, f"holds {value} twice")
+
+
+def members(overrides: list[Override]) -> list[list[str]]:
+    """The words of each run of a grid. Raises ConfigError where there are too many to list."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+
+    number = 1
+    for override in overrides:
+        if override.is_sweep_override():
+            number *= len(list(override.sweep_string_iterator()))
+        if number > _MOST:
+            raise ConfigError(
+                str(override.key_or_group), f"makes a grid of more than {_MOST:,} runs"
+            )
+    (grid,) = BasicSweeper.split_arguments(overrides, max_batch_size=None)
+    return [list(member) for member in grid]
+
+
+def _check_range(key: str, sweep: RangeSweep) -> None:
+    assert sweep.start is not None
+    assert sweep.stop is not None
+    if sweep.step == 0:
+        raise ConfigError(key, "is a range with a step of 0")
+    if abs(sweep.stop - sweep.start) / abs(sweep.step) > _MOST:
+        raise ConfigError(key, f"makes a grid of more than {_MOST:,} runs")
