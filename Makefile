@@ -1,5 +1,6 @@
 # make run     set up, then train and evaluate the main job; ARGS="task=linear seed=1" passes settings on
 # make test    set up, then style, types and tests
+# make figures draws the README's first picture anew, as make run would
 # make setup   .venv only
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -12,7 +13,7 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: run test test-all setup
+.PHONY: run test test-all figures setup
 
 run: setup
 	$(BIN)/python run.py $(ARGS)
@@ -25,6 +26,10 @@ test: .venv/.dev-ready
 
 test-all: .venv/.dev-ready
 	$(BIN)/pytest -n 2 -m ""
+
+figures: setup
+	$(BIN)/python run.py task=sparse_linear folder=runs
+	cp runs/sparse_linear-looped-seed0-f4e63d70/figures/error_by_examples.png docs/sparse_linear.png
 
 setup: .venv/.ready
 

@@ -33,11 +33,13 @@ def read_mapping(
 ) -> Mapping[str, Any]:
     """The same as plain values, as they were written: keys that it lacks take their default.
 
-    Where config.yaml is missing, damaged or altered, the copy in the newest intact checkpoint is
-    taken, and `say` is given a line on it. A run of an earlier version has no such copy: its
-    config.yaml is taken as it is. Raises ConfigError where there is no configuration.
+    Where config.yaml is missing or damaged, or no checkpoint has a copy of it, the copy in the
+    newest intact checkpoint is taken, and `say` is given a line on it. A run of an earlier version
+    has no such copy: its config.yaml is taken as it is. Raises ConfigError where there is no
+    configuration.
     """
-    path, kept = folder / "config.yaml", checkpoint_config(folder / "checkpoints")
+    path, copies = folder / "config.yaml", _copies(folder / "checkpoints")
+    kept = copies[0] if copies else None
     try:
         mapping = _read_yaml(path)
     except ConfigError as error:
@@ -45,7 +47,7 @@ def read_mapping(
             raise
         say(f"{error}; {_TAKEN}")
         return kept
-    if kept is None or checksum_of(kept) == checksum_of(mapping):
+    if kept is None or checksum_of(mapping) in map(checksum_of, copies):
         return mapping
     say(f"{path} was altered ({_differences(kept, mapping)}): {_TAKEN}")
     return kept
@@ -53,15 +55,22 @@ def read_mapping(
 
 def checkpoint_config(checkpoints: Path) -> Mapping[str, Any] | None:
     """The configuration in the newest checkpoint whose JSON is intact; None where none has one."""
+    copies = _copies(checkpoints)
+    return copies[0] if copies else None
+
+
+def _copies(checkpoints: Path) -> list[Mapping[str, Any]]:
+    """The configurations in the checkpoints whose JSON is intact, the newest first."""
+    found: list[Mapping[str, Any]] = []
     for path in sorted(checkpoints.glob("[0-9]*.json"), reverse=True):
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             checksum = facts.pop("checksum")
             if checksum == checksum_of(facts) and isinstance(facts["config"], dict):
-                return dict(facts["config"])
+                found.append(facts["config"])
         except (OSError, ValueError, RecursionError, AttributeError, TypeError, KeyError):
             continue
-    return None
+    return found
 
 
 class _Loader(yaml.SafeLoader):

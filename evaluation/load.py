@@ -6,13 +6,18 @@ run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
 
-from conf.saved import read_config
+from conf.build import config_from_mapping
+from conf.saved import checkpoint_config, read_mapping
+from conf.schema import Config
 from training.assemble import build_task, model_from
 from training.checkpoint import CheckpointError, newest_checkpoint
-from training.run import Run, RunError, RunFolder
+from training.run import Run, RunError, RunFolder, run_folder
+
+_HASHED = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
 
 
 def load_run(path: str | PathLike[str]) -> Run:
@@ -22,8 +27,11 @@ def load_run(path: str | PathLike[str]) -> Run:
     read, or one that does not fit its configuration.
     """
     folder = RunFolder(Path(path))
-    config = read_config(folder.path, print)
-    checkpoint, problems = newest_checkpoint(folder.checkpoints)
+    mapping = read_mapping(folder.path, print)
+    config = config_from_mapping(mapping)
+    if doubt := _doubt(folder, config):
+        print(doubt, flush=True)
+    checkpoint, problems = newest_checkpoint(folder.checkpoints, mapping)
     if checkpoint is None:
         raise RunError("; ".join([f"{path} has no checkpoint that can be read", *problems]))
     for problem in problems:
@@ -34,3 +42,17 @@ def load_run(path: str | PathLike[str]) -> Run:
     except CheckpointError as error:
         raise RunError(f"{path}: its checkpoint {error}") from None
     return Run(Path(path), config, task, model, checkpoint.step)
+
+
+def _doubt(folder: RunFolder, config: Config) -> str:
+    """What speaks against a configuration that no checkpoint has a copy of, as in runs of an
+    earlier version: the folder's name, which has a hash of it."""
+    name, ours = folder.path.resolve().name, run_folder(config).path.name
+    if checkpoint_config(folder.checkpoints) is not None or not _HASHED.search(name):
+        return ""
+    if name.rpartition("-")[2] == ours.rpartition("-")[2]:
+        return ""
+    return (
+        f"{folder.path}: config.yaml does not give the hash in the folder's name: one of the two "
+        "was changed, and this run is of a version that kept no copy"
+    )

@@ -92,7 +92,7 @@ def _model(
                 "seed": job.config.seed,
                 "step": result["step"],
                 "seconds": result["seconds"],
-                "remarks": result["remarks"],
+                "remarks": result.get("remarks", []),
             }
             for job, result in runs
         ]

@@ -130,7 +130,8 @@ def _sources(run: Run, settings: ProbingSettings) -> dict[str, str]:
 
 def _check_run(run: Run) -> None:
     steps = run.config.training.steps
-    if run.step != steps and RunFolder(run.path).status()["state"] != "finished":
+    imported = "imported" in (RunFolder(run.path).made_with() or {})  # which is as it was trained
+    if run.step != steps and not imported:
         raise RunError(f"{run.path} is not finished: {run.step} of {steps} steps")
     stage = build_curriculum(run.config, run.task)(max(run.step - 1, 0))
     task = run.config.task

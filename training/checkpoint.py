@@ -25,7 +25,7 @@ from .files import write_bytes, write_json
 _KEPT = 2
 _FORMAT = 2  # 1 had neither a configuration nor a checksum of its JSON
 _NAME = re.compile(r"(\d+)\.json")
-_OURS = re.compile(r"(\d+)\.(json|safetensors)(\.\w+\.partial)?")
+_OURS = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
 
 
 class CheckpointError(RuntimeError):
@@ -37,6 +37,7 @@ class Checkpoint(NamedTuple):
 
     step: int
     tensors: dict[str, Tensor]
+    config: Mapping[str, Any] | None = None  # its run's, as plain values
 
     def weights(self) -> dict[str, Tensor]:
         """The model's part of the tensors, as its load_state_dict wants it."""
@@ -102,7 +103,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if hashlib.sha256(content).hexdigest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
     try:
-        return Checkpoint(step, safetensors.torch.load(content))
+        return Checkpoint(step, safetensors.torch.load(content), facts.get("config"))
     except (SafetensorError, KeyError, ValueError) as error:
         raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
 
@@ -120,8 +121,11 @@ def _checked(facts: dict[str, Any]) -> tuple[str, int]:
     return str(facts["sha256"]), int(facts["step"])
 
 
-def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be read, and what is wrong with newer ones.
+def newest_checkpoint(
+    folder: Path, config: Mapping[str, Any] | None = None
+) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that can be read, and what is wrong with newer ones: where the run's
+    configuration (plain values) is given, also that they are of a run of another.
 
     Training may save and remove checkpoints meanwhile: where they have changed, they are read
     again.
@@ -129,10 +133,15 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     while True:
         steps, problems = saved_steps(folder), list[str]()
         for step in reversed(steps):
+            path = _tensors_path(folder, step)
             try:
-                return load_checkpoint(_tensors_path(folder, step)), problems
+                found = load_checkpoint(path)
             except CheckpointError as error:
                 problems.append(str(error))
+                continue
+            if None in (config, found.config) or checksum_of(config) == checksum_of(found.config):
+                return found, problems
+            problems.append(f"{path} is of a run of other settings")
         if saved_steps(folder) == steps:
             return None, problems
 

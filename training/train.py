@@ -97,7 +97,7 @@ def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> No
 
 def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[str, Any]) -> int:
     """Load the newest good checkpoint and say what the user should know; the step it stands at."""
-    checkpoint, problems = newest_checkpoint(folder.checkpoints)
+    checkpoint, problems = newest_checkpoint(folder.checkpoints, saved)
     for problem in problems:
         print(problem, flush=True)
     if problems:

@@ -3,6 +3,7 @@ terminals, and Ctrl-C while modules are imported."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -41,7 +42,7 @@ def shell(command: str, folder: Path, **extra: str) -> subprocess.CompletedProce
 def state(folder: Path) -> str:
     (run,) = (folder / "runs").iterdir()
     assert (run / "evaluation.json").exists()
-    return (run / "status.json").read_text(encoding="utf-8").split('"')[3]
+    return str(json.loads((run / "status.json").read_text(encoding="utf-8"))["state"])
 
 
 @pytest.mark.parametrize("where", ["| head -1", ">&- 2>&- <&-"])

@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from conf.schema import EvaluationConfig, Shift
-from evaluation import evaluate, load_run
+from conf.checks import HeldElsewhere
+from conf.schema import EvaluationConfig, GrowthConfig, Shift
+from evaluation import compare, evaluate, load_run
 from evaluation.bootstrap import bootstrap
 from evaluation.errors import evaluation_prompts, model_errors
 from evaluation.halting import halted_at
-from evaluation.report import seeds_table, table
+from evaluation.report import comparison_table, report, seeds_table, table
 from evaluation.summary import near_least
 from tasks import SHIFTS, Prompts
-from training import Run, RunError
+from training import Run, RunError, train
+from training.run import RunFolder
 
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 BASELINES = {"bayes", "least_squares", "averaging", "nearest_neighbours", "lasso"}
@@ -193,8 +195,8 @@ def test_an_interrupted_evaluation_goes_on(tiny_run: Run, monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "model_errors", counted)
     result = evaluate(tiny_run, SETTINGS)
     assert (seen, rest) == ([24, 24], [16])
-    shutil.rmtree(tiny_run.path / "cache")
-    (tiny_run.path / "evaluation.json").unlink()
+    for folder in ("cache", "evaluations"):
+        shutil.rmtree(tiny_run.path / folder)
     assert evaluate(tiny_run, SETTINGS) == result
 
 
@@ -345,6 +347,37 @@ def test_the_error_by_loop_goes_as_far_as_errors_are_read(tiny_run: Run) -> None
     result = evaluate(tiny_run, replace(SETTINGS, max_loops=2))
     assert result["by_loop"]["loop"] == list(range(1, 7))
     assert result["settings"]["max_loops"] == 6
+
+
+def test_a_run_is_evaluated_while_it_is_trained(tiny_run: Run) -> None:
+    """Its last checkpoint is; the training's lock is another one."""
+    folder = RunFolder(tiny_run.path)
+    with folder.lock():
+        result = evaluate(load_run(tiny_run.path), SETTINGS)
+    assert result["step"] == 40
+    with folder.lock("evaluation"), pytest.raises(HeldElsewhere, match=str(tiny_run.path)):
+        evaluate(tiny_run, replace(SETTINGS, seed=1))
+
+
+def test_an_unfinished_run_is_marked_wherever_it_is_shown(tiny_run: Run, tmp_path: Path) -> None:
+    growth = GrowthConfig(start=2, inc=1, intervals=(15,))
+    config = tiny_run.config
+    longer = replace(
+        config,
+        curriculum=replace(config.curriculum, dims=GrowthConfig(start=2), loops=growth),
+        training=replace(config.training, steps=20),
+    )
+    run = train(longer)
+    told = "curriculum unfinished: dims 2 of 3, loops 3 of 4"
+    result = evaluate(run, SETTINGS)
+    assert result["remarks"] == [told]
+    assert json.loads((run.path / "evaluation.json").read_text())["remarks"] == [told]
+    assert report(result).startswith(told)
+    other = evaluate(tiny_run, SETTINGS) | {"remarks": []}
+    assert f"seed 1: {told}" in seeds_table({0: other, 1: result})
+    assert f"all: {told}" in seeds_table({0: result, 1: result})
+    compared = compare([tiny_run, run], SETTINGS, tmp_path / "compared")
+    assert told in comparison_table(compared)
 
 
 def test_a_loaded_run_predicts_as_the_trained_one(tiny_run: Run) -> None:

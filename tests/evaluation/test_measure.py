@@ -157,7 +157,7 @@ def test_loops_go_as_far_as_is_asked(tiny_run: Run) -> None:
 
 def test_a_run_at_work_is_left_alone(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
     for held in two_runs:
-        with RunFolder(held.path).lock():
+        with RunFolder(held.path).lock("evaluation"):
             with pytest.raises(RunError):
                 evaluate(held, replace(SETTINGS, loops=None))
             with pytest.raises(RunError):

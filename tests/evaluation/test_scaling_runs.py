@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from conf.checks import RunError
-from conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from conf.schema import (
+    Config,
+    CurriculumConfig,
+    EvaluationConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+)
 from evaluation import evaluate
 from evaluation.scaling_law import main
 from evaluation.scaling_runs import parameter_counts, read_runs, row_of
@@ -29,8 +37,17 @@ SHAPES = [
 ]
 
 
+_ALL_LOOPS = CurriculumConfig(loops=GrowthConfig(start=4))  # from the first step
+
+
+@pytest.fixture
+def tiny_run(tmp_path: Path) -> Run:
+    """A finished run that has come to the end of its curriculum."""
+    return train(replace(tiny_config(tmp_path), curriculum=_ALL_LOOPS))
+
+
 def short(folder: Path, steps: int = 3, **changes: Any) -> Config:
-    config = replace(tiny_config(folder), **changes)
+    config = replace(tiny_config(folder), **{"curriculum": _ALL_LOOPS, **changes})
     return replace(config, training=replace(config.training, steps=steps))
 
 
@@ -49,7 +66,8 @@ def test_a_run_is_a_row(tmp_path: Path) -> None:
     model = ModelConfig(
         n_embd=16, n_head=2, n_positions=7, injection="concat", prelude=1, n_layer=2
     )
-    run = train(short(tmp_path, model=model, loops=LoopsConfig(b=3, T=2)))
+    growing = CurriculumConfig()
+    run = train(short(tmp_path, model=model, loops=LoopsConfig(b=3, T=2), curriculum=growing))
     row = row_of(run)
     errors = np.load(run.path / "evaluation.npz")["model_at_b"]
     assert row.loss == pytest.approx(errors.mean(dtype=np.float64))
@@ -80,14 +98,16 @@ def test_runs_without_a_row_are_said(
     tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     standard = ModelConfig(family="standard", n_embd=16, n_head=2, n_positions=7, injection="none")
-    other = train(short(tmp_path, model=standard, steps=0)).path
+    growing = CurriculumConfig()
+    other = train(short(tmp_path, model=standard, steps=0, curriculum=growing)).path
+    young = train(short(tmp_path, curriculum=growing)).path
     begun = run_folder(short(tmp_path, steps=50))
     begun.create(short(tmp_path, steps=50))
     begun.write_status("interrupted", 20)
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "config.yaml").write_text("task: {")
-    table, left_out = read_runs([tiny_run.path, other, begun.path, damaged])
+    table, left_out = read_runs([tiny_run.path, other, begun.path, damaged, young])
     assert table.labels == {"run": (tiny_run.path.name,)}
     assert table.r.tolist() == [4]
     assert left_out[:2] == [
@@ -95,6 +115,8 @@ def test_runs_without_a_row_are_said(
         f"left out: {begun.path}: it is not finished (interrupted, 20 of 50 steps)",
     ]
     assert left_out[2].startswith(f"left out: {damaged}: {damaged / 'config.yaml'} cannot be read")
+    assert left_out[3] == f"left out: {young}: curriculum unfinished: loops 2 of 4"
+    capsys.readouterr()
     assert main([f"runs={tmp_path}"]) == 1
     out, err = capsys.readouterr()
     assert sorted(out.splitlines()) == sorted(left_out)

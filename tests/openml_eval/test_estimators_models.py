@@ -43,7 +43,8 @@ NEW = table(7, 4, seed=1)[0]  # queries
 def a_run(words: list[str], task: str, folder: Path) -> tuple[Path, int]:
     """A run folder of noise by these words of the command line, and the loops it is trained at."""
     loops = LOOPS.get(words[0], LOOPED)
-    (command,) = commands([f"task={task}", *TINY, *loops, *words])  # what comes last counts
+    given = {word.partition("=")[0]: word for word in (*TINY, *loops, *words)}  # the last counts
+    (command,) = commands([f"task={task}", *given.values()])
     write_run(folder / "run", command.config, restless(make_model(command.config), 1))
     return folder / "run", LAYERS if words[0] == "model=standard" else B
 

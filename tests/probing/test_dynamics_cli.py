@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -82,7 +83,7 @@ def test_one_command_measures_draws_keeps_and_shows(
     assert out.endswith(f"{tiny_run.path}: dynamics.json, probing/dynamics/\n")
     folder = tiny_run.path / "probing" / "dynamics"
     result = json.loads((tiny_run.path / "dynamics.json").read_text())
-    assert {path.name for path in folder.iterdir()} == {
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {
         f"{name}.{kind}" for name in FIGURES for kind in ("png", "csv")
     }
     for figure, table in shown(result).items():
@@ -118,7 +119,7 @@ def test_the_numbers_are_those_of_the_runs_states(
     settings = DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=3)
     result = dynamics(settings)
     monkeypatch.setattr(dynamics_run, "_BATCH_BYTES", 128 * 14 * 16 * 8 * 8)  # of eight prompts
-    (tiny_run.path / "dynamics.json").unlink()
+    shutil.rmtree(tiny_run.path / "probing" / "dynamics" / "kept")
     again = dynamics(settings)
     for part in ("norm", "change", "cosines", "residual", "effective_rank"):
         np.testing.assert_allclose(_flat(again[part]), _flat(result[part]), rtol=1e-9)
@@ -213,7 +214,7 @@ def test_states_that_are_not_finite_are_said_so(
 def test_a_folder_that_another_holds_is_left_alone(
     tiny_run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with RunFolder(tiny_run.path).lock():
+    with RunFolder(tiny_run.path).lock("dynamics"):
         assert main([f"run={tiny_run.path}"]) == 1
     assert f"is being worked on by process {os.getpid()}" in capsys.readouterr().err
     assert not (tiny_run.path / "probing").exists()

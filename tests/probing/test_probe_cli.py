@@ -29,10 +29,9 @@ def test_what_cannot_be_probed_is_refused(tmp_path: Path, linear_run: Run) -> No
     young = train(replace(config, curriculum=grows))
     with pytest.raises(RunError, match="trained on 1 of 3 dimensions"):
         probe(young, SETTINGS)
-    status = linear_run.path / "status.json"
-    status.write_text(status.read_text().replace("finished", "interrupted"))
-    with pytest.raises(RunError, match="is not finished: 40 of 40 steps"):
-        probe(linear_run, SETTINGS)
+    (linear_run.path / "checkpoints" / "00000040.json").unlink()
+    with pytest.raises(RunError, match="is not finished: 20 of 40 steps"):
+        probe(load_run(linear_run.path), SETTINGS)
     assert not (linear_run.path / "probing.json").exists()
 
 
@@ -69,7 +68,10 @@ def test_one_command(linear_run: Run, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_run_that_someone_works_on_is_left_alone(linear_run: Run) -> None:
-    with RunFolder(linear_run.path).lock(), pytest.raises(RunError, match="being worked on"):
+    with (
+        RunFolder(linear_run.path).lock("probing"),
+        pytest.raises(RunError, match="being worked on"),
+    ):
         probe(linear_run, SETTINGS)
 
 

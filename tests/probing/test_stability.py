@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -52,11 +53,15 @@ def read(folder: Path, name: str) -> dict[str, Any]:
     for picture in folder.glob(f"{name}*.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.with_suffix(".csv").exists()
-    result: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    (path,) = folder.glob(f"{name}-*.json")
+    result: dict[str, Any] = json.loads(path.read_text())
     return result
 
 
 def columns(path: Path) -> dict[str, list[float]]:
+    """Of the CSV that goes by this name, with a hash after the figure's."""
+    figure = path.stem.partition("-by-")
+    (path,) = path.parent.glob(f"{figure[0]}-{'?' * 12}{figure[1]}{figure[2]}.csv")
     with open(path, encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {name: [float(row[name]) for row in rows] for name in rows[0]}
@@ -74,7 +79,7 @@ def at(curve: dict[str, Any], index: int) -> dict[str, list[float]]:
 
 def test_toy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(["figure=toy", "loops=[1,3]", "seeds=2"], tmp_path, capsys)
-    assert lines[-1] == f"{tmp_path}: toy.png, toy.csv, toy.json"
+    assert re.fullmatch(rf"{tmp_path}: toy-(\w+).png, toy-\1.csv, toy-\1.json", lines[-1])
     result = read(tmp_path, "toy")
     curves = {
         f"{part}_{name.replace(' ', '_')}": curve
@@ -86,7 +91,7 @@ def test_toy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_norms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(["figure=norms", "setting=strong", "loops=[1,3]", "seeds=2"], tmp_path, capsys)
-    assert lines[-1].endswith("norms-strong.png, norms-strong.csv, norms-strong.json")
+    assert re.search(r"norms-strong-(\w+).png, norms-strong-\1.csv, norms-strong-\1", lines[-1])
     result = read(tmp_path, "norms-strong")
     table = {"step": [0.0, 1.0, 2.0]}
     for sharing, shared in (("looped", True), ("non_shared", False)):

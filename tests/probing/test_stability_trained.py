@@ -35,7 +35,8 @@ def test_norms_and_cosines_are_the_unrolled_states(
     assert main([*words, f"folder={tmp_path / 'out'}"]) == 0
     out = capsys.readouterr().out
     assert all(str(run.path) in out for run in runs)
-    result = json.loads((tmp_path / "out" / "trained.json").read_text())
+    (kept,) = (tmp_path / "out").glob("trained-*.json")
+    result = json.loads(kept.read_text())
     for at, (run, found) in enumerate(zip(runs, result["runs"], strict=True), start=1):
         b = run.config.loops.b
         prompts = evaluation_prompts(run.task, 64, run.config.task.points, 0)
@@ -47,11 +48,11 @@ def test_norms_and_cosines_are_the_unrolled_states(
         units = torch.nn.functional.normalize(moves.diff(dim=0), dim=-1)
         cosine = torch.einsum("iptd,jptd->ijpt", units, units).mean((2, 3)).numpy()
         np.testing.assert_allclose(np.array(found["cosine"])[1:, 1:], cosine, atol=1e-4)
-        with open(tmp_path / "out" / f"trained-cosines-{at}.csv", encoding="utf-8") as file:
+        with open(kept.with_name(f"{kept.stem}-cosines-{at}.csv"), encoding="utf-8") as file:
             head, *rows = csv.reader(file)
         assert head == ["loop", *(f"cosine_{loop}" for loop in range(1, b + 1))]
         np.testing.assert_allclose(np.array(rows, dtype=float)[:, 1:].T, found["cosine"])
-    assert (tmp_path / "out" / "trained-norms.png").exists()
+    assert kept.with_name(f"{kept.stem}-norms.png").exists()
     assert result["runs"][1]["what"] == "looped, b = 3, linear"
 
 
@@ -68,7 +69,8 @@ def test_loops_that_add_nothing(
     assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
     (row,) = [line for line in capsys.readouterr().out.splitlines() if str(run.path) in line]
     assert row.endswith("no two move")
-    text = (out / "trained.json").read_text()
+    (kept,) = out.glob("trained-*.json")
+    text = kept.read_text()
     assert "NaN" not in text
     (found,) = json.loads(text)["runs"]
     assert found["apart"] is None

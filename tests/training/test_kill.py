@@ -61,7 +61,9 @@ def _kill_once(driven: Driven, kind: str, chance: random.Random) -> None:
         time.sleep(chance.uniform(0, 0.02))
     driven.kill()
     if kind in ("tensors", "json"):
-        partial = Path(place.removeprefix("writing ") + ".partial")
+        target = Path(place.removeprefix("writing "))
+        left = target.parent.glob(f"{target.name}.*.partial")  # also by those killed before
+        partial = max(left, key=lambda path: path.stat().st_mtime_ns)
         content = partial.read_bytes()
         # What a power failure leaves may be less than what was written.
         partial.write_bytes(content[: chance.choice((0, len(content) // 2, len(content)))])

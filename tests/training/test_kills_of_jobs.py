@@ -51,7 +51,7 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
         given = [each for each in given if not each.startswith(("folder=", "training.steps=6"))]
         return Subject(["openml_eval", *given], "openml-????????/openml.json")
     if request.param == "probing.stability":
-        return Subject(["probing.stability", *_SWEEP.split()], "sweep.json")
+        return Subject(["probing.stability", *_SWEEP.split()], "sweep-*.json")
     # In so few steps nobody leaves the plateau: there is no law.
     given = ["evaluation.iso_depth", *_ISO_DEPTH.split()]
     return Subject(given, "iso_depth-????????/iso_depth.json", code=1)
@@ -133,7 +133,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What a sweep finds that is left in peace."""
     folder = tmp_path_factory.mktemp("whole")
     assert stability([*_SWEEP.split()[:-1], "at_once=1", f"folder={folder}"]) == 0
-    return result(folder, "sweep.json")
+    return result(folder, "sweep-*.json")
 
 
 def test_a_worker_and_its_parent_are_killed(
@@ -142,7 +142,7 @@ def test_a_worker_and_its_parent_are_killed(
     """The first is replaced; with the second the others save and end, while the same command starts
     again."""
     folder, chance = tmp_path / "killed", random.Random(5)
-    subject = Subject(["probing.stability", *_SWEEP.split()], "sweep.json")
+    subject = Subject(["probing.stability", *_SWEEP.split()], "sweep-*.json")
     started.append(first := subject.start(folder, 1))
     until(lambda: list(folder.glob("cells/*/checkpoints/*.json")) and first.workers())
     assert first.kill("worker", chance)
@@ -160,7 +160,7 @@ def test_a_worker_and_its_parent_are_killed(
 
 def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Killable]) -> None:
     folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "at_once=1"]
-    subject = Subject(["probing.stability", *words], "sweep.json")
+    subject = Subject(["probing.stability", *words], "sweep-*.json")
     for number in (1, 2):
         started.append(subject.start(folder, number))
     for command in started:

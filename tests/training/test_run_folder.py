@@ -18,10 +18,10 @@ from conf.saved import read_config
 from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
 from evaluation.load import load_run
 from training import Interrupted, train
-from training.files import read_json, read_record, write_record
+from training.files import read_json, read_record, write_json, write_record
 from training.run import RunFolder, run_folder
 
-from .tiny import after_step, assert_same_bits, saved_tensors, tiny
+from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
 
 def _configs(folder: Path) -> list[Config]:
@@ -184,3 +184,64 @@ def test_there_is_no_pickle(tmp_path: Path) -> None:
         assert not path.read_bytes().startswith((b"\x80", b"PK\x03\x04")), path
     text = (run_folder(config).path / "config.yaml").read_text()
     assert yaml.safe_load(text)["schema_version"] == 1
+
+
+def test_a_run_whose_process_is_gone_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its status says 'running' for ever; who reads it knows better, and nobody else is told so."""
+    config = tiny(tmp_path)
+    folder = run_folder(config)
+    after_step(monkeypatch, 20, crash)
+    with pytest.raises(Crash):
+        train(config)
+    assert read_json(folder.path / "status.json")["state"] == "running"
+    assert folder.status()["state"] == "stopped"
+    with folder.lock():
+        assert folder.status()["state"] == "running"
+    train(config)
+    assert folder.status()["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "3", "null", '{"step": 1}', '{"state": "finished", "step": "many"}', "{" * 9999]
+)
+def test_a_status_that_is_none(text: str, tmp_path: Path) -> None:
+    """Neither a state nor a step is made of it."""
+    folder = RunFolder(tmp_path)
+    (tmp_path / "status.json").write_text(text)
+    assert folder.status() == {"state": "unknown", "step": 0}
+    (tmp_path / "environment.json").write_text(text)
+    folder.changes(tiny(tmp_path))
+
+
+def test_a_link_beside_a_file_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write into a run folder cannot have a file of somebody else's overwritten: the
+    name of what is written beside cannot be guessed, and if it were, it must not exist."""
+    precious, path = tmp_path / "precious", tmp_path / "run" / "evaluation.json"
+    precious.write_text("mine")
+    path.parent.mkdir()
+    (path.parent / "evaluation.json.partial").symlink_to(precious)
+    write_json(path, {"a": 1})
+    monkeypatch.setattr("training.files.secrets.token_hex", lambda length: "guessed")
+    (path.parent / "evaluation.json.guessed.partial").symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        write_json(path, {"a": 2})
+    assert precious.read_text() == "mine"
+    assert read_json(path) == {"a": 1}
+
+
+def test_other_files_are_no_checkpoints_and_stay(tmp_path: Path) -> None:
+    """A copy that a user made of one."""
+    config = tiny(tmp_path, steps=20)
+    train(config)
+    folder = run_folder(config).checkpoints
+    for kind in ("json", "safetensors"):
+        ours = folder / f"00000010.{kind}"
+        (folder / f"00000010 (copy).{kind}").write_bytes(ours.read_bytes())
+    (folder / "00000020.json").unlink()
+    train(config)
+    assert load_run(folder.parent).step == 20
+    assert (folder / "00000010 (copy).json").exists()
