@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from .checks import ConfigError, RunError
+from .machine import out_of_memory
 from .words import settings_from_words
 
 
@@ -68,6 +69,11 @@ def answered(name: str, do: Callable[[], int], when_stopped: str) -> int:
     except (ConfigError, RunError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        print(f"{name}: out of memory; fewer prompts or a smaller batch need less", file=sys.stderr)
+        return 1
 
 
 def _check_working_folder() -> None:

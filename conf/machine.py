@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
+# What PyTorch says of it: a CPU's allocator, CUDA's, CUDA's libraries.
+_FULL = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 # Where Linux (and WSL) show a GPU of NVIDIA's; an Apple GPU shares the machine's own memory.
 _NVIDIA = ("/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/gpus")
 
@@ -55,3 +57,10 @@ def _of_groups(mount: Path, groups: list[str]) -> list[int]:
 
 
 _VERSION_1 = "memory.limit_in_bytes"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this error says that there was no memory left."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _FULL)

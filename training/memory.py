@@ -10,20 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 from conf.checks import RunError
+from conf.machine import out_of_memory
 from conf.schema import Config
-
-# What PyTorch says where no exception of its own says it: a CPU's allocator, CUDA's libraries.
-_SIGNS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether this error says that there was no memory left."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
 
 
 @contextmanager

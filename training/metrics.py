@@ -59,6 +59,12 @@ class Metrics:
             before = str(stated or "")
         return kept, problems
 
+    def problems(self, steps: int) -> list[str]:
+        """What is wrong with the record of a training that has made all its steps."""
+        lines, problems = self.read()
+        last = lines[-1].record["step"] if lines else 0
+        return problems + ([f"ends at step {last} of {steps}"] if last != steps else [])
+
     def keep_until(self, step: int) -> list[str]:
         """Leave out the records of later steps, and lines that cannot be trusted; what is wrong
         with these."""

@@ -117,7 +117,7 @@ class RunFolder:
         files = other_code(before, config)
         if files:
             lines.append(
-                f"{', '.join(files)} changed: its numbers are marked as made by other code "
+                f"{', '.join(files)} changed: this run's numbers are marked as made by other code "
                 "(again=true trains anew)"
             )
         return lines

@@ -26,6 +26,7 @@ from .divergence import recover
 from .environment import other_code
 from .logging import RunLog, check_wandb
 from .memory import told_when_full
+from .metrics import Metrics
 from .multipliers import describe_groups
 from .notes import residual_notes
 from .run import Run, RunError, RunFolder, run_folder
@@ -85,6 +86,8 @@ def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> No
     if step == config.training.steps:
         if folder.status()["state"] != "finished":  # killed just before it was written
             folder.write_status("finished", step, **_Clock(folder).read())
+        for problem in Metrics(folder.metrics, checksum_of(saved)).problems(step):
+            print(f"{folder.metrics}: {problem}; errors do not depend on it", flush=True)
         return
     print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
     for note in residual_notes(config, model, trainer.curriculum):

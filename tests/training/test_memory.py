@@ -9,9 +9,9 @@ import torch
 
 import run
 from conf.checks import RunError
+from conf.machine import out_of_memory
 from tests.training.tiny import after_step, tiny
 from training import train
-from training.memory import out_of_memory
 from training.run import run_folder
 
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"
