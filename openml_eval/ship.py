@@ -32,11 +32,10 @@ def ship(run: Path, name: str) -> Path:
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     model = {key: value for key, value in checkpoint.tensors.items() if key.startswith("model.")}
-    save_checkpoint(beside / "checkpoints", checkpoint.step, model)
     # Where, and beside what, it was trained and measured is no part of the weights.
-    kept = Config(**{part: getattr(trained.config, part) for part in _KEPT})
-    text = yaml.safe_dump(config_to_mapping(kept), sort_keys=False)
-    write_bytes(beside / "config.yaml", text.encode())
+    kept = config_to_mapping(Config(**{part: getattr(trained.config, part) for part in _KEPT}))
+    save_checkpoint(beside / "checkpoints", checkpoint.step, model, kept)
+    write_bytes(beside / "config.yaml", yaml.safe_dump(kept, sort_keys=False).encode())
     shutil.rmtree(folder, ignore_errors=True)
     beside.rename(folder)
     return folder

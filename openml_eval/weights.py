@@ -5,12 +5,16 @@ trained = read_model("runs/NAME", classes=0)
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from conf.build import config_from_mapping
 from conf.checks import ConfigError
-from conf.saved import read_config
+from conf.saved import read_mapping
 from conf.schema import Config
 from models import Model
 from training.assemble import model_from, trained_loops
@@ -51,6 +55,7 @@ def read_model(path: str | PathLike[str], classes: int) -> Trained:
     """The model of a run folder (its newest good checkpoint) or of one checkpoint in it, made from
     configuration and weights alone: a task's data need not be there.
 
+    What was damaged or altered, and for which there is something else to take, is a UserWarning.
     Raises ConfigError, one line, for a path that is neither, a damaged checkpoint, and a model of
     another number of `classes` (0: a regression).
     """
@@ -59,8 +64,9 @@ def read_model(path: str | PathLike[str], classes: int) -> Trained:
     folder = path.parent.parent if is_file else path
     if not path.exists():
         raise ConfigError("checkpoint", f"{path} does not exist")
-    config = read_config(folder)
-    weights = _checkpoint(path, is_file).weights()
+    mapping = read_mapping(folder, _warn)
+    config = config_from_mapping(mapping)
+    weights = _checkpoint(path, is_file, mapping).weights()
     outputs = len(weights["read_out.bias"]) if "read_out.bias" in weights else 0
     found = 0 if outputs == 1 else outputs
     if outputs and found != classes:
@@ -73,14 +79,20 @@ def read_model(path: str | PathLike[str], classes: int) -> Trained:
     return Trained(path, config, model.requires_grad_(False))
 
 
-def _checkpoint(path: Path, is_file: bool) -> Checkpoint:
+def _checkpoint(path: Path, is_file: bool, mapping: Mapping[str, Any]) -> Checkpoint:
     try:
         if is_file:
             return load_checkpoint(path)
     except CheckpointError as error:
         raise ConfigError("checkpoint", str(error)) from None
-    checkpoint, problems = newest_checkpoint(path / "checkpoints")
+    checkpoint, problems = newest_checkpoint(path / "checkpoints", mapping)
     if checkpoint is None:
         reasons = "; ".join([f"{path} holds none that can be read", *problems])
         raise ConfigError("checkpoint", reasons)
+    for problem in problems:
+        _warn(f"{problem}; the one of step {checkpoint.step} is used")
     return checkpoint
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, UserWarning, stacklevel=4)

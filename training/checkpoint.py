@@ -125,7 +125,8 @@ def newest_checkpoint(
     folder: Path, config: Mapping[str, Any] | None = None
 ) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that can be read, and what is wrong with newer ones: where the run's
-    configuration (plain values) is given, also that they are of a run of another.
+    configuration (plain values) is given, also that they are of another run, or that their weights
+    are not finite.
 
     Training may save and remove checkpoints meanwhile: where they have changed, they are read
     again.
@@ -139,11 +140,22 @@ def newest_checkpoint(
             except CheckpointError as error:
                 problems.append(str(error))
                 continue
-            if None in (config, found.config) or checksum_of(config) == checksum_of(found.config):
+            if config is None or not (problem := _unfit(found, config)):
                 return found, problems
-            problems.append(f"{path} is of a run of other settings")
+            problems.append(f"{path} {problem}")
         if saved_steps(folder) == steps:
             return None, problems
+
+
+def _unfit(checkpoint: Checkpoint, config: Mapping[str, Any]) -> str:
+    """Why a checkpoint cannot be one of the run with this configuration."""
+    own = checkpoint.config
+    if own is not None and checksum_of(own) != checksum_of(config):
+        return "is of a run of other settings"
+    for name, weights in checkpoint.weights().items():
+        if not bool(weights.isfinite().all()):
+            return f"has weights that are not finite ({name})"
+    return ""
 
 
 def _tensors_path(folder: Path, step: int) -> Path:
