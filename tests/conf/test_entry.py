@@ -45,7 +45,9 @@ def state(folder: Path) -> str:
     return str(json.loads((run / "status.json").read_text(encoding="utf-8"))["state"])
 
 
-@pytest.mark.parametrize("where", ["| head -1", ">&- 2>&- <&-"])
+@pytest.mark.parametrize(
+    "where", ["| head -1", pytest.param(">&- 2>&- <&-", marks=pytest.mark.slow)]
+)
 def test_a_training_goes_on_when_nobody_reads_it(where: str, tmp_path: Path) -> None:
     done = shell(f'"$@" {RUN} {" ".join(TINY)} {where}', tmp_path)
     assert done.returncode == 0

@@ -64,6 +64,7 @@ def test_with_e_held_two_values_are_enough() -> None:
     assert known.low["beta"] < TRUTH.beta < known.high["beta"] < 0.31
 
 
+@pytest.mark.slow
 def test_three_values_of_which_two_are_nearly_one_are_not() -> None:
     """No count shows it: the profile does, however little resamples moved."""
     table = table_of([100.0, 100.01, 6000.0])

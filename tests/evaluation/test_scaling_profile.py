@@ -44,7 +44,7 @@ def excess(table: ScalingTable, found: Profiles, name: str, value: float) -> flo
     ("table", "names"),
     [
         (drawn(published_law(), 0.003, 1), ("E", "alpha", "beta", "phi")),
-        (minima(), ("E", "phi")),
+        pytest.param(minima(), ("E", "phi"), marks=pytest.mark.slow),
     ],
     ids=["design", "minima"],
 )

@@ -158,6 +158,7 @@ def test_a_worker_and_its_parent_are_killed(
     assert f"stopped: process {first.pid}, which started this one, is gone" in logs
 
 
+@pytest.mark.slow
 def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Killable]) -> None:
     folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "at_once=1"]
     subject = Subject(["probing.stability", *words], "sweep-*.json")
