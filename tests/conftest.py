@@ -4,6 +4,7 @@ that takes a moment."""
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
@@ -26,6 +27,11 @@ from conf.schema import (
     TrainingConfig,
 )
 from training import Run, train
+
+# What a shell runs in its background ignores Ctrl-C, and so does all that comes from there; tests
+# send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every machine, and no folder of found ones.
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
