@@ -6,24 +6,21 @@ import json
 import shutil
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from conf.checks import HeldElsewhere
-from conf.schema import EvaluationConfig, GrowthConfig, Shift
-from evaluation import compare, evaluate, load_run
+from conf.schema import EvaluationConfig, Shift
+from evaluation import evaluate, load_run
 from evaluation.bootstrap import bootstrap
 from evaluation.errors import evaluation_prompts, model_errors
 from evaluation.halting import halted_at
-from evaluation.report import comparison_table, report, seeds_table, table
+from evaluation.report import seeds_table, table
 from evaluation.summary import near_least
 from tasks import SHIFTS, Prompts
-from training import Run, RunError, train
-from training.run import RunFolder
+from training import Run, RunError
 
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 BASELINES = {"bayes", "least_squares", "averaging", "nearest_neighbours", "lasso"}
@@ -220,120 +217,6 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     np.testing.assert_allclose(first["by_examples"]["model"]["mean"], means)
 
 
-def test_evaluations_accumulate(tiny_run: Run) -> None:
-    """Shifted inputs, then other loops, then other solvers: all of it is still there, each curve as
-    it was measured; asked for again, each is found."""
-    shifted = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
-    halting = evaluate(tiny_run, replace(SETTINGS, loops="auto", max_loops=9))
-    solved = evaluate(tiny_run, replace(SETTINGS, baselines=("averaging",), max_loops=20))
-    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
-    assert len(shown["evaluations"]) == 3
-    assert shown["shifts"]["noise"]["model"] == shifted["shifts"]["noise"]["model"]
-    (reading,) = shown["by_examples"]["also_read"].values()
-    assert reading == halting["by_examples"]["model"]
-    assert shown["by_examples"]["lasso"] == shifted["by_examples"]["lasso"]
-    assert shown["by_loop"] == solved["by_loop"]
-    assert shown["above_optimal"]["model"] == shifted["above_optimal"]["model"]
-    names = {path.stem for path in (tiny_run.path / "figures").iterdir()}
-    assert {"shifts", "above_optimal", "error_by_examples"} <= names
-    columns = (tiny_run.path / "figures" / "error_by_examples.csv").read_text().splitlines()[0]
-    assert "model_halting_on_its_state_0_015_by_loop_4" in columns
-    assert "lasso_mean" in columns
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    assert {"noise/model", "lasso", "averaging"} <= set(saved)
-    assert saved["by_loop"].shape == (64, 20)
-    assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == shifted
-
-
-def test_evaluations_of_other_prompts_are_kept_apart(tiny_run: Run) -> None:
-    first = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
-    evaluate(tiny_run, replace(SETTINGS, seed=1))
-    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
-    assert shown["shifts"] == {}
-    assert [each["settings"]["seed"] for each in shown["evaluations"]] == [SETTINGS.seed, 1]
-    assert not (tiny_run.path / "figures" / "shifts.png").exists()
-    assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == first
-    assert (tiny_run.path / "figures" / "shifts.png").exists()
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["evaluation.json", "evaluation.npz", "figures/error_by_loop.csv", "evaluations/{key}.npz"],
-)
-def test_what_was_altered_is_made_anew(
-    name: str, tiny_run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One digit is another one, and everything else is as it was."""
-    first = evaluate(tiny_run, SETTINGS)
-    path = tiny_run.path / name.format(key=first["key"])
-    before = path.read_bytes()
-    content = bytearray(before)
-    place = max(i for i, byte in enumerate(content[: len(content) // 2]) if chr(byte).isdigit())
-    content[place] ^= 1
-    path.write_bytes(content)
-    capsys.readouterr()
-    assert evaluate(tiny_run, SETTINGS) == first
-    assert "altered" in capsys.readouterr().out
-    if path.suffix != ".npz":  # which holds the time
-        assert path.read_bytes() == before
-    assert evaluate(tiny_run, SETTINGS) == first
-    assert "altered" not in capsys.readouterr().out
-
-
-def test_anothers_evaluation_is_recognised(tiny_run: Run) -> None:
-    """Put in place of the run's own, checksum and all."""
-    first = evaluate(tiny_run, SETTINGS)
-    other = evaluate(tiny_run, replace(SETTINGS, seed=1))
-    folder = tiny_run.path / "evaluations"
-    for kind in (".json", ".npz"):
-        theirs = folder / f"{other['key']}{kind}"
-        (folder / f"{first['key']}{kind}").write_bytes(theirs.read_bytes())
-    assert evaluate(tiny_run, SETTINGS) == first
-
-
-def test_edited_code_is_measured_anew(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of the task, the model or a solver; what depends on other code alone is found."""
-    evaluate(tiny_run, SETTINGS)
-    sources = sys.modules["training.sources"]
-    fingerprint = sources._fingerprint
-    measured: list[str] = []
-    measure = sys.modules["evaluation.measure"]
-
-    def noting(what: str, function: Any) -> Any:
-        def noted(*arguments: Any) -> Any:
-            measured.append(what)
-            return function(*arguments)
-
-        return noted
-
-    for name, what in (("model_errors", "model"), ("_errors_of", "solver")):
-        monkeypatch.setattr(measure, name, noting(what, getattr(measure, name)))
-    for edited, wanted in (
-        ("evaluation/baselines/lasso.py", {"solver"}),
-        ("models/loop.py", {"model"}),
-        ("tasks/linear.py", {"model", "solver"}),
-        ("openml_eval/jobs.py", set()),
-    ):
-
-        def other(path: Path, changed: int, edited: str = edited) -> str:
-            mark = "x" if path.as_posix().endswith(edited) else ""
-            return mark + fingerprint(path, changed)
-
-        monkeypatch.setattr(sources, "_fingerprint", other)
-        measured.clear()
-        result = evaluate(tiny_run, SETTINGS)
-        assert set(measured) == wanted, edited
-        trained = edited.startswith(("models", "tasks"))
-        told = [line for line in result["remarks"] if "other code" in line]
-        assert told == (
-            [f"trained by other code: {edited} differs now (again=true trains anew)"]
-            if trained
-            else []
-        )
-
-
 def test_a_result_of_other_weights_or_none_at_all_is_measured_anew(tiny_run: Run) -> None:
     first = evaluate(tiny_run, SETTINGS)
     with torch.no_grad():
@@ -347,37 +230,6 @@ def test_the_error_by_loop_goes_as_far_as_errors_are_read(tiny_run: Run) -> None
     result = evaluate(tiny_run, replace(SETTINGS, max_loops=2))
     assert result["by_loop"]["loop"] == list(range(1, 7))
     assert result["settings"]["max_loops"] == 6
-
-
-def test_a_run_is_evaluated_while_it_is_trained(tiny_run: Run) -> None:
-    """Its last checkpoint is; the training's lock is another one."""
-    folder = RunFolder(tiny_run.path)
-    with folder.lock():
-        result = evaluate(load_run(tiny_run.path), SETTINGS)
-    assert result["step"] == 40
-    with folder.lock("evaluation"), pytest.raises(HeldElsewhere, match=str(tiny_run.path)):
-        evaluate(tiny_run, replace(SETTINGS, seed=1))
-
-
-def test_an_unfinished_run_is_marked_wherever_it_is_shown(tiny_run: Run, tmp_path: Path) -> None:
-    growth = GrowthConfig(start=2, inc=1, intervals=(15,))
-    config = tiny_run.config
-    longer = replace(
-        config,
-        curriculum=replace(config.curriculum, dims=GrowthConfig(start=2), loops=growth),
-        training=replace(config.training, steps=20),
-    )
-    run = train(longer)
-    told = "curriculum unfinished: dims 2 of 3, loops 3 of 4"
-    result = evaluate(run, SETTINGS)
-    assert result["remarks"] == [told]
-    assert json.loads((run.path / "evaluation.json").read_text())["remarks"] == [told]
-    assert report(result).startswith(told)
-    other = evaluate(tiny_run, SETTINGS) | {"remarks": []}
-    assert f"seed 1: {told}" in seeds_table({0: other, 1: result})
-    assert f"all: {told}" in seeds_table({0: result, 1: result})
-    compared = compare([tiny_run, run], SETTINGS, tmp_path / "compared")
-    assert told in comparison_table(compared)
 
 
 def test_a_loaded_run_predicts_as_the_trained_one(tiny_run: Run) -> None:
