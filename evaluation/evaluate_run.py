@@ -25,7 +25,7 @@ from .measure import (
 from .pictures import draw_evaluation
 from .remarks import remarks
 from .summary import shift_summary, summary
-from .union import reading_name, together
+from .union import alike, reading_name, together
 
 FORMAT = 3  # of evaluation.json; an older one is measured anew
 KIND = "evaluation"
@@ -124,7 +124,7 @@ def _show(run: Run, kept: Kept, last: dict[str, Any], told: Mapping[str, Any]) -
     ]
     result = together(last, others) | dict(told)
     arrays: Arrays = {}
-    for each in (*others, last):
+    for each in (*(each for each in others if alike(each, last)), last):
         for name, values in _named(each, kept.arrays(each), last).items():
             longer = values.shape[1:] >= arrays.get(name, values).shape[1:]
             arrays[name] = values if longer else arrays[name]

@@ -21,9 +21,9 @@ def together(last: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> di
     result["by_examples"] = dict(result["by_examples"])
     result["labels"] = dict(result["labels"])
     result["shifts"] = {name: {**shift} for name, shift in result["shifts"].items()}
-    alike = [each for each in reversed(others) if _alike(each, last)]  # the newest first
+    newest_first = [each for each in reversed(others) if alike(each, last)]
     own = reading_name(last)
-    for each in sorted(alike, key=lambda each: reading_name(each) != own):
+    for each in sorted(newest_first, key=lambda each: reading_name(each) != own):
         _add_solvers(result, each)
         _add_reading(result["by_examples"], result, each, each["by_examples"])
         for name, shift in each["shifts"].items():
@@ -48,7 +48,8 @@ def reading_name(result: Mapping[str, Any]) -> str:
     return f"{rule}, by loop {asked['halt_by']}"
 
 
-def _alike(each: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+def alike(each: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+    """Whether two evaluations of one model are of the same prompts, and their intervals alike."""
     return all(each["settings"][key] == last["settings"][key] for key in _SAME)
 
 

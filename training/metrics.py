@@ -9,20 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from conf.checksum import checksum_of
 
 from .files import write_bytes
 
 _DIGITS = 12  # of a checksum
-
-
-class Line(NamedTuple):
-    """A record as it stands in the file, and its text."""
-
-    record: dict[str, Any]
-    text: str
 
 
 class Metrics:
@@ -33,36 +26,36 @@ class Metrics:
         self.path, self._run = path, run
         self._last = ""
 
-    def read(self) -> tuple[list[Line], list[str]]:
-        """Its lines in order, and what is wrong with those that are left out, a few words each."""
+    def read(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Its records in order, and what is wrong with lines left out, a few words each."""
         try:
             content = self.path.read_bytes()
         except OSError:
             return [], []
         found = [
-            (number, raw, _record(raw))
+            (number, _record(raw))
             for number, raw in enumerate(content.split(b"\n"), start=1)
             if raw
         ]
-        sealed = any(record and "checksum" in record for _, _, record in found)
-        kept: list[Line] = []
+        sealed = any(record and "checksum" in record for _, record in found)
+        kept: list[dict[str, Any]] = []
         problems: list[str] = []
         before = ""
-        for number, raw, record in found:
+        for number, record in found:
             stated = record.get("checksum") if record else None
             if record is None:
                 problems.append(f"line {number} cannot be read")
             elif sealed and stated != self._checksum(before, record):
                 problems.append(f"line {number} was altered, or is of another run")
             else:
-                kept.append(Line(record, raw.decode()))
+                kept.append(record)
             before = str(stated or "")
         return kept, problems
 
     def problems(self, steps: int) -> list[str]:
         """What is wrong with the record of a training that has made all its steps."""
-        lines, problems = self.read()
-        last = lines[-1].record["step"] if lines else 0
+        records, problems = self.read()
+        last = records[-1]["step"] if records else 0
         return problems + ([f"ends at step {last} of {steps}"] if last != steps else [])
 
     def keep_until(self, step: int) -> list[str]:
@@ -70,9 +63,9 @@ class Metrics:
         with these."""
         if not self.path.exists():
             return []
-        lines, problems = self.read()
+        records, problems = self.read()
         self._last = ""  # each line follows the one before: what is kept is written anew
-        kept = [self._line(line.record) for line in lines if line.record["step"] <= step]
+        kept = [self._line(record) for record in records if record["step"] <= step]
         write_bytes(self.path, "".join(kept).encode())
         return problems
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
@@ -15,6 +13,7 @@ import yaml
 from conf.build import config_from_mapping, config_to_mapping, flatten
 from conf.checks import ConfigError
 from conf.checks import RunError as RunError
+from conf.checksum import checksum_of
 from conf.saved import checkpoint_config, read_mapping
 from conf.schema import Config
 from models import Model
@@ -95,9 +94,8 @@ class RunFolder:
 
     def _differences(self, config: Config, found: Config) -> list[str]:
         """The settings that bear on training in which a configuration found here is another."""
-        ours, theirs = _training_values(config), _training_values(found)
-        for name, values in ((config.task.name, ours), (found.task.name, theirs)):
-            values["task"] = name
+        ours = _training_values(config) | {"task": config.task.name}
+        theirs = _training_values(found) | {"task": found.task.name}
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key} is {theirs.get(key)}, not {ours.get(key)}" for key in keys[:3]]
 
@@ -185,7 +183,7 @@ def run_folder(config: Config) -> RunFolder:
     source = outside_source(task_class(config.task.name))
     if source is not None:
         changed["task.source"] = source
-    digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
+    digest = checksum_of(changed)[:8]
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
     return RunFolder(Path(config.folder) / name)
 

@@ -13,10 +13,13 @@ import ast
 import hashlib
 import inspect
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from conf.checksum import checksum_of
 
 HOME = Path(__file__).parent.parent  # the project
 # Rooms whose imports are followed. The others check, write, draw and say: no number is theirs.
@@ -28,7 +31,7 @@ _KERNELS = "models.kernels"  # of the triton backend alone: followed from there,
 def sources_of(
     *modules: str, alone: tuple[str, ...] = (), also: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """Path (within the project; whole for files outside) and fingerprint of each of these modules'
+    """Path (in the project; by the module's name outside) and fingerprint of each of these modules'
     files and of those that they import from the rooms of tasks, models, curricula and solvers, or,
     outside the project, from beside themselves. The imports of modules that stand `alone` are not
     followed; `also` names further rooms that are."""
@@ -36,7 +39,7 @@ def sources_of(
     for name in sorted({*alone, *_with_imports(modules, also)}):
         path = _file_of(name)
         if path is not None:
-            found[_told(path)] = _fingerprint(path, path.stat().st_mtime_ns)
+            found[_told(name, path)] = _fingerprint(path, path.stat().st_mtime_ns)
     return found
 
 
@@ -60,9 +63,7 @@ def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 
 
 def _joined(sources: Mapping[str, str]) -> str:
-    # Without folders: the same file elsewhere is the same source.
-    text = repr(sorted((Path(path).name, found) for path, found in sources.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return checksum_of(sources)[:12]
 
 
 def _with_imports(modules: tuple[str, ...], also: tuple[str, ...]) -> set[str]:
@@ -88,12 +89,23 @@ def _followed(name: str, importer: str, roots: tuple[str, ...], also: tuple[str,
     path = _file_of(name)
     if path is None or _in_home(path):
         return False
-    beside = {root.parent for root in map(_file_of, roots) if root is not None}
-    return any(path.is_relative_to(folder) for folder in beside if not _in_home(folder))
+    outside = {root: file for root in roots if (file := _file_of(root)) and not _in_home(file)}
+    if any(name.partition(".")[0] == root.partition(".")[0] for root in outside):
+        return True
+    if _is_installed(path):  # also where the environment lies in the user's own folder
+        return False
+    return any(path.is_relative_to(file.parent) for file in outside.values())
 
 
 def _in_home(path: Path) -> bool:
-    return path.resolve().is_relative_to(HOME.resolve())
+    return path.resolve().is_relative_to(HOME.resolve()) and not _is_installed(path)
+
+
+def _is_installed(path: Path) -> bool:
+    """Whether a file is of an installed package or of Python's own library."""
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return True
+    return any(path.is_relative_to(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib"))
 
 
 def _within(name: str, room: str) -> bool:
@@ -155,9 +167,12 @@ def _file_of(module: str) -> Path | None:
     return path if path is not None and path.suffix == ".py" and path.exists() else None
 
 
-def _told(path: Path) -> str:
-    whole = path.resolve()
-    return (whole.relative_to(HOME.resolve()) if _in_home(path) else whole).as_posix()
+def _told(module: str, path: Path) -> str:
+    """A file's path in the project; outside, by its module's name: a folder that was moved holds
+    the same code."""
+    if _in_home(path):
+        return path.resolve().relative_to(HOME.resolve()).as_posix()
+    return f"{module.replace('.', '/')}.py"
 
 
 @cache

@@ -53,6 +53,13 @@ def test_evaluations_of_other_prompts_are_kept_apart(tiny_run: Run) -> None:
     shown = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert shown["shifts"] == {}
     assert [each["settings"]["seed"] for each in shown["evaluations"]] == [SETTINGS.seed, 1]
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    assert not [name for name in saved if name.startswith("noise")]
+    longer = evaluate(tiny_run, replace(SETTINGS, seed=2, max_loops=20))
+    evaluate(tiny_run, replace(SETTINGS, seed=3, baselines=("averaging",)))
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    assert saved["by_loop"].shape[1] < len(longer["by_loop"]["loop"])
+    assert "lasso" not in saved
     assert not (tiny_run.path / "figures" / "shifts.png").exists()
     assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == first
     assert (tiny_run.path / "figures" / "shifts.png").exists()

@@ -55,13 +55,13 @@ def test_only_what_the_code_says_counts(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_text("def f(x):\n    return x.sin()\n")
     sources._file_of.cache_clear()
     before = sources_of("edited_module")
-    assert list(before) == [str(path.resolve())]
+    assert list(before) == ["edited_module.py"]
     said = (
         '"""Doc."""\n\n\ndef f(x):  # why\n    """More."""\n    return (\n        x.sin()\n    )\n'
     )
     assert _edited(path, said, monkeypatch) == before
     cosine = _edited(path, "def f(x):\n    return x.cos()\n", monkeypatch)
-    assert changed_files(before, cosine) == [str(path.resolve())]
+    assert changed_files(before, cosine) == ["edited_module.py"]
 
 
 def test_what_is_imported_counts_too() -> None:
@@ -102,6 +102,21 @@ def test_a_task_from_outside_is_in_the_name(
         names.append(run_folder(config).path.name)
     assert names[0] != names[1]
     assert names[1] == names[2]
+
+
+def test_installed_packages_beside_it_are_not_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the user's environment lies in the folder of his task."""
+    installed = tmp_path / ".venv" / "lib" / "site-packages"
+    (installed / "somepackage").mkdir(parents=True)
+    (installed / "somepackage" / "__init__.py").write_text("x = 1\n")
+    (tmp_path / "own_task.py").write_text("import json\nimport somepackage\nimport own_helper\n")
+    (tmp_path / "own_helper.py").write_text("y = 2\n")
+    for folder in (installed, tmp_path):
+        monkeypatch.syspath_prepend(str(folder))
+    sources._file_of.cache_clear()
+    assert list(sources_of("own_task")) == ["own_helper.py", "own_task.py"]
 
 
 def test_a_task_that_has_no_file(tmp_path: Path) -> None:
