@@ -196,6 +196,11 @@ def _plain_powers(axis: Axis) -> None:
             replace(_PowersOfTen(labelOnlyBase=old.labelOnlyBase))
 
 
+def remark_lines(result: Mapping[str, Any]) -> str:
+    """The remarks on a result's run, each on a line of its own below a title."""
+    return "".join(f"\n{remark}" for remark in result.get("remarks", []))
+
+
 def padded(curve: Curve, length: int) -> Curve:
     """The same curve on a longer axis, without numbers beyond its own end."""
     return {part: [*values, *[None] * (length - len(values))] for part, values in curve.items()}

@@ -23,6 +23,7 @@ from .iso_depth_grid import TrainAndMeasure, grid
 from .iso_depth_report import grid_table, verdict
 from .iso_depth_settings import IsoDepthSettings, in_settings
 from .plateau import bayes_error, left
+from .remarks import shared
 from .scaling_report import fitted, report, write
 from .scaling_runs import Row, table_of
 from .scaling_table import ScalingTable, csv_of
@@ -32,11 +33,12 @@ CLUSTERS = ("r", "width")  # such runs start alike; the prompts are the same for
 
 @dataclass(frozen=True)
 class Measured:
-    """Who left the plateau and who did not, and the mean errors of the best predictor and of
-    predicting 0 on the prompts that all were measured on."""
+    """Who left the plateau and who did not, the remarks on all of them, and the mean errors of the
+    best predictor and of predicting 0 on the prompts that all were measured on."""
 
     off: ScalingTable
     on: ScalingTable
+    remarks: tuple[str, ...]
     bayes: float
     zero: float
 
@@ -91,7 +93,8 @@ def _measured(configs: Sequence[Config], outcomes: Sequence[Outcome]) -> Measure
     trained.sort(key=lambda each: (each[0].r, *each[1:]))
     off = [each for each in trained if left(each[0].loss, bayes, zero)]
     on = [each for each in trained if each not in off]
-    return Measured(_table(off), _table(on), bayes, zero)
+    told = tuple(shared({row.name: row.remarks for row, *_ in trained}))
+    return Measured(_table(off), _table(on), told, bayes, zero)
 
 
 def _table(trained: Sequence[tuple[Row, int, int]]) -> ScalingTable:
@@ -118,8 +121,9 @@ def _fit_and_write(
         "fitted": len(off),
         "on_plateau": list(on.labels["run"]),
         "failed": list(failed),
+        "remarks": list(measured.remarks),
     }
-    shown = [grid_table(off, on), ""]
+    shown = [*measured.remarks, grid_table(off, on), ""]
     try:
         fits = fitted(off, {"E": measured.bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:

@@ -22,6 +22,7 @@ from .figures import (
     mark_loops,
     note_level,
     padded,
+    remark_lines,
     save,
     styled,
     whole_numbers,
@@ -85,8 +86,8 @@ def curves(result: Mapping[str, Any]) -> dict[str, tuple[str, Curve]]:
 def title(result: Mapping[str, Any]) -> str:
     """Task, dimensions, prompts and what the bands are; and what is to be known of the run."""
     task = result["task"].replace("_", " ")
-    told = "".join(f"\n{remark}" for remark in result.get("remarks", []))
-    return f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands{told}"
+    size = f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
+    return size + remark_lines(result)
 
 
 def _by_examples(result: Mapping[str, Any], path: Path) -> None:

@@ -19,13 +19,14 @@ from training.run import Run, RunFolder
 
 from .evaluate_run import evaluation_of
 from .load import load_run
-from .remarks import curriculum_left
+from .remarks import curriculum_left, shared
 from .scaling_table import COLUMNS, ScalingTable
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run's row; `world` says which prompts its loss was taken on."""
+    """One run's row; `world` says which prompts its loss was taken on, `remarks` what is to be
+    known of the run."""
 
     name: str
     N_once: int
@@ -34,12 +35,13 @@ class Row:
     D: int
     loss: float
     world: tuple[Any, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
     """The table of those of these run folders that are finished runs of looped models, labelled
-    with their names, and a line on each other one, with the reason why it has no row. A run that
-    has no evaluation is evaluated.
+    with their names, and lines: why others have no row, and the remarks on those that have one. A
+    run that has no evaluation is evaluated.
 
     Raises RunError where no run has a row, or rows would be of errors on different prompts.
     """
@@ -65,7 +67,8 @@ def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
                 f"{rows[0].name} and {row.name} are of different tasks, or were evaluated on "
                 "different prompts: their errors do not belong into one table"
             )
-    return table_of(rows, run=[row.name for row in rows]), left_out
+    told = shared({row.name: row.remarks for row in rows})
+    return table_of(rows, run=[row.name for row in rows]), left_out + told
 
 
 def row_of(run: Run) -> Row:
@@ -77,7 +80,8 @@ def row_of(run: Run) -> Row:
     prompts = run.step * config.training.batch_size
     task = replace(config.task, distinct_prompts=0)
     world = (task, result["prompts"], result["seed"])
-    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, world)
+    told = tuple(result["remarks"])
+    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, world, told)
 
 
 def parameter_counts(model: Model) -> tuple[int, int]:

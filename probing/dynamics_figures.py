@@ -19,6 +19,7 @@ from evaluation.figures import (
     line,
     log_of_few_decades,
     mark_loops,
+    remark_lines,
     save,
     styled,
     whole_numbers,
@@ -147,6 +148,7 @@ def _finish(axes: Axes, result: Mapping[str, Any], what: str, more: str) -> None
     task = result["task"].replace("_", " ")
     axes.figure.suptitle(
         f"{task}, d = {result['dims']}, {result['family']}, {result['prompts']} prompts{more}"
+        + remark_lines(result)
     )
 
 

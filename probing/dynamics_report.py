@@ -32,7 +32,7 @@ def report(result: Mapping[str, Any]) -> str:
             rows.append([label, *_at(loops, known, values)])
     width = max(len(row[0]) for row in rows)
     lines = [row[0].ljust(width) + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows]
-    return "\n".join([*lines, "", *_sentences(result, unit)])
+    return "\n".join([*result.get("remarks", []), *lines, "", *_sentences(result, unit)])
 
 
 def _sentences(result: Mapping[str, Any], unit: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from evaluation.figures import (
     line,
     mark_loops,
     note_level,
+    remark_lines,
     save,
     styled,
     whole_numbers,
@@ -113,7 +114,7 @@ def _finish(figure: Figure, axes: Axes, result: Mapping[str, Any], axis: str) ->
     task = result["task"].replace("_", " ")
     figure.suptitle(
         f"{result['family']} on {task}, d = {result['dims']}, "
-        f"{result['settings']['prompts']} prompts, 90 % bands"
+        f"{result['settings']['prompts']} prompts, 90 % bands{remark_lines(result)}"
     )
 
 

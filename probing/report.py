@@ -14,8 +14,10 @@ _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their tra
 def table(result: Mapping[str, Any]) -> str:
     """For each target: the mean error by layer with its interval, the spread over probe seeds, the
     linear probe's, the published one where there is any, and the control's; 1 − R² at a handful of
-    lengths; and whether the probes were still learning."""
-    return "\n\n".join(_of_target(result, name) for name in result["targets"])
+    lengths; and whether the probes were still learning. Above them what is to be known of the
+    run."""
+    told = "\n".join(result.get("remarks", []))
+    return "\n\n".join([*filter(None, [told]), *(_of_target(result, n) for n in result["targets"])])
 
 
 def _of_target(result: Mapping[str, Any], name: str) -> str:

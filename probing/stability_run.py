@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from evaluation import load_run
 from evaluation.kept import Kept
 from evaluation.measure import weights_digest
+from evaluation.remarks import remarks, shared
 from training.sources import sources_of
 
 from .stability_settings import FIGURES, StabilitySettings
@@ -42,12 +43,14 @@ def stability(settings: StabilitySettings) -> str:
     figure = FIGURES[settings.figure]
     module = cast(FigureModule, import_module(f".{figure.module}", __package__))
     folder = Path(settings.folder)
+    runs = [load_run(run) for run in settings.runs]
+    told = shared({run.path.name: remarks(run) for run in runs})
     asked = {
         "settings": {
             name: _plain(settings, name) for name in sorted(figure.takes) if name != "at_once"
         },
         "figure": settings.figure,
-        "runs": [weights_digest(load_run(run).model) for run in settings.runs],
+        "runs": [weights_digest(run.model) for run in runs],
         "sources": sources_of(
             "models.model", *_TRAINING, f"{__package__}.{figure.module}", also=(__package__,)
         ),
@@ -59,7 +62,8 @@ def stability(settings: StabilitySettings) -> str:
     path = kept.path(asked)
     pictures = module.draw(result, folder, path.stem)
     written = [each.with_suffix(kind).name for each in pictures for kind in (".png", ".csv")]
-    return f"{module.report(result)}\n\n{folder}: {', '.join(written)}, {path.name}"
+    text = "\n".join([*told, module.report(result)])
+    return f"{text}\n\n{folder}: {', '.join(written)}, {path.name}"
 
 
 def _plain(settings: StabilitySettings, name: str) -> Any:

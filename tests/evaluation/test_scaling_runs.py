@@ -26,6 +26,7 @@ from evaluation.scaling_runs import parameter_counts, read_runs, row_of
 from models import Model, ModelSpec
 from tests.conftest import tiny_config
 from training import Run, train
+from training.files import read_record, write_record
 from training.run import run_folder
 
 SHAPES = [
@@ -143,3 +144,13 @@ def test_runs_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "runs cannot stand beside table=" in capsys.readouterr().err
     assert main([f"runs={tmp_path}"]) == 2
     assert "which neither is a run nor holds any" in capsys.readouterr().err
+
+
+def test_a_row_of_a_run_of_other_code_is_marked(tiny_run: Run) -> None:
+    path = tiny_run.path / "environment.json"
+    made_with = read_record(path, "environment").content
+    assert made_with is not None
+    write_record(path, "environment", made_with | {"sources": {"models/model.py": "another"}})
+    _, told = read_runs([tiny_run.path])
+    (line,) = told
+    assert line.startswith(f"{tiny_run.path.name}: trained by other code: ")
