@@ -97,10 +97,12 @@ def _followed(name: str, importer: str, roots: tuple[str, ...], also: tuple[str,
     return any(path.is_relative_to(file.parent) for file in outside.values())
 
 
+@cache
 def _in_home(path: Path) -> bool:
     return path.resolve().is_relative_to(HOME.resolve()) and not _is_installed(path)
 
 
+@cache
 def _is_installed(path: Path) -> bool:
     """Whether a file is of an installed package or of Python's own library."""
     if {"site-packages", "dist-packages"} & set(path.parts):
