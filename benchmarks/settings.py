@@ -24,17 +24,21 @@ _NAMED = {
     "small": ("small", "sparse_linear", "looped"),
 }
 NAMES = tuple(_NAMED)
+_RECIPE = "paper"  # how fast a step is, not how few there are
 
 
 def setting(name: str) -> Config:
-    """What `python run.py task=… model=… scale=…` composes for the setting; KeyError for a name
-    that is not in NAMES."""
+    """What `python run.py task=… model=… scale=… recipe=paper` composes for the setting; KeyError
+    for a name that is not in NAMES."""
     scale, task, model = _NAMED[name]
     own = _read(f"task/{task}.yaml")
     mapping = config_to_mapping(Config())
     _merge(mapping, {"task": own, "model": _read(f"model/{model}.yaml")})
     _merge(mapping, _read(f"scale/{scale}.yaml"))
     _merge(mapping, _read(f"scale/{scale}/{task}.yaml"))
+    _merge(mapping, _read(f"recipe/{_RECIPE}.yaml"))
+    _merge(mapping, _read(f"recipe/by_scale/{_RECIPE}-{scale}.yaml"))
+    _merge(mapping, _read(f"recipe/by_task/{_RECIPE}-{scale}-{task}.yaml"))
     values = mapping["task"]
     values["settings"] = {key: values.pop(key) for key in own if key != "name"}
     return config_from_mapping(mapping)
@@ -52,7 +56,9 @@ def at_full_size(config: Config) -> Config:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return yaml.safe_load((_FOLDER / name).read_text(encoding="utf-8"))
+    """A file of conf/; empty where there is none."""
+    path = _FOLDER / name
+    return yaml.safe_load(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:

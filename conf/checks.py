@@ -87,10 +87,10 @@ def _check_training(config: Config) -> None:
         check_count(f"training.{name}", getattr(training, name), 1)
     for name in ("steps", "warmup"):
         check_count(f"training.{name}", getattr(training, name), 0)
-    for name in ("weight_decay", "clip", "decay", "decay_to", "beta1", "beta2"):
+    for name in ("weight_decay", "clip", "decay", "decay_to", "beta1", "beta2", "ema_decay"):
         at_least(f"training.{name}", getattr(training, name), 0)
     check_names("training.", training)
-    for name in ("learning_rate", "muon_rate", "epsilon"):
+    for name in ("learning_rate", "muon_rate", "epsilon", "init_std", "position_std"):
         value = getattr(training, name)
         if not (math.isfinite(value) and value > 0):
             raise ConfigError(f"training.{name}", f"must be above 0 and finite, got {value}")
@@ -107,7 +107,7 @@ def _check_training(config: Config) -> None:
             "training.decay_to",
             f"is {training.decay_to}, but the rate does not fall with training.decay=0",
         )
-    for name in ("beta1", "beta2"):
+    for name in ("beta1", "beta2", "ema_decay"):
         if getattr(training, name) >= 1:
             raise ConfigError(f"training.{name}", f"must be below 1, got {getattr(training, name)}")
     if training.batch_size % training.shards:

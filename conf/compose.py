@@ -23,12 +23,14 @@ from .checks import ConfigError, check_choice, nearest
 from .grid import check_sweep, members
 from .proportional import PROPORTIONAL, stretch
 from .saved import read_config
-from .schema import Action, Config
+from .schema import Action, Config, TrainingConfig
 from .sizes import check_evaluation_size, check_training_size
 from .task_settings import own_settings
 
 _FOLDER = Path(__file__).parent
-_GROUPS = ("task", "model", "scale")
+_GROUPS = ("task", "model", "scale", "recipe")
+_RECIPES = {"paper": "paper"}  # a scale's own, where it is not the fast one
+_SCALE = "small"  # where none is given, as in config.yaml
 _HIDDEN = ("schema_version", "task.name", "model.family")
 
 
@@ -48,7 +50,7 @@ class Command:
 
 
 def choices(group: str) -> list[str]:
-    """The names that `task`, `model` or `scale` may take: the files of conf/<group>/."""
+    """The names that `task`, `model`, `scale` or `recipe` may take: the files of conf/<group>/."""
     return sorted(path.stem for path in (_FOLDER / group).glob("*.yaml"))
 
 
@@ -105,6 +107,8 @@ def _command(words: list[str]) -> Command:
     configured = mapping["training"]["steps"]
     mapping = _compose(words)
     stretch(mapping, configured, given)
+    if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in given:
+        mapping["training"]["muon_rate"] = TrainingConfig.muon_rate  # not what a recipe has for it
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
     again = convert_scalar(bool, mapping.pop("again"), "again")
@@ -166,7 +170,12 @@ def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
 
 
 def _compose(words: list[str]) -> dict[str, Any]:
-    """Hydra's composition of conf/config.yaml with overrides, as plain values."""
+    """Hydra's composition of conf/config.yaml with overrides, as plain values. Each scale has a
+    recipe of its own, where none is given."""
+    given = dict(word.split("=", 1) for word in words)
+    if "recipe" not in given:
+        recipe = _RECIPES.get(given.get("scale", _SCALE), "fast")
+        words = [*words, f"recipe={recipe}"]
     return deepcopy(_composed(tuple(words)))
 
 

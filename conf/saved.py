@@ -17,6 +17,7 @@ from .build import config_from_mapping, flatten
 from .checks import ConfigError
 from .checksum import checksum_of
 from .schema import Config
+from .shipped import unpacked
 
 _TAKEN = "the configuration kept with the checkpoint is used"
 _LARGEST = 2**20  # bytes of a config.yaml; ours have some two thousand
@@ -38,6 +39,7 @@ def read_mapping(
     has no such copy: its config.yaml is taken as it is. Raises ConfigError where there is no
     configuration.
     """
+    folder = unpacked(folder)
     path, copies = folder / "config.yaml", _copies(folder / "checkpoints")
     kept = copies[0] if copies else None
     try:

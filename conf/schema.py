@@ -139,6 +139,12 @@ class TrainingConfig:
     warmup: int = 0  # steps over which the rate rises to learning_rate
     decay: float = 0.0  # last fraction of the steps, over which it falls linearly
     decay_to: float = 0.0  # the fraction of learning_rate that it falls to
+    init_std: float = 0.02  # of the initial weights of gpt2 and llama blocks
+    position_std: float = 0.02  # of initial learned positions
+    ema_decay: float = 0.0  # of the moving average of the weights that is evaluated; 0: no average
+    # What predictions are compared with: a prompt's outputs, or each one's posterior mean given the
+    # pairs before it, where the task knows it.
+    targets: Literal["outputs", "posterior_mean"] = "outputs"
     shards: int = 1  # parts that a batch is drawn and computed in, one after another
     checkpoint_every: int = 1000
     log_every: int = 100
@@ -180,3 +186,4 @@ class Config:
     wandb: Literal["disabled", "offline", "online"] = "disabled"
     folder: str = "runs"
     scale: str = ""  # the name of the scale it was composed at, if any
+    recipe: str = ""  # the name of the recipe it was composed with, if any

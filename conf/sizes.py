@@ -184,7 +184,7 @@ def _training(s: _Sizes) -> int:
     of_token = looped * layer + back * loop + s["model.prelude"] * layer + window * width
     coda = s["model.coda"] * window * layer
     made = _FLOAT * batch * tokens * (of_token + coda)
-    states = _FLOAT * _STATES * _parameters(s)
+    states = _FLOAT * (_STATES + bool(s["training.ema_decay"])) * _parameters(s)
     drawn = batch * _prompt(s) * (3 if s["task.distinct_prompts"] else 1)
     return int(_model(s) + states + made + drawn + s["training.shards"] * _SHARD)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from os import PathLike
-from pathlib import Path
 
 from conf.build import config_from_mapping
 from conf.saved import checkpoint_config, read_mapping
 from conf.schema import Config
+from conf.shipped import unpacked
 from training.assemble import build_task, model_from
 from training.checkpoint import CheckpointError, newest_checkpoint
 from training.run import Run, RunError, RunFolder, run_folder
@@ -21,12 +21,14 @@ _HASHED = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """A run with its newest good checkpoint's weights, on the CPU, in eval mode.
+    """A run with its newest good checkpoint's weights, on the CPU, in eval mode; `shipped/linear`
+    and the like are the models that come with the project (conf/shipped.py).
 
     Raises ConfigError for a folder that is no run, RunError where it has no checkpoint that can be
     read, or one that does not fit its configuration.
     """
-    folder = RunFolder(Path(path))
+    path = unpacked(path)
+    folder = RunFolder(path)
     mapping = read_mapping(folder.path, print)
     config = config_from_mapping(mapping)
     if doubt := _doubt(folder, config):
@@ -41,7 +43,7 @@ def load_run(path: str | PathLike[str]) -> Run:
         model = model_from(config, task.classes, checkpoint.weights())
     except CheckpointError as error:
         raise RunError(f"{path}: its checkpoint {error}") from None
-    return Run(Path(path), config, task, model, checkpoint.step)
+    return Run(path, config, task, model, checkpoint.step)
 
 
 def _doubt(folder: RunFolder, config: Config) -> str:

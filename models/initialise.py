@@ -11,12 +11,20 @@ from .block_parameters import initialise_block
 from .loop import Loop
 from .recurrent import LanesLoop, RecurrentLoop
 
+_POSITION_STD = 0.02  # as nanoGPT has it
+
 
 @torch.no_grad()
-def initialise(loop: Loop, read_in: nn.Linear, read_out: nn.Linear, generator: Generator) -> None:
+def initialise(
+    loop: Loop,
+    read_in: nn.Linear,
+    read_out: nn.Linear,
+    generator: Generator,
+    position_std: float = _POSITION_STD,
+) -> None:
     """The loop's weights, then read-in and read-out: PyTorch's default for linear layers, uniform
     within ±1 / sqrt(fan-in)."""
-    initialise_loop(loop, generator)
+    initialise_loop(loop, generator, position_std)
     for layer in (read_in, read_out):
         bound = 1 / math.sqrt(layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
@@ -24,8 +32,8 @@ def initialise(loop: Loop, read_in: nn.Linear, read_out: nn.Linear, generator: G
 
 
 @torch.no_grad()
-def initialise_loop(loop: Loop, generator: Generator) -> None:
-    """Blocks as initialise_block says, norms the identity, positions of std 0.02 (nanoGPT); a
+def initialise_loop(loop: Loop, generator: Generator, position_std: float = _POSITION_STD) -> None:
+    """Blocks as initialise_block says, norms the identity, positions of std `position_std`; a
     projection that injects is the identity on the prompt, and lanes start as reset_lanes says."""
     for name, spec in loop.stacks().items():
         for block in loop.get_submodule(name).children():
@@ -38,4 +46,4 @@ def initialise_loop(loop: Loop, generator: Generator) -> None:
     if isinstance(loop, LanesLoop):
         loop.reset_lanes()
     if loop.positions is not None:
-        nn.init.normal_(loop.positions, std=0.02, generator=generator)
+        nn.init.normal_(loop.positions, std=position_std, generator=generator)

@@ -51,7 +51,7 @@ class Model(nn.Module):
             self.read_out = nn.Linear(spec.n_embd, spec.classes or 1)
         self.to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
-        initialise(self.loop, self.read_in, self.read_out, generator)
+        initialise(self.loop, self.read_in, self.read_out, generator, spec.position_std)
 
     def forward(
         self,

@@ -16,7 +16,8 @@ class ModelSpec:
     The other fields say which loop: `connectivity` one of the fully looped paper's; else
     `injection` add, multiply, concat or none, with the stream normed in_loop or at_readout, layers
     of a `prelude` and a `coda`, and `lanes` of hyper-connections where there are any. Those of the
-    block are BlockSpec's.
+    block, and the `std` of its initial weights, are BlockSpec's; `position_std` is that of learned
+    positions.
     """
 
     dims: int
@@ -40,6 +41,8 @@ class ModelSpec:
     n_kv: int = 0
     rank: int = 0
     pattern: str = ""
+    std: float = 0.02
+    position_std: float = 0.02
 
     def block_spec(self) -> BlockSpec:
         """The shape of the looped stack's blocks; ValueError where it does not fit together."""
@@ -53,4 +56,5 @@ class ModelSpec:
             rank=self.rank,
             pattern=self.pattern,
             length=2 * self.n_positions + 1,
+            std=self.std,
         )

@@ -16,6 +16,7 @@ from conf.build import config_from_mapping
 from conf.checks import ConfigError
 from conf.saved import read_mapping
 from conf.schema import Config
+from conf.shipped import unpacked
 from models import Model
 from training.assemble import model_from, trained_loops
 from training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, newest_checkpoint
@@ -59,7 +60,7 @@ def read_model(path: str | PathLike[str], classes: int) -> Trained:
     Raises ConfigError, one line, for a path that is neither, a damaged checkpoint, and a model of
     another number of `classes` (0: a regression).
     """
-    path = Path(path)
+    path = unpacked(path)
     is_file = path.suffix == ".safetensors"
     folder = path.parent.parent if is_file else path
     if not path.exists():

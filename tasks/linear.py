@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from math import comb
 
 import torch
 from torch import Tensor
 
+from conf.checks import MOST_SUPPORTS
+
 from .draws import Draws
+from .posterior import posterior_mean, renormalised, supports
+from .prompts import Prompts
 from .task import Task, register
 
 
@@ -27,6 +31,17 @@ class Linear(Task):
     def outputs(self, xs: Tensor, parameters: Tensor) -> Tensor:
         return (parameters[:, None, :] @ xs.mT).squeeze(1)
 
+    def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
+        return posterior_mean(prompts.xs, prompts.ys, supports(dims, dims, prompts.xs.device))
+
+    def no_posterior_mean(self) -> str:
+        # What is derived from these classes may have other functions or other noise.
+        if type(self) not in (Linear, NoisyLinear, SparseLinear):
+            return super().no_posterior_mean()
+        if self.distinct_prompts:
+            return f"with task.distinct_prompts={self.distinct_prompts} it is another one"
+        return ""
+
 
 @register("noisy_linear")
 @dataclass(frozen=True)
@@ -42,7 +57,13 @@ class NoisyLinear(Linear):
 
     def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
         noisy = ys + self.noise_std * draws.normal(ys.shape[1])
-        return noisy * math.sqrt(dims / (dims + self.noise_std**2)) if self.renormalize else noisy
+        return noisy * renormalised(self.noise_std, dims) if self.renormalize else noisy
+
+    def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
+        # Renormalised outputs scale w and the noise alike, which leaves the estimate's form.
+        return posterior_mean(
+            prompts.xs, prompts.ys, supports(dims, dims, prompts.xs.device), self.noise_std
+        )
 
 
 @register("sparse_linear")
@@ -66,3 +87,13 @@ class SparseLinear(Linear):
         support = keys.topk(min(self.sparsity, dims), largest=False).indices
         weights = draws.normal(self.dims)
         return torch.zeros_like(weights).scatter(1, support, weights.gather(1, support))
+
+    def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
+        among = supports(dims, min(self.sparsity, dims), prompts.xs.device)
+        return posterior_mean(prompts.xs, prompts.ys, among)
+
+    def no_posterior_mean(self) -> str:
+        count = comb(self.dims, int(self.divisor))
+        if count > MOST_SUPPORTS:
+            return f"it has {count:,} supports, more than {MOST_SUPPORTS:,}"
+        return super().no_posterior_mean()

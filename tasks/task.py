@@ -79,6 +79,15 @@ class Task(ABC):
         """What is observed in place of the values ys [B, n]; by default ys itself."""
         return ys
 
+    def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
+        """E[y_i | the pairs before, x_i] [B, n] of this task's prompts with `dims` visible
+        dimensions; only for a task that `no_posterior_mean` says nothing of."""
+        raise NotImplementedError(self.no_posterior_mean())
+
+    def no_posterior_mean(self) -> str:
+        """Why this task cannot give posterior means; empty for one that can."""
+        return f"task {self.name} does not know its posterior mean"
+
     def sample(
         self, generator: Generator, batch: int, points: int, dims: int | None = None
     ) -> Prompts:

@@ -58,6 +58,8 @@ def _model(config: Config, classes: int) -> Model:
             dims=config.task.dims,
             classes=classes,
             loops=trained_loops(config),
+            std=config.training.init_std,
+            position_std=config.training.position_std,
             **asdict(config.model),
         )
         return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))

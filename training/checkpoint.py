@@ -40,8 +40,15 @@ class Checkpoint(NamedTuple):
     config: Mapping[str, Any] | None = None  # its run's, as plain values
 
     def weights(self) -> dict[str, Tensor]:
-        """The model's part of the tensors, as its load_state_dict wants it."""
-        prefix = "model."
+        """The weights that a run is measured by, as the model's load_state_dict wants them: their
+        moving averages where it keeps any (`training.ema_decay`), else those of its last step."""
+        return self.last_weights() | self._under("average.")
+
+    def last_weights(self) -> dict[str, Tensor]:
+        """The weights after the last step, which training goes on from."""
+        return self._under("model.")
+
+    def _under(self, prefix: str) -> dict[str, Tensor]:
         return {
             name.removeprefix(prefix): tensor
             for name, tensor in self.tensors.items()

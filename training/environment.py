@@ -44,6 +44,8 @@ def versions() -> dict[str, Any]:
 def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     """The source files that the weights of a run depend on, with their fingerprints."""
     more = ["training.muon"] if config.training.optimizer == "muon" else []
+    if config.training.ema_decay:
+        more.append("training.average")
     if backend == "triton":
         more.append("models.kernels.segment")
     training = tuple(f"training.{name}" for name in _TRAINING)

@@ -1,10 +1,30 @@
-"""The loss a task names, and the error it is evaluated by."""
+"""What predictions are compared with in training, the loss a task names, and the error it is
+evaluated by."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from conf.checks import ConfigError
+from tasks import Prompts, Task
+
+
+def check_targets(kind: str, task: Task) -> None:
+    """Raises ConfigError for targets that the task does not know."""
+    if kind == "posterior_mean" and (reason := task.no_posterior_mean()):
+        raise ConfigError("training.targets", f"cannot be posterior_mean: {reason}")
+
+
+def targets(kind: str, task: Task, prompts: Prompts, dims: int) -> Tensor:
+    """What a prompt's predictions are compared with, [B, n]: its outputs, or the posterior mean of
+    each given the pairs before it.
+
+    The mean over prompts of the squared distance differs by a constant, the Bayes error, so that
+    the optimum is the same; the gradient's noise is less.
+    """
+    return prompts.ys if kind == "outputs" else task.posterior_mean(prompts, dims)
 
 
 def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from .sources import outside_source
 
 # What a run's weights do not depend on, and so its name neither.
 _APART = (
-    *("seed", "device", "backend", "folder", "scale", "wandb", "evaluation."),
+    *("seed", "device", "backend", "folder", "scale", "recipe", "wandb", "evaluation."),
     *("task.name", "model.family", "task.settings.data_dir"),
     *("training.checkpoint_every", "training.log_every", "training.on_divergence"),
 )

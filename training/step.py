@@ -21,9 +21,10 @@ from models import Model
 from tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
+from .average import WeightAverage
 from .checkpoint import Checkpoint
 from .graph import GraphRunner, make_recorder
-from .objective import loss
+from .objective import loss, targets
 from .optimizers import make_optimizer
 
 _LOSS, _NORM, _COUNT, _BAD = range(4)  # the places in Trainer.totals
@@ -57,6 +58,8 @@ class Trainer:
         sampled = isinstance(curriculum.loops, SampledLoops)
         self.runner = GraphRunner(make_recorder(self.device, capture, sampled))
         self.optimizer = make_optimizer(model, config)
+        decay = config.training.ema_decay
+        self.average = WeightAverage(model, decay) if decay else None
         self.rate_factor = 1.0  # lowered by each rollback
         self.totals = torch.zeros(4, dtype=torch.float64, device=self.device)
         # What the host sets before a step, in places that a graph knows. The number counts from 1,
@@ -89,13 +92,16 @@ class Trainer:
         """Everything that the next steps depend on, by name."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= self.optimizer.state()
+        tensors |= self.average.state() if self.average else {}
         return tensors | {"rate_factor": torch.tensor(self.rate_factor)}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; RuntimeError where it belongs to a model of another shape."""
         self.runner.drop()  # a graph would go on writing to the state that is replaced here
-        self.model.load_state_dict(checkpoint.weights())
+        self.model.load_state_dict(checkpoint.last_weights())
         self.optimizer.load(checkpoint.tensors)
+        if self.average:
+            self.average.load(checkpoint.tensors)
         self.rate_factor = float(checkpoint.tensors["rate_factor"])
         self.totals.zero_()
 
@@ -118,7 +124,8 @@ class Trainer:
                 prompts, stage.loops, stage.window, grad_loops=stage.grad_loops,
                 scale_loops=stage.scale_loops,
             )  # fmt: skip
-            shard_loss = loss(self.task.loss, predictions, prompts.ys) / shards
+            ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
+            shard_loss = loss(self.task.loss, predictions, ys) / shards
             shard_loss.backward()
             total += shard_loss.detach()
         self._apply(total)
@@ -135,6 +142,8 @@ class Trainer:
             clip_grads_with_norm_(self.model.parameters(), training.clip, norm)
         bad = ~(torch.isfinite(total) & torch.isfinite(norm))
         self.optimizer.step(bad)
+        if self.average:
+            self.average.update(self.number, bad)
         good = (~bad).double()
         seen = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
         self.totals[_LOSS : _NORM + 1] += seen

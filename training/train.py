@@ -29,6 +29,7 @@ from .memory import told_when_full
 from .metrics import Metrics
 from .multipliers import describe_groups
 from .notes import residual_notes
+from .objective import check_targets
 from .run import Run, RunError, RunFolder, run_folder
 from .step import Trainer
 from .work import Work
@@ -42,18 +43,21 @@ class Interrupted(Exception):
         self.exit_code = 128 + number
 
 
-def train(config: Config, again: bool = False) -> Run:
+def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     """Train as configured in the run folder that belongs to the configuration, or go on there.
 
-    A finished run is returned as it is. With `again` what is there is set aside under another name
-    and training begins anew, unless it is an unfinished training by today's code: that goes on, to
-    the same end. Raises ConfigError for a mistake in the configuration (nothing is
-    written then), Interrupted at Ctrl-C or SIGTERM (everything is saved), HeldElsewhere where
-    another process holds the folder, RunError where the disk is full, or training diverged.
+    A finished run is returned as it is. With `until` training pauses, saved, after that many steps,
+    if it has not come further before; the next call goes on. With `again` what is there is set
+    aside under another name and training begins anew, unless it is an unfinished training by
+    today's code: that goes on, to the same end. Raises ConfigError for a mistake in the
+    configuration (nothing is written then), Interrupted at Ctrl-C or SIGTERM (everything is saved),
+    HeldElsewhere where another process holds the folder, RunError where the disk is full, or
+    training diverged.
     """
     check_config(config)
     check_training_size(config)
     task = build_task(config)
+    check_targets(config.training.targets, task)
     curriculum = build_curriculum(config, task)
     placement = place(config.device, config.precision, config.backend)
     check_wandb(config.wandb)
@@ -65,10 +69,12 @@ def train(config: Config, again: bool = False) -> Run:
         print(f"{folder.path}: trained anew; what was there is {aside}", flush=True)
     with folder.lock():
         try:
-            _train_held(folder, trainer, placement)
+            step = _train_held(folder, trainer, placement, until)
+            if trainer.average:
+                trainer.average.copy_to_model()
         except OSError as error:
             raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
-    return Run(folder.path, config, task, model.eval(), config.training.steps)
+    return Run(folder.path, config, task, model.eval(), step)
 
 
 def _goes_on(folder: RunFolder, config: Config) -> bool:
@@ -78,8 +84,11 @@ def _goes_on(folder: RunFolder, config: Config) -> bool:
     return unfinished and made_with is not None and not other_code(made_with, config)
 
 
-def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> None:
-    """Train in a folder that this process holds, unless that is done."""
+def _train_held(
+    folder: RunFolder, trainer: Trainer, placement: Placement, until: int | None
+) -> int:
+    """Train in a folder that this process holds, unless that is done; the step it then stands
+    at."""
     config, model = trainer.config, trainer.model
     saved = folder.create(config, placement.backend)
     step = _restore(folder, trainer, placement.backend, saved)
@@ -88,14 +97,18 @@ def _train_held(folder: RunFolder, trainer: Trainer, placement: Placement) -> No
             folder.write_status("finished", step, **_Clock(folder).read())
         for problem in Metrics(folder.metrics, checksum_of(saved)).problems(step):
             print(f"{folder.metrics}: {problem}; errors do not depend on it", flush=True)
-        return
+        return step
+    end = config.training.steps if until is None else min(until, config.training.steps)
+    if step >= end:
+        return step
     print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
     for note in residual_notes(config, model, trainer.curriculum):
         print(f"  {note}", flush=True)
     if multipliers := describe_groups(config.model):
         print(f"  {multipliers}", flush=True)
     with told_when_full(config, folder.path):
-        _train_from(step, folder, trainer, saved)
+        _train_from(step, end, folder, trainer, saved)
+    return end
 
 
 def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[str, Any]) -> int:
@@ -128,20 +141,22 @@ def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[s
     return checkpoint.step
 
 
-def _train_from(step: int, folder: RunFolder, trainer: Trainer, saved: Mapping[str, Any]) -> None:
-    """Steps `step` to the end. The device is waited for only where something is logged or saved."""
+def _train_from(
+    step: int, end: int, folder: RunFolder, trainer: Trainer, saved: Mapping[str, Any]
+) -> None:
+    """Steps `step` to `end`. The device is waited for only where something is logged or saved."""
     training = trainer.config.training
     clock = _Clock(folder)
     folder.write_status("running", step, **clock.read())
     work = Work(trainer.curriculum, training.steps)
     log_of = RunLog(trainer.config, folder.path, step, work, checksum_of(saved))
     with noted_signals() as signals, log_of as log:
-        while step < training.steps:
+        while step < end:
             trainer.update(step)
             step += 1
             log.tick()
             stop = bool(signals)  # read once: a signal from here on is the next step's
-            save = stop or step == training.steps or step % training.checkpoint_every == 0
+            save = stop or step == end or step % training.checkpoint_every == 0
             if not save and step % training.log_every:
                 continue
             totals = trainer.fetch()
@@ -159,7 +174,7 @@ def _train_from(step: int, folder: RunFolder, trainer: Trainer, saved: Mapping[s
             )
             if save:
                 save_checkpoint(folder.checkpoints, step, trainer.state(), saved)
-                state = "interrupted" if stop else "running"
+                state = "interrupted" if stop or step == end else "running"
                 state = "finished" if step == training.steps else state
                 folder.write_status(state, step, **clock.read())
             if stop:

@@ -22,7 +22,7 @@ WORDS = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_setting_is_what_hydra_composes(name: str) -> None:
-    assert setting(name) == commands(WORDS[name])[0].config
+    assert setting(name) == commands([*WORDS[name], "recipe=paper"])[0].config
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,14 @@ MISTAKES = [
     ("model=unnormed model.injection=concat", "model.injection cannot be 'concat' with model.norm"),
     ("model=unnormed loops.grad_loops=half", "loops.grad_loops must be all, got half: this loop"),
     ("loops.grad_loops=null", "loops.grad_loops must be a whole number or window"),
-    ("training.muon_rate=0.1", "training.muon_rate has no meaning with training.optimizer=adamw"),
+    (
+        "recipe=paper training.muon_rate=0.1",
+        "training.muon_rate has no meaning with training.optimizer=adamw",
+    ),
+    ("recipe=fsat", "recipe cannot be 'fsat'; did you mean 'fast'"),
+    ("training.ema_decay=1", "training.ema_decay must be below 1"),
+    ("training.init_std=0", "training.init_std must be above 0"),
+    ("training.targets=mean", "training.targets cannot be 'mean'"),
     (
         "model.attention=sliding model.pattern=SL model.n_layer=1",
         "model.pattern SL makes no layer of 1 short",

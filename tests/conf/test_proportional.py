@@ -17,7 +17,8 @@ ALL = "curriculum.proportional=true"
 
 
 def config(*words: str) -> Config:
-    (command,) = commands([word for word in words if word])
+    """What the recipe whose curriculum has three intervals composes."""
+    (command,) = commands(["recipe=paper", *(word for word in words if word)])
     return command.config
 
 

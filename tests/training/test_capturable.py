@@ -144,6 +144,16 @@ def test_so_can_every_optimiser(optimizer: str, tmp_path: Path) -> None:
     assert _tape(trainer, 3) == _tape(trainer, 4)
 
 
+@pytest.mark.parametrize("task", ["linear", "noisy_linear", "sparse_linear"])
+def test_so_can_averages_and_posterior_means(task: str, tmp_path: Path) -> None:
+    config = _config(tmp_path, task, "add", 0, ema_decay=0.9, targets="posterior_mean")
+    trainer = _trained(config)
+    _body(trainer)  # a stage's first steps are not captured
+    with _watched():
+        _body(trainer)
+    assert _tape(trainer, 3) == _tape(trainer, 4)
+
+
 def test_so_can_the_loss_of_a_classifier() -> None:
     predictions, ys = torch.randn(2, 3, 5, 2, requires_grad=True), torch.zeros(3, 5)
     with _watched():

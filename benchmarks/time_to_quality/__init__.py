@@ -1,0 +1,1 @@
+"""How many steps, seconds and FLOPs a training takes to reach a stated error."""

@@ -1,0 +1,71 @@
+"""`python -m benchmarks.time_to_quality task=linear`: which recipe reaches an error first."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
+import sys
+
+from conf.command import answered, defaults
+from conf.words import settings_from_words
+
+from .settings import QualitySettings
+from .targets import targets_table
+
+_STOPPED = "stopped, with every training saved; the same command goes on"
+_HELP = """\
+Train by several recipes and measure when each reaches a target: the error over the variance of y at
+the last loop, on the same prompts for all, averaged over the numbers of examples k.
+
+  python -m benchmarks.time_to_quality task=sparse_linear scale=small 'recipes=[paper,fast]' seeds=3
+  python -m benchmarks.time_to_quality task=linear 'recipes=[fast]' training.ema_decay=0
+  python -m benchmarks.time_to_quality task=linear 'recipes=[fast]' \\
+      'variants=["training.ema_decay=0","training.optimizer=adamw training.learning_rate=4e-3"]'
+
+A training is measured after each of `measurements` equal parts of its steps. The target is reached
+where the upper end of the 90 % interval over prompts lies at or under it; then the training pauses,
+unless to_end=true. Learning rates fall towards the recipe's last step, which is fixed beforehand: a
+recipe of fewer steps is another recipe. Seconds are those of training, measuring left out.
+
+Settings, with their defaults:
+{settings}
+target and k, where not given, stand in benchmarks/time_to_quality/targets.json:
+{targets}
+Settings of run.py (training.steps=2000) hold for all recipes; each of `variants` holds some that
+are added to every recipe, as a row of its own. The ratio is that of the first row's seconds to
+another's, paired by seed, with a 90 % interval from their logarithms.
+
+Track A: the model, prompts and targets of the scale. Track B: other targets or another model of at
+most its parameters, measured on the same prompts. A record (docs/records.md) wants to_end=true,
+five seeds, and p < .01 that their mean error at the last step is under the target.
+
+Into folder go run folders and race-<hash>/: time_to_quality.json and figures. The same command goes
+on where it stopped. Exit code: 0 done, 1 a training failed, 2 a mistake in the command, 130 and 143
+stopped by a signal.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    if {"-h", "--help"} & set(words):
+        text = _HELP.format(settings=defaults(QualitySettings), targets=targets_table())
+        print(text, end="")
+        return 0
+
+    def do() -> int:
+        ours = [word for word in words if "." not in word.partition("=")[0]]
+        settings = settings_from_words(QualitySettings, ours)
+        settings.check()
+        from .race import race
+
+        print(race(settings, [word for word in words if word not in ours]), flush=True)
+        return 0
+
+    return answered("benchmarks.time_to_quality", do, _STOPPED)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""The error of each recipe against processor seconds and against FLOPs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from evaluation.figures import Curve, line, log_of_few_decades, note_level, save, styled
+
+from .raced import Point
+from .report import Row
+from .targets import Target
+
+_AXES = {
+    "cpu_seconds": ("processor seconds of training", "error_by_cpu_seconds.png"),
+    "flops": ("FLOPs of training", "error_by_flops.png"),
+}
+
+
+def draw(rows: Sequence[Row], target: Target, folder: Path) -> None:
+    """Write the pictures and the CSVs behind them: a thin line a seed, a thick one through the mean
+    of the seeds at each measurement."""
+    for name, (label, file) in _AXES.items():
+        with styled():
+            figure = Figure()
+            axes = figure.subplots()
+            shown: dict[str, Curve] = {}
+            longest: list[int] = []
+            for index, row in enumerate(rows):
+                trainings = row.points()
+                for points in trainings:
+                    x = [getattr(point, name) for point in points]
+                    errors = [point.error for point in points]
+                    axes.plot(x, errors, linewidth=0.6, alpha=0.6, **line(index))
+                if not trainings:
+                    continue
+                x, mean = _mean(trainings, name)
+                axes.plot(x, mean, linewidth=1.8, label=row.label, **line(index))
+                shown[row.label] = {name: x, "error": mean}
+                longest = max(longest, list(range(1, len(x) + 1)), key=len)
+            axes.set_xlabel(label)
+            axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
+            log_of_few_decades(axes)
+            note_level(axes, target.error, "target")
+            if shown:
+                axes.legend()
+            padded = {
+                label: {
+                    part: [*values, *[None] * (len(longest) - len(values))]
+                    for part, values in each.items()
+                }
+                for label, each in shown.items()
+            }
+            save(figure, folder / file, "measurement", longest, padded)
+
+
+def _mean(trainings: Sequence[Sequence[Point]], name: str) -> tuple[list[float], list[float]]:
+    """Mean of the axis and of the errors over seeds, measurement by measurement, as far as all
+    seeds went."""
+    shared = min(map(len, trainings))
+    x = np.array([[getattr(p, name) for p in points[:shared]] for points in trainings])
+    errors = np.array([[p.error for p in points[:shared]] for points in trainings])
+    return x.mean(0).tolist(), errors.mean(0).tolist()

@@ -1,0 +1,53 @@
+"""The errors that are raced for, by scale and task. No torch here."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from conf.checks import ConfigError
+
+from .settings import QualitySettings
+
+_FILE = Path(__file__).with_name("targets.json")
+
+
+class Target(NamedTuple):
+    """An error over the variance of y (or an error rate), averaged over numbers of examples k."""
+
+    error: float
+    k: tuple[int, ...]
+
+
+@lru_cache
+def known_targets() -> dict[tuple[str, str], Target]:
+    """The targets of targets.json by scale and task."""
+    mapping = json.loads(_FILE.read_text(encoding="utf-8"))
+    return {
+        (scale, task): Target(float(entry["error"]), tuple(entry["k"]))
+        for scale, tasks in mapping.items()
+        for task, entry in tasks.items()
+    }
+
+
+def target_of(settings: QualitySettings) -> Target:
+    """What is raced for; ConfigError where settings and file leave it open."""
+    known = known_targets().get((settings.scale, settings.task))
+    error = settings.target if settings.target is not None else known and known.error
+    k = settings.k or (known and known.k)
+    where = f"for task={settings.task} at scale={settings.scale}"
+    if error is None:
+        raise ConfigError("target", f"must be given: targets.json has none {where}")
+    if not k:
+        raise ConfigError("k", f"must be given: targets.json has none {where}")
+    return Target(error, tuple(k))
+
+
+def targets_table() -> str:
+    """The known targets, a line each."""
+    return "\n".join(
+        f"  {scale:7} {task:15} {target.error:<8g} at k = {', '.join(map(str, target.k))}"
+        for (scale, task), target in known_targets().items()
+    )

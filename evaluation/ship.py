@@ -1,0 +1,85 @@
+"""`python -m evaluation.ship run=runs/NAME name=linear`: a run becomes a model that ships."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from conf.entry import begin
+
+    begin()
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from conf.checks import ConfigError
+from conf.command import run_command
+from conf.saved import read_config
+from conf.shipped import SHELF
+
+_HELP = """\
+Make a finished run one of the models that come with the project: shipped/NAME, wherever a run
+folder is named.
+
+  python -m evaluation.ship run=runs/NAME name=linear
+
+Into models/checkpoints/NAME go its configuration and weights, the commit and versions it was
+trained with, and its evaluation.
+"""
+_LARGEST = 4 * 10**6  # bytes
+
+
+@dataclass(frozen=True)
+class ShipSettings:
+    """Which run, and what it is to be called."""
+
+    run: str
+    name: str
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be."""
+        if not re.fullmatch(r"[a-z0-9_-]+", self.name):
+            raise ConfigError("name", f"must be of a-z, 0-9, _ and -, got {self.name!r}")
+        read_config(Path(self.run))
+
+
+def ship_run(settings: ShipSettings) -> str:
+    """Write models/checkpoints/<name>; a line on it. ConfigError, and nothing is touched, for a run
+    that is not finished or too large."""
+    from training.files import write_record
+    from training.run import RunFolder
+    from training.ship import ship
+
+    from .evaluate_run import evaluation_of
+    from .load import load_run
+
+    run = load_run(settings.run)
+    steps = run.config.training.steps
+    if run.step < steps:
+        raise ConfigError("run", f"{run.path} is not finished: {run.step:,} of {steps:,} steps")
+    size = sum(parameter.numel() * 4 for parameter in run.model.parameters())
+    if size > _LARGEST:
+        raise ConfigError("run", f"{run.path} has {size:,} bytes of weights, at most {_LARGEST:,}")
+    result, folder = evaluation_of(run), RunFolder(run.path)
+    made_with, status = folder.made_with() or {}, folder.status()
+
+    def add(beside: Path) -> None:
+        told = {key: made_with.get(key) for key in ("git_commit", "python", "torch", "backend")}
+        write_record(beside / "environment.json", "environment", told)
+        spent = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
+        record = {"state": "finished", "step": run.step} | spent
+        write_record(beside / "status.json", "status", record)
+        write_record(beside / "evaluation_when_shipped.json", "evaluation", result)
+
+    where = ship(run.path, SHELF / settings.name, add)
+    total = sum(path.stat().st_size for path in where.rglob("*") if path.is_file())
+    return f"{where}: {total:,} bytes; use it as shipped/{settings.name}"
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    return run_command("evaluation.ship", ShipSettings, words, lambda: _HELP, ship_run)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""The race to a stated error: what is measured when, what is refused, and that it goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.time_to_quality.__main__ import main
+from benchmarks.time_to_quality.flops import Flops
+from benchmarks.time_to_quality.race import race
+from benchmarks.time_to_quality.raced import Point, reached
+from benchmarks.time_to_quality.report import Row, report
+from benchmarks.time_to_quality.settings import QualitySettings
+from benchmarks.time_to_quality.targets import Target, known_targets
+from conf.compose import choices, commands
+from evaluation import evaluate, load_run
+from training import train
+from training.assemble import build_curriculum, build_model, build_task
+
+TINY = [
+    *("task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2", "loops.b=3"),
+    *("loops.T=2", "training.steps=40", "training.batch_size=16", "training.warmup=4"),
+    *("curriculum.dims.start=null", "curriculum.loops.start=2", "curriculum.loops.intervals=[10]"),
+]
+
+
+def settings(folder: Path, **more: Any) -> QualitySettings:
+    plain: dict[str, Any] = {"task": "linear", "seeds": 2, "prompts": 128, "measurements": 4}
+    return QualitySettings(**plain | {"target": 0.5, "k": (2, 4), "folder": str(folder)} | more)
+
+
+def results(folder: Path) -> dict[str, Any]:
+    (path,) = folder.rglob("time_to_quality.json")
+    return json.loads(path.read_text())
+
+
+def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = settings(tmp_path, to_end=True, variants=("training.ema_decay=0.5",))
+    shown = race(asked, TINY)
+    found = results(tmp_path)
+    labels = ["paper", "fast", "paper training.ema_decay=0.5", "fast training.ema_decay=0.5"]
+    assert [row["label"] for row in found["rows"]] == labels
+    assert {row["track"] for row in found["rows"]} == {"other prompts"}  # than the scale's
+    for row in found["rows"]:
+        assert row["label"] in shown
+        for result in row["results"]:
+            assert [point["step"] for point in result["points"]] == [10, 20, 30, 40]
+            flops = [point["flops"] for point in result["points"]]
+            assert flops == sorted(flops)
+            assert result["at_3b"] > 0
+            assert set(result["shifts"]) >= {"scaled_x_2"}
+    for name in ("cpu_seconds", "flops"):
+        (picture,) = tmp_path.rglob(f"error_by_{name}.png")
+        assert picture.with_suffix(".csv").exists()
+    # What stands there is the error that an evaluation of the run gives.
+    point = found["rows"][1]["results"][0]["points"][-1]
+    words = ["task=linear", "recipe=fast", *TINY, f"folder={tmp_path / 'alone'}"]
+    config = commands([*words, "evaluation.prompts=128"])[0].config
+    run = train(config)
+    errors = evaluate(run, config.evaluation)["by_examples"]["model_at_b"]["mean"]
+    assert point["error"] == pytest.approx((errors[2] + errors[4]) / 2, rel=1e-5)
+    capsys.readouterr()
+    assert race(asked, TINY) == shown  # seconds too: nothing was trained again
+    assert "loss" not in capsys.readouterr().out
+
+
+def test_a_training_pauses_at_its_target_and_goes_on(tmp_path: Path) -> None:
+    easy = settings(tmp_path, target=5.0, recipes=("fast",), seeds=1)
+    race(easy, TINY)
+    (run,) = (path.parent for path in tmp_path.rglob("config.yaml"))
+    assert load_run(run).step == 10
+    race(settings(tmp_path, target=1e-4, recipes=("fast",), seeds=1), TINY)
+    parts = load_run(run)
+    words = ["task=linear", "recipe=fast", *TINY, f"folder={tmp_path / 'alone'}"]
+    whole = train(commands(words)[0].config)
+    assert parts.step == 40
+    for name, tensor in whole.model.state_dict().items():
+        assert torch.equal(parts.model.state_dict()[name], tensor)
+
+
+def test_a_measurement_that_was_lost_is_not_made_up(tmp_path: Path) -> None:
+    asked = settings(tmp_path, recipes=("fast",), seeds=1, to_end=True)
+    race(asked, TINY)
+    (path,) = tmp_path.rglob("quality.json")
+    path.unlink()
+    race(asked, TINY)
+    (points,) = (row["results"][0]["points"] for row in results(tmp_path)["rows"])
+    assert [point["step"] for point in points] == [40]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            "task=noisy_linear target=0.001 k=[10]",
+            "target is 0.001: the Bayes-optimal predictor's error",
+        ),
+        ("task=linear target=0.1 k=[11]", "k must be at most 10"),
+        ("task=linear target=-1", "target must be above 0"),
+        ("task=linear recipes=[fsat]", "recipes cannot be 'fsat'; did you mean 'fast'"),
+        ("task=linear recipes=[fast,fast]", "recipes holds the same twice"),
+        ("task=linear seeds=0", "seeds must be at least 1"),
+        ("task=linear scale=paper", "target must be given: targets.json has none"),
+        ("task=linear training.stps=4", "training.stps is not a setting"),
+        (
+            "task=decision_tree target=0.1 k=[20] training.targets=posterior_mean",
+            "training.targets cannot be posterior_mean: task decision_tree does not know",
+        ),
+        ("task=linear target=0.1 variants=[training.ema=0]", "training.ema is not a setting"),
+    ],
+)
+def test_a_mistake_is_one_line_and_trains_nothing(
+    words: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words.split(), f"folder={tmp_path / 'runs'}"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"benchmarks.time_to_quality: {problem}")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_the_help_names_every_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    for scale, task in known_targets():
+        assert scale in choices("scale")
+        assert task in choices("task")
+        assert task in said
+
+
+def point(step: int, seconds: float, high: float) -> Point:
+    return Point(step, seconds, seconds, 1e9 * step, high - 0.1, high - 0.2, high)
+
+
+def test_a_target_is_reached_with_its_interval() -> None:
+    points = [point(1, 1, 0.51), point(2, 2, 0.5), point(3, 3, 0.4)]
+    assert reached(points, 0.5) == points[1]
+    assert reached(points, 0.3) is None
+
+
+def test_the_ratio_is_paired_by_seed() -> None:
+    def row(label: str, seconds: list[float]) -> Row:
+        return Row(label, "A", [{"points": [asdict(point(7, s, 0.1))]} for s in seconds])
+
+    rows = [row("slow", [40.0, 10.0, 30.0]), row("fast", [10.0, 5.0, 10.0])]
+    text, found = report(rows, QualitySettings(task="linear", seeds=3), Target(0.2, (10,)))
+    ratio = found["rows"][1]["ratio"]
+    assert ratio["ratio"] == pytest.approx((4 * 2 * 3) ** (1 / 3))
+    # Student's t with two degrees of freedom leaves 5 % above 2.92.
+    logs = [math.log(x) for x in (4, 2, 3)]
+    mean = sum(logs) / 3
+    half = 2.91999 * math.sqrt(sum((x - mean) ** 2 for x in logs) / 2 / 3)
+    assert ratio["low"] == pytest.approx(math.exp(mean - half), rel=1e-4)
+    assert found["rows"][1]["median"]["cpu_seconds"] == 10
+    assert "2.88" in text
+
+
+def test_a_seed_that_fails_to_reach_it_makes_no_ratio() -> None:
+    reaching = {"points": [asdict(point(7, 2.0, 0.1))]}
+    missing = {"points": [asdict(point(7, 2.0, 0.9))]}
+    rows = [Row("a", "A", [reaching, reaching]), Row("b", "A", [reaching, missing])]
+    _, found = report(rows, QualitySettings(task="linear", seeds=2), Target(0.2, (10,)))
+    assert found["rows"][1]["ratio"] is None
+    assert found["rows"][1]["median"]["cpu_seconds"] is None
+
+
+@pytest.mark.parametrize("model", ["looped", "standard"])
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_flops_are_those_of_a_count_by_hand(model: str, recipe: str) -> None:
+    words = [f"model={model}", *(w for w in TINY if "loops." not in w or model == "looped")]
+    config = commands(["task=linear", f"recipe={recipe}", *words])[0].config
+    task = build_task(config)
+    found = Flops(config, build_model(config, task), build_curriculum(config, task))
+    D, tokens, batch = 16, 2 * 5 - 1, 16
+    a_loop = 2 * 12 * D**2 * tokens + 4 * tokens**2 * D
+    once = 6 * (2 + 1) * D * tokens  # read-in and read-out, forward and backward
+    if model == "standard":
+        layers = config.model.n_layer
+        wanted = 40 * batch * (3 * layers * a_loop + once)
+    else:  # ten steps of two loops, then three, of which two with gradients
+        layers = 1
+        wanted = 10 * batch * (6 * a_loop + once) + 30 * batch * (7 * a_loop + once)
+    if recipe == "fast":  # Newton-Schulz of four 16 x 16 and two 16 x 64, five times a step
+        square, wide = 6 * 16**3, 4 * 16**2 * 64 + 2 * 16**3
+        wanted += 40 * layers * 5 * (4 * square + 2 * wide)
+    assert found(40) == pytest.approx(wanted, rel=1e-9)
+    assert found(0) == 0

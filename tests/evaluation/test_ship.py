@@ -1,0 +1,112 @@
+"""Models that come with the project: how a run becomes one, and shipped/<name> as a run folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from conf import shipped
+from conf.build import config_to_mapping
+from conf.checks import ConfigError
+from conf.compose import commands
+from conf.saved import read_config
+from evaluation import load_run
+from evaluation.remarks import remarks
+from evaluation.ship import ShipSettings, main, ship_run
+from tests.conftest import tiny_config
+from training import Run, train
+from training.checkpoint import newest_checkpoint
+from training.run import RunFolder
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of its own for what ships, and another working directory."""
+    folder = tmp_path / "shelf"
+    monkeypatch.setattr(shipped, "SHELF", folder)
+    monkeypatch.setattr("evaluation.ship.SHELF", folder)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return folder
+
+
+def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    found = load_run("shipped/tiny")
+    assert found.path == Path("runs/shipped/tiny")
+    for name, tensor in tiny_run.model.state_dict().items():
+        assert torch.equal(found.model.state_dict()[name], tensor)
+    assert found.step == 40
+    assert remarks(found) == remarks(tiny_run)  # and not that other code trained it
+    assert read_config(Path("shipped/tiny")).task == tiny_run.config.task
+    (command,) = commands(["action=evaluate", "run=shipped/tiny"])
+    assert command.config.evaluation == tiny_run.config.evaluation
+
+
+def test_what_is_computed_of_it_stands_in_the_copy(tiny_run: Run, shelf: Path) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    (load_run("shipped/tiny").path / "evaluation.json").write_text("kept")
+    assert (load_run("shipped/tiny").path / "evaluation.json").read_text() == "kept"
+    assert not (shelf / "tiny" / "evaluation.json").exists()
+
+
+def test_averages_are_what_ships(tmp_path: Path, shelf: Path) -> None:
+    config = tiny_config(tmp_path)
+    run = train(replace(config, training=replace(config.training, ema_decay=0.9)))
+    ship_run(ShipSettings(str(run.path), "averaged"))
+    checkpoint, _ = newest_checkpoint(shelf / "averaged" / "checkpoints")
+    assert checkpoint is not None
+    assert all(name.startswith("model.") for name in checkpoint.tensors)
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(checkpoint.weights()[name], tensor)
+
+
+def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    kept = config_to_mapping(read_config(shelf / "tiny"))
+    assert kept["folder"] == "runs"
+    assert not any(
+        str(tiny_run.path.parent) in path.read_text(errors="replace")
+        for path in (shelf / "tiny").rglob("*.*")
+        if path.name != "evaluation_when_shipped.json"
+    )
+    made_with = RunFolder(shelf / "tiny").made_with()
+    assert made_with is not None
+    assert "command" not in made_with
+    assert "git_commit" in made_with
+
+
+@pytest.mark.parametrize("name", ["tinny", "../x", "tiny/checkpoints"])
+def test_an_unknown_name_is_told_those_there_are(name: str, tiny_run: Run, shelf: Path) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
+        load_run(f"shipped/{name}")
+    with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
+        read_config(Path(f"shipped/{name}x"))
+
+
+def test_a_folder_of_ones_own_comes_first(tiny_run: Run, shelf: Path) -> None:
+    shutil.copytree(tiny_run.path, "shipped/mine")
+    assert load_run("shipped/mine").path == Path("shipped/mine")
+
+
+def test_a_damaged_one_is_told(tiny_run: Run, shelf: Path) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    (tensors,) = (shelf / "tiny" / "checkpoints").glob("*.safetensors")
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    with pytest.raises(Exception, match="its checksum is not the one it was saved with"):
+        load_run("shipped/tiny")
+
+
+def test_an_unfinished_run_does_not_ship(
+    tmp_path: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = train(tiny_config(tmp_path), until=20)
+    assert main([f"run={run.path}", "name=tiny"]) == 2
+    assert "is not finished: 20 of 40 steps" in capsys.readouterr().err
+    assert main([f"run={run.path}", "name=Tiny"]) == 2
+    assert not shelf.exists()
