@@ -107,8 +107,7 @@ def _command(words: list[str]) -> Command:
     configured = mapping["training"]["steps"]
     mapping = _compose(words)
     stretch(mapping, configured, given)
-    if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in given:
-        mapping["training"]["muon_rate"] = TrainingConfig.muon_rate  # not what a recipe has for it
+    _fit_recipe(mapping, given)
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
     again = convert_scalar(bool, mapping.pop("again"), "again")
@@ -130,6 +129,23 @@ def _command(words: list[str]) -> Command:
         check_training_size(config)
     check_evaluation_size(config)
     return Command(action, paths, config, tuple(words), again=again)
+
+
+def _fit_recipe(mapping: dict[str, Any], given: list[str]) -> None:
+    """Take back what a recipe says and what was given leaves no room for: Muon's rate under another
+    optimiser, a curriculum that would start beyond its end, and one of loops that are drawn."""
+    if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in given:
+        mapping["training"]["muon_rate"] = TrainingConfig.muon_rate
+    curriculum = mapping["curriculum"]
+    if mapping["loops"]["sampling"] != "none" and "curriculum.loops.start" not in given:
+        curriculum["loops"]["start"] = None
+    task, b = mapping["task"], mapping["loops"]["b"]
+    for name, end in (("dims", task["dims"]), ("points", task["points"]), ("loops", b)):
+        growth = curriculum[name]
+        if f"curriculum.{name}.start" in given or not isinstance(end, int):
+            continue
+        if isinstance(growth["start"], int) and growth["start"] > end:
+            growth["start"] = end
 
 
 def _import(words: list[str], given: list[str]) -> Command:

@@ -13,6 +13,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
 
   python run.py task=sparse_linear                          minutes on a laptop
   python run.py task=decision_tree model=standard seed=1
+  python run.py task=linear scale=medium                    up to an hour of two CPU cores
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py -m task=linear seed=0,1,2                   a grid, one run after another
   python run.py action=evaluate run=runs/NAME evaluation.shifts=all
@@ -24,7 +25,8 @@ The same command finds the same run: a finished one is shown, an interrupted one
 Choices
   task    {tasks}
   model   {models}
-  scale   {scales}
+  scale   {scales}        how large task and model are
+  recipe  {recipes}       how the model is trained there
 
 Settings people change (key=value; every one with its default: conf/schema.py)
   seed                        weights, prompts and their order
@@ -42,6 +44,8 @@ Settings people change (key=value; every one with its default: conf/schema.py)
                               that a shorter run sees all of them; training.warmup stays as it is
   training.learning_rate      Adam's rate; training.optimizer adamw, adam, muon
   training.batch_size         prompts in a step
+  training.ema_decay          of the moving average of the weights that is evaluated
+  training.targets            outputs, posterior_mean: what predictions are compared with
   evaluation.loops            loop at which errors by examples are read beside b, or auto
   evaluation.tolerance        auto: a change of evaluation.halt_on (state, prediction) over a loop
                               of at most this has settled; evaluation.halt_by: loop to end at (b)
@@ -63,7 +67,9 @@ Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopp
 def help_text() -> str:
     """The text, with the choices that conf/ holds."""
     settings = "task.sparsity, task.depth, task.hidden, task.noise_std, …"
-    groups = {f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale")}
+    groups = {
+        f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale", "recipe")
+    }
     names = {"shifts": get_args(Shift)[1:], "baselines": get_args(Baseline)}
     wrapped = {key: _wrapped(values) for key, values in names.items()}
     return _TEXT.format(settings=settings, **groups, **wrapped)

@@ -20,7 +20,7 @@ def test_it_names_the_operations(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(printed) == 3 + 3
     report = json.loads(path.read_text(encoding="utf-8"))
     calls = {row["name"]: row["calls"] for row in report["rows"]}
-    assert calls["aten::baddbmm"] == 12  # attention scores of b loops
+    assert calls["aten::baddbmm"] == 6  # attention scores of b loops
     assert report["rates"]["busy_ms"] == pytest.approx(sum(row["ms"] for row in report["rows"]))
 
 

@@ -26,7 +26,7 @@ def test_it_steps_as_its_script_does(tmp_path: Path, capsys: pytest.CaptureFixtu
     weights = [parameter.detach().clone() for parameter in reference.model.parameters()]
     reference.step()
     seen = reference.modules["train"].seen
-    assert seen == 2 * [((64, 11, 5), torch.float32, 12, 4)]  # the first before it is given out
+    assert seen == 2 * [((64, 17, 8), torch.float32, 6, 5)]  # the first before it is given out
     assert reference.curriculum.updates == 2
     after = reference.model.parameters()
     assert all((a != b).any() for a, b in zip(weights, after, strict=True))

@@ -30,7 +30,7 @@ def test_a_setting_is_what_hydra_composes(name: str) -> None:
     [
         ("sparse", (20, 41, 20, 10, 10, 20)),
         ("tree", (20, 101, 70, 15, 15, 70)),
-        ("small", (5, 11, 12, 4, 4, 12)),
+        ("small", (8, 17, 6, 5, 5, 6)),
     ],
 )
 def test_full_size_is_the_curriculums_end(name: str, stage: tuple[int, ...]) -> None:

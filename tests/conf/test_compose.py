@@ -191,3 +191,32 @@ def test_keys_that_an_old_file_lacks_take_their_default_and_unknown_ones_are_ref
         config_from_mapping({"training": {"momentum": 1}})
     with pytest.raises(ConfigError, match="schema_version"):
         config_from_mapping({"schema_version": 99})
+
+
+def test_each_scale_has_its_recipe_and_the_command_line_another() -> None:
+    assert config("task=linear", "scale=paper").recipe == "paper"
+    for scale in ("small", "medium"):
+        assert config("task=linear", f"scale={scale}").recipe == "fast"
+    assert config("task=linear").training.optimizer == "muon"
+    assert config("task=linear", "recipe=paper").training.optimizer == "adamw"
+    assert config("task=linear", "scale=paper", "recipe=fast").training.optimizer == "muon"
+
+
+@pytest.mark.parametrize("scale", choices("scale"))
+@pytest.mark.parametrize("task", choices("task"))
+def test_a_recipe_says_how_to_train_and_nothing_else(task: str, scale: str) -> None:
+    """Not which model, prompts, window or evaluation."""
+    paper, fast = (
+        config(f"task={task}", f"scale={scale}", f"recipe={recipe}") for recipe in ("paper", "fast")
+    )
+    for part in ("task", "model", "loops", "evaluation", "seed", "precision"):
+        assert getattr(paper, part) == getattr(fast, part)
+    assert paper.training != fast.training
+
+
+def test_a_recipe_gives_way_to_what_was_given() -> None:
+    assert config("task=linear", "training.optimizer=adamw").training.muon_rate == 0.02
+    assert config("task=sparse_linear", "loops.b=2").curriculum.loops.start == 2
+    assert config("task=sparse_linear", "task.dims=2").curriculum.dims.start == 2
+    with pytest.raises(ConfigError, match="beyond the end"):
+        config("task=sparse_linear", "loops.b=2", "curriculum.loops.start=3")

@@ -19,7 +19,7 @@ MISTAKES = [
     ("task=linaer", "task cannot be 'linaer'; did you mean 'linear'"),
     ("task=relu", "task cannot be 'relu'; did you mean 'relu_network'"),
     ("model=looped_", "model cannot be 'looped_'; did you mean 'looped'"),
-    ("scale=huge", "scale cannot be 'huge'; expected one of paper, small"),
+    ("scale=huge", "scale cannot be 'huge'; expected one of medium, paper, small"),
     ("action=trian", "action cannot be 'trian'; did you mean 'train'"),
     ("precision=bf61", "precision cannot be 'bf61'; did you mean 'bf16'"),
     ("backend=tritn", "backend cannot be 'tritn'; did you mean 'triton'"),
@@ -144,7 +144,7 @@ MISTAKES = [
     ),
     (
         "model.lanes=2 model.injection=none loops.grad_loops=all loops.sampling=uniform",
-        "model.lanes cannot be 2 with loops.sampling=uniform: lanes have parameters for loops.b=12",
+        "model.lanes cannot be 2 with loops.sampling=uniform: lanes have parameters for loops.b=6",
     ),
     ("evaluation.loops=0", "evaluation.loops must be at least 1"),
     ("evaluation.loops=atuo", "evaluation.loops must be a whole number or auto, got 'atuo'"),
