@@ -14,6 +14,7 @@ from evaluation.bootstrap import bootstrap
 from evaluation.errors import Reading, evaluation_prompts, model_errors
 from evaluation.evaluate_run import resolved
 from evaluation.measure import Measure
+from evaluation.remarks import remarks
 from training import train
 from training.assemble import build_curriculum, trained_loops
 from training.device import place
@@ -70,7 +71,8 @@ class Raced:
                 run = train(config, until=until)
             points.append(self._measured(run, folder))
             print(f"{self.name}: {self._told(points[-1])}", flush=True)
-            found = {"points": [asdict(point) for point in points]}
+            code = [line for line in remarks(run) if line.startswith("trained by other code")]
+            found = {"points": [asdict(point) for point in points], "remarks": code}
             if run.step == config.training.steps:
                 found |= self._at_the_end(run)
             write_record(folder.path / "quality.json", _KIND, found)

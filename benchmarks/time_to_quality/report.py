@@ -10,6 +10,8 @@ from typing import Any
 
 from scipy import stats
 
+from evaluation.remarks import shared
+
 from .raced import Point, reached
 from .settings import QualitySettings
 from .targets import Target
@@ -29,6 +31,12 @@ class Row:
         """The measurements of each training that did not fail."""
         return [[Point(**each) for each in result["points"]] for result in self.results if result]
 
+    def remarks(self) -> list[str]:
+        """What a reader must know of the code that trained them, each once."""
+        return list(
+            dict.fromkeys(r for each in self.results if each for r in each.get("remarks", []))
+        )
+
     def first(self, target: float) -> list[Point | None]:
         """Where each seed reached the target; None where it did not, or failed."""
         return [
@@ -47,13 +55,13 @@ def report(
         f"at k = {k}, {settings.seeds} seeds, {settings.threads} threads a training",
         "",
         f"{'recipe':40} {'track':>6} {'reached':>8} {'steps':>8} {'CPU s':>8} {'s':>8} {'PFLOP':>8}"
-        f"  ratio of CPU s",
+        f"  ratio of {'CPU s' if settings.clock == 'cpu_seconds' else 's'}",
     ]
     content: dict[str, Any] = {"rows": []}
     for row in rows:
         first = row.first(target.error)
         medians = {name: _median([_of(point, name) for point in first]) for name in _MEASURES}
-        ratio = _ratio(rows[0].first(target.error), first)
+        ratio = _ratio(rows[0].first(target.error), first, settings.clock)
         lines.append(
             f"{row.label:40} {row.track:>6} {sum(p is not None for p in first)} of {len(first):<3} "
             + f"{_number(medians['step'], ','):>8} {_number(medians['cpu_seconds'], '.0f'):>8} "
@@ -72,7 +80,8 @@ def report(
     for row, entry in zip(rows, content["rows"], strict=True):
         told, entry["last"] = _last(row, target.error, settings.to_end)
         lines.append(f"{row.label}: {told}")
-    return "\n".join(lines), content
+    remarks = {row.label: row.remarks() for row in rows}
+    return "\n".join([*shared(remarks), *lines]), content
 
 
 def _last(row: Row, target: float, to_end: bool) -> tuple[str, dict[str, Any]]:
@@ -108,11 +117,14 @@ def _median(values: Sequence[float]) -> float | None:
     return middle if math.isfinite(middle) else None
 
 
-def _ratio(base: Sequence[Point | None], other: Sequence[Point | None]) -> dict[str, float] | None:
-    """The base's processor seconds over another's: the mean of the logarithms over seeds that both
-    reached the target with, and its 90 % interval (Student's t). None where there is none."""
+def _ratio(
+    base: Sequence[Point | None], other: Sequence[Point | None], clock: str
+) -> dict[str, float] | None:
+    """The base's seconds on this clock over another's: the mean of the logarithms over seeds, all
+    of which reached the target with both, and its 90 % interval (Student's t). None where one did
+    not."""
     logs = [
-        math.log(a.cpu_seconds / b.cpu_seconds)
+        math.log(getattr(a, clock) / getattr(b, clock))
         for a, b in zip(base, other, strict=True)
         if a is not None and b is not None
     ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from conf.checks import ConfigError, check_choice
 from conf.compose import choices
 from conf.folders import check_folder
+from conf.mistakes import check_names
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class QualitySettings:
     measurements: int = 20  # in the course of a training
     to_end: bool = False  # train on after the target is reached
     shifts: bool = True  # measure finished trainings on shifted inputs too
+    clock: Literal["cpu_seconds", "seconds"] = "cpu_seconds"  # of the ratio: seconds on a GPU
     threads: int = 1  # of a training
     jobs: int = 1  # trainings at once; seconds are those of a machine that has nothing else to do
     folder: str = "runs/time_to_quality"
@@ -35,6 +38,7 @@ class QualitySettings:
         """Raises ConfigError for the first setting that cannot be."""
         for name in ("task", "scale", "model"):
             check_choice(name, getattr(self, name), choices(name))
+        check_names("", self)
         for name in ("recipes", "variants", "k"):
             values = getattr(self, name)
             if len(set(values)) < len(values):

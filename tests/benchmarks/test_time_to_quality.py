@@ -146,7 +146,8 @@ def test_a_target_is_reached_with_its_interval() -> None:
 
 def test_the_ratio_is_paired_by_seed() -> None:
     def row(label: str, seconds: list[float]) -> Row:
-        return Row(label, "A", [{"points": [asdict(point(7, s, 0.1))]} for s in seconds])
+        points = [[asdict(point(7, s, 0.1))] for s in seconds]
+        return Row(label, "A", [{"points": each, "remarks": []} for each in points])
 
     rows = [row("slow", [40.0, 10.0, 30.0]), row("fast", [10.0, 5.0, 10.0])]
     text, found = report(rows, QualitySettings(task="linear", seeds=3), Target(0.2, (10,)))
@@ -162,10 +163,11 @@ def test_the_ratio_is_paired_by_seed() -> None:
 
 
 def test_a_seed_that_fails_to_reach_it_makes_no_ratio() -> None:
-    reaching = {"points": [asdict(point(7, 2.0, 0.1))]}
-    missing = {"points": [asdict(point(7, 2.0, 0.9))]}
+    reaching = {"points": [asdict(point(7, 2.0, 0.1))], "remarks": ["trained by other code: x"]}
+    missing = {"points": [asdict(point(7, 2.0, 0.9))], "remarks": []}
     rows = [Row("a", "A", [reaching, reaching]), Row("b", "A", [reaching, missing])]
-    _, found = report(rows, QualitySettings(task="linear", seeds=2), Target(0.2, (10,)))
+    text, found = report(rows, QualitySettings(task="linear", seeds=2), Target(0.2, (10,)))
+    assert text.startswith("all: trained by other code: x\n")
     assert found["rows"][1]["ratio"] is None
     assert found["rows"][1]["median"]["cpu_seconds"] is None
 
