@@ -29,7 +29,7 @@ test-all: .venv/.dev-ready
 
 figures: setup
 	$(BIN)/python run.py task=sparse_linear folder=runs
-	cp runs/sparse_linear-looped-seed0-f4e63d70/figures/error_by_examples.png docs/sparse_linear.png
+	cp runs/sparse_linear-looped-seed0-1626b3e1/figures/error_by_examples.png docs/sparse_linear.png
 
 setup: .venv/.ready
 
