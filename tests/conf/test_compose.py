@@ -30,9 +30,17 @@ def test_the_command_line_wins_over_scale_and_scale_over_task() -> None:
     assert given.task.settings == {"sparsity": 1}
 
 
-@pytest.mark.parametrize("scale", choices("scale"))
-@pytest.mark.parametrize("model", choices("model"))
-@pytest.mark.parametrize("task", choices("task"))
+@pytest.mark.parametrize(
+    ("task", "model", "scale"),
+    [
+        (task, model, scale)
+        for scale in choices("scale")
+        for model in choices("model")
+        for task in choices("task")
+        # Models' own files and tasks' meet in no file but for these two families.
+        if task == "linear" or model in ("looped", "standard") or scale == "small"
+    ],
+)
 def test_every_choice_composes(
     task: str, model: str, scale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
