@@ -15,10 +15,12 @@ from conf.checks import ConfigError
 from conf.compose import commands
 from conf.saved import read_config
 from evaluation import load_run
+from evaluation.errors import evaluation_prompts
 from evaluation.remarks import remarks
 from evaluation.ship import ShipSettings, main, ship_run
 from tests.conftest import tiny_config
 from training import Run, train
+from training.assemble import trained_loops
 from training.checkpoint import newest_checkpoint
 from training.run import RunFolder
 
@@ -110,3 +112,18 @@ def test_an_unfinished_run_does_not_ship(
     assert "is not finished: 20 of 40 steps" in capsys.readouterr().err
     assert main([f"run={run.path}", "name=Tiny"]) == 2
     assert not shelf.exists()
+
+
+@pytest.mark.parametrize("name", shipped.shipped_names())
+def test_what_ships_is_small_and_better_than_predicting_zero(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = load_run(f"shipped/{name}")
+    files = [path for path in (shipped.SHELF / name).rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 4_000_000
+    prompts = evaluation_prompts(run.task, 64, run.config.task.points, seed=1)
+    with torch.no_grad():
+        predictions = run.model(prompts, trained_loops(run.config))
+    left = (predictions[-1] - prompts.ys)[:, -1].square().mean() / run.task.divisor
+    assert float(left) < 0.3
