@@ -1,17 +1,18 @@
 """The trained models that come with the project: `shipped/linear` wherever a run folder is named.
 
-unpacked("shipped/linear")               # runs/shipped/linear, a copy made at first use
+unpacked("shipped/linear")           # runs/shipped/linear-1f0c93ab, a copy made at first use
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from tempfile import mkdtemp
 
-from .mistakes import ConfigError, nearest
+from .mistakes import ConfigError
 from .schema import Config
 
 _PREFIX = "shipped/"
@@ -25,28 +26,46 @@ def shipped_names() -> list[str]:
 
 def unpacked(path: str | PathLike[str]) -> Path:
     """The run folder that a path names: for shipped/<name> a copy of that model in the current
-    directory's runs/shipped/<name>, where its evaluations and probes go; else the path itself.
+    directory's runs/shipped/<name>-<hash>, where its evaluations and probes go; else the path
+    itself. The hash is that of the weights: a newer model is not taken for an older copy.
 
-    Raises ConfigError for a name that does not ship, OSError where no copy can be written.
+    Raises ConfigError for a name that does not ship, or whose file is damaged, OSError where no
+    copy can be written.
     """
     name = Path(path).as_posix()
     if not name.startswith(_PREFIX) or Path(name).is_dir():
         return Path(path)
     name = name.removeprefix(_PREFIX)
     known = shipped_names()
+    there = ", ".join(_PREFIX + each for each in known) or "none"
     if name not in known:
-        there = ", ".join(_PREFIX + each for each in known) or "none"
+        # Without the nearest name, which is among those that follow.
+        raise ConfigError(_PREFIX + name, f"does not ship; those that do: {there}")
+    if (digest := _digest(SHELF / name)) is None:
         raise ConfigError(
-            _PREFIX + name, f"does not ship{nearest(name, known)}; those that do: {there}"
+            _PREFIX + name, f"is damaged: install the project anew; those that ship: {there}"
         )
-    copy = Path(Config.folder) / _PREFIX / name
-    if not (copy / "config.yaml").exists():
+    copy = Path(Config.folder) / _PREFIX / f"{name}-{digest[:8]}"
+    if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(mkdtemp(prefix=f".{name}-", dir=copy.parent))
         try:
             shutil.copytree(SHELF / name, beside / name)
-            with suppress(FileExistsError):  # another process was faster
-                (beside / name).rename(copy)
+            (beside / name).rename(copy)
+        except OSError:
+            if not copy.exists():  # or another process was faster
+                raise
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     return copy
+
+
+def _digest(folder: Path) -> str | None:
+    """The checksum of a model's weights; None where its files do not agree on one."""
+    try:
+        (facts,) = (folder / "checkpoints").glob("*.json")
+        stated = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
+        content = facts.with_suffix(".safetensors").read_bytes()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return stated if stated == hashlib.sha256(content).hexdigest() else None

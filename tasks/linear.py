@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from math import comb
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from conf.checks import MOST_SUPPORTS
 
 from .draws import Draws
-from .posterior import posterior_mean, renormalised, supports
+from .posterior import posterior_mean, supports
 from .prompts import Prompts
 from .task import Task, register
 
@@ -57,7 +57,7 @@ class NoisyLinear(Linear):
 
     def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
         noisy = ys + self.noise_std * draws.normal(ys.shape[1])
-        return noisy * renormalised(self.noise_std, dims) if self.renormalize else noisy
+        return noisy * math.sqrt(dims / (dims + self.noise_std**2)) if self.renormalize else noisy
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
         # Renormalised outputs scale w and the noise alike, which leaves the estimate's form.
@@ -93,7 +93,7 @@ class SparseLinear(Linear):
         return posterior_mean(prompts.xs, prompts.ys, among)
 
     def no_posterior_mean(self) -> str:
-        count = comb(self.dims, int(self.divisor))
+        count = math.comb(self.dims, int(self.divisor))
         if count > MOST_SUPPORTS:
             return f"it has {count:,} supports, more than {MOST_SUPPORTS:,}"
         return super().no_posterior_mean()

@@ -8,7 +8,6 @@ own in NumPy (evaluation/baselines/bayes.py), which drops hopeless supports and 
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from itertools import combinations
 
@@ -56,8 +55,3 @@ def posterior_mean(xs: Tensor, ys: Tensor, among: Tensor, noise_std: float = 0.0
         weights = weights + gain_of_missed * missed[..., None]
         covariance = covariance - gain_of_missed[..., None] * gain[..., None, :]
     return torch.stack(means, dim=1).to(ys.dtype)
-
-
-def renormalised(noise_std: float, dims: int) -> float:
-    """What outputs with noise are multiplied by to have the variance of those without."""
-    return math.sqrt(dims / (dims + noise_std**2))

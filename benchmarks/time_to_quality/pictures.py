@@ -9,9 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from evaluation.figures import Curve, line, log_of_few_decades, note_level, save, styled
+from evaluation.remarks import shared
 
 from .raced import Point
 from .report import Row
+from .settings import QualitySettings
 from .targets import Target
 
 _AXES = {
@@ -20,7 +22,7 @@ _AXES = {
 }
 
 
-def draw(rows: Sequence[Row], target: Target, folder: Path) -> None:
+def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder: Path) -> None:
     """Write the pictures and the CSVs behind them: a thin line a seed, a thick one through the mean
     of the seeds at each measurement."""
     for name, (label, file) in _AXES.items():
@@ -41,6 +43,9 @@ def draw(rows: Sequence[Row], target: Target, folder: Path) -> None:
                 axes.plot(x, mean, linewidth=1.8, label=row.label, **line(index))
                 shown[row.label] = {name: x, "error": mean}
                 longest = max(longest, list(range(1, len(x) + 1)), key=len)
+            remarks = shared({row.label: row.remarks() for row in rows})
+            title = f"{settings.task}, scale={settings.scale}, {settings.seeds} seeds"
+            axes.set_title("\n".join([title, *remarks]))
             axes.set_xlabel(label)
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
             log_of_few_decades(axes)

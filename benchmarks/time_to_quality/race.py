@@ -71,7 +71,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         | content
         | {"failed": failed},
     )
-    draw(made, target, folder / "figures")
+    draw(made, settings, target, folder / "figures")
     text += f"\n\n{folder}: time_to_quality.json, figures/"
     if failed:
         print(text, flush=True)

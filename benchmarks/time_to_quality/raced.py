@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,13 +14,14 @@ from conf.schema import Config, Shift
 from evaluation.bootstrap import bootstrap
 from evaluation.errors import Reading, evaluation_prompts, model_errors
 from evaluation.evaluate_run import resolved
-from evaluation.measure import Measure
-from evaluation.remarks import remarks
+from evaluation.measure import Measure, evaluation_sources
 from training import train
-from training.assemble import build_curriculum, trained_loops
+from training.assemble import build_curriculum, build_task, trained_loops
 from training.device import place
+from training.environment import other_code
 from training.files import read_record, write_record
 from training.run import Run, RunFolder, run_folder
+from training.sources import changed_files
 
 from .flops import Flops
 
@@ -71,12 +73,11 @@ class Raced:
                 run = train(config, until=until)
             points.append(self._measured(run, folder))
             print(f"{self.name}: {self._told(points[-1])}", flush=True)
-            code = [line for line in remarks(run) if line.startswith("trained by other code")]
-            found = {"points": [asdict(point) for point in points], "remarks": code}
+            found = {"points": [asdict(point) for point in points], "sources": self._sources()}
             if run.step == config.training.steps:
                 found |= self._at_the_end(run)
             write_record(folder.path / "quality.json", _KIND, found)
-        return found
+        return found | {"remarks": self._remarks(folder, found.get("sources", {}))}
 
     def said(self, result: dict[str, Any]) -> str:
         """When the target was reached, or how near it came."""
@@ -91,6 +92,21 @@ class Raced:
             f"error {point.error:.4f} ({point.low:.4f} to {point.high:.4f}) after {point.step:,} "
             f"of {self.config.training.steps:,} steps, {point.cpu_seconds:.0f} CPU s"
         )
+
+    def _remarks(self, folder: RunFolder, sources: Mapping[str, str]) -> list[str]:
+        """By which files the code that trained or measured differs from today's."""
+        trained = other_code(folder.made_with(), self.config)
+        measured = changed_files(sources, self._sources())
+        told = {"trained": trained, "measured": measured}
+        return [
+            f"{how} by other code: {', '.join(files)} changed since"
+            for how, files in told.items()
+            if files
+        ]
+
+    def _sources(self) -> dict[str, str]:
+        """The source files that measurements depend on."""
+        return evaluation_sources(build_task(self.config), self.config.evaluation)
 
     def _steps(self) -> list[int]:
         """After which steps it is measured."""

@@ -33,9 +33,7 @@ class Row:
 
     def remarks(self) -> list[str]:
         """What a reader must know of the code that trained them, each once."""
-        return list(
-            dict.fromkeys(r for each in self.results if each for r in each.get("remarks", []))
-        )
+        return list(dict.fromkeys(r for each in self.results if each for r in each["remarks"]))
 
     def first(self, target: float) -> list[Point | None]:
         """Where each seed reached the target; None where it did not, or failed."""
@@ -90,12 +88,14 @@ def _last(row: Row, target: float, to_end: bool) -> tuple[str, dict[str, Any]]:
     if not points:
         return "every training failed", {}
     errors = [point.error for point in points]
-    said = f"last error {_list(errors)} after {points[0].step:,} steps"
+    steps = ", ".join(f"{step:,}" for step in dict.fromkeys(point.step for point in points))
+    said = f"last error {_list(errors)} after {steps} steps"
     found: dict[str, Any] = {"errors": errors}
     if to_end and len(errors) > 1:
         p = float(stats.ttest_1samp(errors, target, alternative="less").pvalue)
         found["p"] = p
-        said += f", mean {statistics.mean(errors):.4f}, p = {p:.2g} that it is not under {target:g}"
+        mean = statistics.mean(errors)
+        said += f", mean {mean:.4f} (under {target:g}: one-sided t-test, p = {p:.2g})"
     ended = [result for result in row.results if result]
     if beyond := [result["at_3b"] for result in ended if "at_3b" in result]:
         found["at_3b"] = beyond

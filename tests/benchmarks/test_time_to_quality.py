@@ -94,6 +94,14 @@ def test_a_measurement_that_was_lost_is_not_made_up(tmp_path: Path) -> None:
     assert [point["step"] for point in points] == [40]
 
 
+def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = settings(tmp_path, recipes=("fast",), seeds=1, to_end=True)
+    assert "other code" not in race(asked, TINY)
+    edited = "benchmarks.time_to_quality.raced"
+    monkeypatch.setattr(f"{edited}.evaluation_sources", lambda *_: {"tasks/linear.py": "new"})
+    assert race(asked, TINY).startswith("fast: measured by other code: ")
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 import torch
@@ -39,7 +40,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> None:
     ship_run(ShipSettings(str(tiny_run.path), "tiny"))
     found = load_run("shipped/tiny")
-    assert found.path == Path("runs/shipped/tiny")
+    assert (found.path.parent, found.path.name[:5]) == (Path("runs/shipped"), "tiny-")
     for name, tensor in tiny_run.model.state_dict().items():
         assert torch.equal(found.model.state_dict()[name], tensor)
     assert found.step == 40
@@ -100,8 +101,37 @@ def test_a_damaged_one_is_told(tiny_run: Run, shelf: Path) -> None:
     ship_run(ShipSettings(str(tiny_run.path), "tiny"))
     (tensors,) = (shelf / "tiny" / "checkpoints").glob("*.safetensors")
     tensors.write_bytes(tensors.read_bytes()[:-1])
-    with pytest.raises(Exception, match="its checksum is not the one it was saved with"):
+    with pytest.raises(ConfigError, match=r"is damaged: .*; those that ship: shipped/tiny"):
         load_run("shipped/tiny")
+    assert not Path("runs").exists()
+
+
+def test_a_newer_model_is_not_taken_for_the_copy_of_an_older(
+    tiny_run: Run, tmp_path: Path, shelf: Path
+) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    before = load_run("shipped/tiny")
+    other = train(replace(tiny_config(tmp_path), seed=1))
+    ship_run(ShipSettings(str(other.path), "tiny"))
+    now = load_run("shipped/tiny")
+    assert now.path != before.path
+    assert now.config.seed == 1
+
+
+def test_two_processes_that_copy_it_at_once_both_find_it(
+    tiny_run: Run, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+
+    def beaten(prefix: str, dir: Path) -> str:
+        with monkeypatch.context() as patch:
+            patch.setattr("conf.shipped.mkdtemp", mkdtemp)
+            shipped.unpacked("shipped/tiny")  # the other process, from start to end
+        return mkdtemp(prefix=prefix, dir=dir)
+
+    monkeypatch.setattr("conf.shipped.mkdtemp", beaten)
+    assert load_run("shipped/tiny").step == 40
+    assert len(list(Path("runs/shipped").iterdir())) == 1
 
 
 def test_an_unfinished_run_does_not_ship(
