@@ -33,9 +33,9 @@ def unpacked(path: str | PathLike[str]) -> Path:
     copy can be written.
     """
     name = Path(path).as_posix()
-    if not name.startswith(_PREFIX) or Path(name).is_dir():
+    if not f"{name}/".startswith(_PREFIX) or Path(name).is_dir():
         return Path(path)
-    name = name.removeprefix(_PREFIX)
+    name = f"{name}/".removeprefix(_PREFIX).rstrip("/")
     known = shipped_names()
     there = ", ".join(_PREFIX + each for each in known) or "none"
     if name not in known:

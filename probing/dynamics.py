@@ -8,9 +8,9 @@ if __name__ == "__main__":  # before the imports, which take a while
     begin()
 
 import sys
-from pathlib import Path
 
 from conf.command import defaults, run_command
+from conf.shipped import unpacked
 
 from .dynamics_settings import DynamicsSettings
 
@@ -45,7 +45,7 @@ def _measure(settings: DynamicsSettings) -> str:
     from .dynamics_run import FIGURES, dynamics
 
     result = dynamics(settings)
-    return f"{report(result)}\n\n{Path(settings.run)}: dynamics.json, {FIGURES}/"
+    return f"{report(result)}\n\n{unpacked(settings.run)}: dynamics.json, {FIGURES}/"
 
 
 if __name__ == "__main__":

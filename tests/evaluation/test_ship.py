@@ -83,7 +83,7 @@ def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
     assert "git_commit" in made_with
 
 
-@pytest.mark.parametrize("name", ["tinny", "../x", "tiny/checkpoints"])
+@pytest.mark.parametrize("name", ["", "tinny", "../x", "tiny/checkpoints"])
 def test_an_unknown_name_is_told_those_there_are(name: str, tiny_run: Run, shelf: Path) -> None:
     ship_run(ShipSettings(str(tiny_run.path), "tiny"))
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
