@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -55,6 +56,7 @@ _STYLE: dict[Any, Any] = {
     "text.usetex": False,
     "axes.formatter.use_mathtext": False,
 }
+_CHARACTERS_PER_INCH = 11  # of a title, at least
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -151,7 +153,7 @@ def log_of_few_decades(axes: Axes) -> None:
     """A log scale up, for values within a decade or two, where powers of ten alone say little."""
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2, 0.5)))
 
 
 def legend_beside(axes: Axes) -> None:
@@ -168,6 +170,7 @@ def save(
     for axes in figure.axes:
         _plain_powers(axes.xaxis)
         _plain_powers(axes.yaxis)
+    _wrap_title(figure)
     write_with(path, lambda file: figure.savefig(file, format="png"))
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -175,6 +178,20 @@ def save(
     columns = [values for curve in shown.values() for values in curve.values()]
     writer.writerows(zip(x, *columns, strict=True))
     write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
+
+
+def _wrap_title(figure: Figure) -> None:
+    """Break the lines of the title that are wider than the picture, which would be cut off."""
+    most = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
+    if lines := figure.get_suptitle().splitlines():
+        figure.suptitle("\n".join(textwrap.fill(line, most) for line in lines))
+
+
+class _PlainNumbers(LogFormatter):
+    """The labels that a log scale has room for, as 0.4 rather than 4e-01."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 class _PowersOfTen(LogFormatterSciNotation):

@@ -45,7 +45,7 @@ def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder:
                 longest = max(longest, list(range(1, len(x) + 1)), key=len)
             remarks = shared({row.label: row.remarks() for row in rows})
             title = f"{settings.task}, scale={settings.scale}, {settings.seeds} seeds"
-            axes.set_title("\n".join([title, *remarks]))
+            figure.suptitle("\n".join([title, *remarks]))
             axes.set_xlabel(label)
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
             log_of_few_decades(axes)

@@ -162,6 +162,18 @@ def test_numbers_within_a_decade_of_a_log_axis_are_plain_text(tmp_path: Path) ->
     assert {"2×10⁻¹", "3×10⁻¹"} <= {text.get_text() for text in axes.get_yticklabels(minor=True)}
 
 
+def test_no_remark_on_a_run_is_wider_than_its_picture(tmp_path: Path) -> None:
+    with figures.styled():
+        figure = Figure()
+        figure.subplots()
+        files = ", ".join(["tasks/posterior.py"] * 3)
+        figure.suptitle(f"linear\ntrained by other code: {files} differ now (again=true)")
+        figures.save(figure, tmp_path / "picture.png", "k", [], {})
+    (title,) = (text for text in figure.texts if text.get_text().startswith("linear\n"))
+    extent = title.get_window_extent()
+    assert 0 < extent.x0 < extent.x1 < figure.bbox.width
+
+
 def test_a_task_and_a_folder_may_hold_dollars(tiny_run: Run, tmp_path: Path) -> None:
     first, second = (replace(tiny_run, path=tmp_path / name) for name in ("$x^$", "a-$y^$"))
     for run in (first, second):
