@@ -7,6 +7,7 @@ from typing import get_args
 
 from .compose import choices
 from .schema import Baseline, Shift
+from .shipped import shipped_names
 
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.
@@ -17,6 +18,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py -m task=linear seed=0,1,2                   a grid, one run after another
   python run.py action=evaluate run=runs/NAME evaluation.shifts=all
+  python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
   python run.py action=compare 'runs=[runs/A,runs/B]'
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
 
@@ -27,6 +29,7 @@ Choices
   model   {models}
   scale   {scales}        how large task and model are
   recipe  {recipes}       how the model is trained there
+  run=shipped/NAME, a trained model that comes with it: {shipped}
 
 Settings people change (key=value; every one with its default: conf/schema.py)
   seed                        weights, prompts and their order
@@ -70,6 +73,7 @@ def help_text() -> str:
     groups = {
         f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale", "recipe")
     }
+    groups["shipped"] = "  ".join(shipped_names())
     names = {"shifts": get_args(Shift)[1:], "baselines": get_args(Baseline)}
     wrapped = {key: _wrapped(values) for key, values in names.items()}
     return _TEXT.format(settings=settings, **groups, **wrapped)
