@@ -31,7 +31,7 @@ TINY = [
 
 
 def settings(folder: Path, **more: Any) -> QualitySettings:
-    plain: dict[str, Any] = {"task": "linear", "seeds": 2, "prompts": 128, "measurements": 4}
+    plain: dict[str, Any] = {"task": "linear", "seeds": 2, "prompts": 48, "measurements": 4}
     return QualitySettings(**plain | {"target": 0.5, "k": (2, 4), "folder": str(folder)} | more)
 
 
@@ -61,7 +61,7 @@ def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # What stands there is the error that an evaluation of the run gives.
     point = found["rows"][1]["results"][0]["points"][-1]
     words = ["task=linear", "recipe=fast", *TINY, f"folder={tmp_path / 'alone'}"]
-    config = commands([*words, "evaluation.prompts=128"])[0].config
+    config = commands([*words, "evaluation.prompts=48"])[0].config
     run = train(config)
     errors = evaluate(run, config.evaluation)["by_examples"]["model_at_b"]["mean"]
     assert point["error"] == pytest.approx((errors[2] + errors[4]) / 2, rel=1e-5)
