@@ -66,17 +66,13 @@ def test_the_classifier_reads_a_real_table() -> None:
         assert ours > max(0.85, theirs - 0.04)
 
 
-@pytest.mark.parametrize(
-    ("features", "least"), [(1, 0.85), (2, 0.85), (3, 0.85), (5, 0.85), (10, 0.75)]
-)
-def test_the_regressor_follows_linear_functions_of_few_features(
-    features: int, least: float
-) -> None:
+@pytest.mark.parametrize("features", [1, 2, 3, 5, 10])
+def test_the_regressor_follows_linear_functions_of_few_features(features: int) -> None:
     random = np.random.default_rng(features)
     X = random.normal(size=(600, features)) * 10.0 ** random.uniform(-2, 2, features)
     y = (X / X.std(0)) @ random.normal(size=features) + 5
     (ours,) = shares(X, y, [LoopedRegressor(device="cpu")])
-    assert ours > least
+    assert ours > 0.96
 
 
 def test_columns_may_stand_in_any_order() -> None:
