@@ -26,7 +26,9 @@ def remarks(run: Run) -> list[str]:
         lines.append(f"curriculum unfinished: {unfinished}")
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
-        lines.append(f"trained by other code: {_some(files)} {verb} now (again=true trains anew)")
+        lines.append(
+            f"trained by other code: {some_files(files)} {verb} now (again=true trains anew)"
+        )
     return lines
 
 
@@ -61,5 +63,6 @@ def changed_code(run: Run) -> list[str]:
     return other_code(RunFolder(run.path).made_with(), run.config)
 
 
-def _some(files: list[str]) -> str:
+def some_files(files: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
     return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")

@@ -15,6 +15,7 @@ from evaluation.bootstrap import bootstrap
 from evaluation.errors import Reading, evaluation_prompts, model_errors
 from evaluation.evaluate_run import resolved
 from evaluation.measure import Measure, evaluation_sources
+from evaluation.remarks import some_files
 from training import train
 from training.assemble import build_curriculum, build_task, trained_loops
 from training.device import place
@@ -99,7 +100,7 @@ class Raced:
         measured = changed_files(sources, self._sources())
         told = {"trained": trained, "measured": measured}
         return [
-            f"{how} by other code: {', '.join(files)} changed since"
+            f"{how} by other code: {some_files(files)} changed since"
             for how, files in told.items()
             if files
         ]
