@@ -56,7 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("damages", [6, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("damages", [3, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_damage_shows_another_number(
     damages: int, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

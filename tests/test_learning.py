@@ -18,7 +18,10 @@ from evaluation import evaluate
 from training import train
 
 
-@pytest.mark.parametrize(("family", "injection"), [("looped", "add"), ("tied", "none")])
+@pytest.mark.parametrize(
+    ("family", "injection"),
+    [("looped", "add"), pytest.param("tied", "none", marks=pytest.mark.slow)],
+)
 def test_one_dimensional_regression_is_learned_in_context(
     family: str, injection: str, tmp_path: Path
 ) -> None:

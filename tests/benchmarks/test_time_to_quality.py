@@ -41,11 +41,10 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = settings(tmp_path, to_end=True, variants=("training.ema_decay=0.5",))
+    asked = settings(tmp_path, to_end=True)
     shown = race(asked, TINY)
     found = results(tmp_path)
-    labels = ["paper", "fast", "paper training.ema_decay=0.5", "fast training.ema_decay=0.5"]
-    assert [row["label"] for row in found["rows"]] == labels
+    assert [row["label"] for row in found["rows"]] == ["paper", "fast"]
     assert {row["track"] for row in found["rows"]} == {"other prompts"}  # than the scale's
     for row in found["rows"]:
         assert row["label"] in shown
@@ -92,6 +91,15 @@ def test_a_measurement_that_was_lost_is_not_made_up(tmp_path: Path) -> None:
     race(asked, TINY)
     (points,) = (row["results"][0]["points"] for row in results(tmp_path)["rows"])
     assert [point["step"] for point in points] == [40]
+
+
+def test_a_variant_is_a_row_of_its_own(tmp_path: Path) -> None:
+    variant = "training.ema_decay=0.5"
+    race(settings(tmp_path, recipes=("fast",), seeds=1, shifts=False, variants=(variant,)), TINY)
+    rows = results(tmp_path)["rows"]
+    assert [row["label"] for row in rows] == ["fast", f"fast {variant}"]
+    averaged, other = (row["results"][0]["points"][-1]["error"] for row in rows)
+    assert averaged != other
 
 
 def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ def test_a_profile_much_wider_than_resamples_is_not_determined(
     assert (known.low["beta"], known.high["beta"]) == (0.9, 1.1)
 
 
+@pytest.mark.slow
 def test_of_the_published_minima_phi_alone_is_known_well() -> None:
     """As is known of them: E, alpha and beta are badly determined."""
     known = known_of(minima(), {}, resamples=20)

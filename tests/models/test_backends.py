@@ -180,6 +180,7 @@ def test_layers_are_compiled_as_one(versions: list[nn.Module]) -> None:
     assert len(versions) == 1
 
 
+@pytest.mark.slow
 def test_runs_in_one_process_do_not_use_up_each_other_s_versions(
     versions: list[nn.Module],
 ) -> None:

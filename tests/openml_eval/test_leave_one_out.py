@@ -150,6 +150,7 @@ class Lives:
         return f"{result['threads']} thread"
 
 
+@pytest.mark.slow
 def test_a_signal_saves_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
     given = words(data, tmp_path, "held_out=[8,720]", "model=looped", "jobs=2")
     given = [word for word in given if not word.startswith("training.steps")]

@@ -121,7 +121,8 @@ def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
     once, twice, *others = run_jobs(jobs, 2, tmp_path / "logs")
     assert all(each.result for each in (once, *others))
     assert once.result is not None
-    assert once.result["at"] > max(each.result["at"] for each in others if each.result)
+    # One of the others may still have been at work beside it.
+    assert once.result["at"] > sorted(each.result["at"] for each in others if each.result)[-2]
     log = tmp_path / "logs" / "001.txt"
     assert twice.failure == (f"tried twice: its process was ended by SIGKILL; {log} has more")
     said = capfd.readouterr().out

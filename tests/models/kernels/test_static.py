@@ -72,7 +72,10 @@ def faults(usage: dict[str, Any], capability: int, precision: str) -> list[str]:
     "injection",
     ["add", *(pytest.param(other, marks=pytest.mark.slow) for other in ("multiply", "none"))],
 )
-@pytest.mark.parametrize("precision", ["bf16", "tf32", "ieee"])
+@pytest.mark.parametrize(
+    "precision",
+    ["bf16", *(pytest.param(other, marks=pytest.mark.slow) for other in ("tf32", "ieee"))],
+)
 @pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.slow), 90])
 def test_kernels_fit_spill_nothing_and_use_tensor_cores(
     capability: int, precision: str, injection: str
