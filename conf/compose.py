@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -188,15 +187,34 @@ def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
 def _compose(words: list[str]) -> dict[str, Any]:
     """Hydra's composition of conf/config.yaml with overrides, as plain values. Each scale has a
     recipe of its own, where none is given."""
-    given = dict(word.split("=", 1) for word in words)
-    if "recipe" not in given:
-        recipe = _RECIPES.get(given.get("scale", _SCALE), "fast")
-        words = [*words, f"recipe={recipe}"]
-    return deepcopy(_composed(tuple(words)))
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    chosen = {key: word for word in words if (key := word.partition("=")[0]) in _GROUPS}
+    if "recipe" not in chosen:
+        scale = chosen.get("scale", f"scale={_SCALE}").partition("=")[2]
+        chosen["recipe"] = f"recipe={_RECIPES.get(scale, 'fast')}"
+    values = OmegaConf.create(_composed(tuple(sorted(chosen.values()))))
+    others = [word for word in words if word.partition("=")[0] not in _GROUPS]
+    try:
+        for override in OverridesParser.create().parse_overrides(others):
+            key, value = str(override.key_or_group), override.value()
+            try:
+                OmegaConf.update(values, key, value)
+            except OmegaConfBaseException:
+                raise ConfigError(key, f"cannot be {value!r}") from None
+        plain = OmegaConf.to_container(values, resolve=True)
+    except OmegaConfBaseException as error:
+        raise _not_composed(error) from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
 
 @lru_cache
-def _composed(words: tuple[str, ...]) -> dict[str, Any]:
+def _composed(groups: tuple[str, ...]) -> dict[str, Any]:
+    """What the files of the chosen groups say together. Kept, since it takes Hydra a tenth of a
+    second, and a grid's members share it."""
     from hydra import compose, initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
@@ -209,12 +227,16 @@ def _composed(words: tuple[str, ...]) -> dict[str, Any]:
     ConfigStore.instance().store("settings", node=settings)
     try:
         with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
-            composed = compose("config", overrides=list(words))
-        values = OmegaConf.to_container(composed, resolve=True)
+            composed = compose("config", overrides=list(groups))
+        values = OmegaConf.to_container(composed)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError("settings", "cannot be put together: " + _one_line(error)) from None
+        raise _not_composed(error) from None
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
+
+
+def _not_composed(error: Exception) -> ConfigError:
+    return ConfigError("settings", "cannot be put together: " + _one_line(error))
 
 
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
