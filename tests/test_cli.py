@@ -170,7 +170,10 @@ def test_a_file_that_cannot_be_imported_is_one_line_and_exit_code_1(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: Path) -> None:
     words = [word.replace("steps=30", "steps=100000") for word in TINY]
     environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONUNBUFFERED": "1"}

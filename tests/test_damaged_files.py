@@ -19,6 +19,8 @@ import probing.__main__
 import probing.dynamics
 import run
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 _TINY = [
     *("task=linear", "task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2"),
     *("curriculum.dims.start=null", "loops.b=3", "loops.T=3", "training.steps=20"),

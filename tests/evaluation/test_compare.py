@@ -17,6 +17,8 @@ from evaluation.report import comparison_table
 from tests.conftest import tiny_config
 from training import Run, train
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SETTINGS = EvaluationConfig(prompts=200, resamples=200, batch_size=64)
 
 

@@ -22,6 +22,8 @@ from evaluation.summary import near_least
 from tasks import SHIFTS, Prompts
 from training import Run, RunError
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 BASELINES = {"bayes", "least_squares", "averaging", "nearest_neighbours", "lasso"}
 

@@ -21,6 +21,8 @@ from training.run import RunFolder
 
 from .test_evaluate import SETTINGS
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_evaluations_accumulate(tiny_run: Run) -> None:
     """Shifted inputs, then other loops, then other solvers: all of it is still there, each curve as

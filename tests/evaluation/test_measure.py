@@ -25,6 +25,8 @@ from training import Run, RunError
 from training.assemble import trained_loops
 from training.run import RunFolder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 
 

@@ -19,6 +19,8 @@ from evaluation.summary import near_least
 from tests.evaluation.conftest import restless
 from training import Run
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 
 

@@ -29,6 +29,8 @@ from training import Run, train
 from training.files import read_record, write_record
 from training.run import run_folder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SHAPES = [
     {},
     {"family": "tied", "injection": "none", "n_layer": 2},

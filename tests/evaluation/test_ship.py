@@ -25,6 +25,8 @@ from training.assemble import trained_loops
 from training.checkpoint import newest_checkpoint
 from training.run import RunFolder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

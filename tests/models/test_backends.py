@@ -103,7 +103,10 @@ def test_compiled_steps_are_the_steps(name: str, versions: list[nn.Module]) -> N
     assert 0 < len(versions) <= 4
 
 
-@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize(
+    "name",
+    ["recurrent", *(pytest.param(name, marks=pytest.mark.slow) for name in ("FLT", "lanes"))],
+)
 def test_other_ways_to_loop_compile_few_times(name: str, versions: list[nn.Module]) -> None:
     changes, counts, most = MORE[name]
     eager, compiled = make_model(**changes), make_model(**changes)

@@ -112,6 +112,7 @@ def _refuse(*_: Any) -> dict[str, Any]:
     raise AssertionError("measured again")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_numbers_are_those_of_the_runs_states(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ def test_by_default_a_loop_is_followed_far_and_a_standard_model_to_its_end(
     assert "loops is 3, but this standard model has 2 layers and no more" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_new_weights_and_lost_figures_are_measured_anew(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

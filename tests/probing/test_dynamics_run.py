@@ -20,6 +20,8 @@ from probing.jacobian import Estimate, Map
 from tasks import Prompts
 from training import Run
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_each_setting_is_measured_on_its_own(tiny_run: Run) -> None:
     settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4, seed=3)

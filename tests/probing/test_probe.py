@@ -24,6 +24,8 @@ from training import Run, train
 
 from .conftest import SETTINGS
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
     result = probe(linear_run, SETTINGS)
@@ -163,7 +165,10 @@ def test_a_probe_reads_what_stands_in_the_state(linear_run: Run, tmp_path: Path)
     assert arrays["last/linear"][0].mean() < 1e-3 * arrays["last/variance"].mean()
 
 
-def test_pictures_come_with_the_values_they_show(linear_run: Run) -> None:
+def test_pictures_come_with_the_values_they_show(
+    linear_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # these are rendered
     result = probe(linear_run, SETTINGS)
     figures = linear_run.path / "probing" / "figures"
     with open(figures / "gradient_by_layer.csv", encoding="utf-8") as file:

@@ -33,10 +33,10 @@ def losses(config: Config, steps: int) -> list[float]:
 
 @pytest.mark.parametrize(
     ("precision", "steps"),
-    [("bf16", 8), pytest.param("bf16", 30, marks=SLOW), pytest.param("fp32", 30, marks=SLOW)],
+    [("bf16", 4), pytest.param("bf16", 30, marks=SLOW), pytest.param("fp32", 30, marks=SLOW)],
 )
 def test_losses_are_those_of_eager_in_fp32(precision: str, steps: int, tmp_path: Path) -> None:
-    """Within 1 %, step by step, while the loss falls by more than that."""
+    """Within 1 %, step by step, where losses of a model that does not learn are off by 40 %."""
     config = replace(
         tiny(tmp_path, batch_size=12, learning_rate=3e-3),
         task=TaskConfig("linear", dims=1, points=3),
@@ -44,7 +44,10 @@ def test_losses_are_those_of_eager_in_fp32(precision: str, steps: int, tmp_path:
         loops=LoopsConfig(2, 1),
         device="auto",
     )
-    truth = losses(replace(config, backend="eager", precision="fp32"), steps)
+    eager = replace(config, backend="eager", precision="fp32")
+    truth = losses(eager, steps)
     found = losses(replace(config, backend="triton", precision=precision), steps)  # type: ignore[arg-type]
     assert found == pytest.approx(truth, rel=0.01)
     assert found != truth  # they are not the same code
+    untrained = losses(replace(eager, training=replace(eager.training, learning_rate=0.0)), steps)
+    assert untrained != pytest.approx(truth, rel=0.4)

@@ -24,6 +24,11 @@ _ISO_DEPTH = (
     "r=[1,2] widths=[8,16] steps=[40,150] depth=2 heads=2 dims=2 points=4 batch_size=4 "
     "resamples=20 jobs=2"
 )
+_TWO_MODELS = (
+    "r=[1,2] widths=[8] steps=[150] depth=2 heads=2 dims=2 points=4 batch_size=4 resamples=20 "
+    "jobs=2"
+)
+_LAW = "iso_depth-????????/iso_depth.json"
 _SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 at_once=2"
 _OPENML = ("training.steps=150", "training.checkpoint_every=50", "model=looped", "jobs=2")
 
@@ -54,7 +59,7 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
         return Subject(["probing.stability", *_SWEEP.split()], "sweep-*.json")
     # In so few steps nobody leaves the plateau: there is no law.
     given = ["evaluation.iso_depth", *_ISO_DEPTH.split()]
-    return Subject(given, "iso_depth-????????/iso_depth.json", code=1)
+    return Subject(given, _LAW, code=1)
 
 
 @pytest.fixture
@@ -128,34 +133,33 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
     assert min(subject.kills[who] for who in _WHO) > 0
 
 
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a sweep finds that is left in peace."""
-    folder = tmp_path_factory.mktemp("whole")
-    assert stability([*_SWEEP.split()[:-1], "at_once=1", f"folder={folder}"]) == 0
-    return result(folder, "sweep-*.json")
-
-
-def test_a_worker_and_its_parent_are_killed(
-    sweep: Any, tmp_path: Path, started: list[Killable]
-) -> None:
+def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killable]) -> None:
     """The first is replaced; with the second the others save and end, while the same command starts
     again."""
+    subject = Subject(["evaluation.iso_depth", *_TWO_MODELS.split()], _LAW, code=1)
     folder, chance = tmp_path / "killed", random.Random(5)
-    subject = Subject(["probing.stability", *_SWEEP.split()], "sweep-*.json")
     started.append(first := subject.start(folder, 1))
-    until(lambda: list(folder.glob("cells/*/checkpoints/*.json")) and first.workers())
+    until(lambda: list(folder.glob("*/checkpoints/*.json")) and first.workers())
     assert first.kill("worker", chance)
     until(lambda: "its process was ended by SIGKILL, it is tried once more" in first.said)
     until(first.workers)
     assert first.kill("parent", chance)
     started.append(second := subject.start(folder, 2))
     first.seconds_to_be_gone()
-    assert second.code() == 0, second.said
+    assert second.code() == subject.code, second.said
     assert "Traceback" not in first.said + second.said
-    assert result(folder, subject.pattern) == sweep
-    logs = "".join(path.read_text() for path in folder.glob("logs/*.txt"))
+    found = result(folder, subject.pattern)
+    assert (len(found["on_plateau"]), found["failed"]) == (2, [])  # both models are there
+    logs = "".join(path.read_text() for path in folder.glob("*/logs/*.txt"))
     assert f"stopped: process {first.pid}, which started this one, is gone" in logs
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a sweep finds that is left in peace."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert stability([*_SWEEP.split()[:-1], "at_once=1", f"folder={folder}"]) == 0
+    return result(folder, "sweep-*.json")
 
 
 @pytest.mark.slow

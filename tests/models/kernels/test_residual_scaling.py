@@ -13,9 +13,8 @@ from models.kernels import segment
 from ..small import WAYS
 from .small_loops import make_pair, prompts_for
 from .test_fallback import assert_eager
-from .test_segment import check
+from .test_segment import check, in_both_precisions
 
-DTYPES = [None, torch.bfloat16]
 UNNORMED: dict[str, Any] = {"injection": "none", "norm": "at_readout"}
 # shape, loops, window, grad_loops
 CASES: list[tuple[dict[str, Any], int, int, int]] = [
@@ -40,8 +39,9 @@ def on_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("on_kernels")
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("changes", "loops", "window", "grad_loops"), CASES)
+@pytest.mark.parametrize(
+    ("dtype", "changes", "loops", "window", "grad_loops"), in_both_precisions(CASES)
+)
 def test_scaled_loops_and_all_gradients_are_near(
     device: torch.device,
     dtype: torch.dtype | None,

@@ -20,6 +20,7 @@ from .small_loops import SPREAD, Results, gradients, make_pair, prompts_for, ste
 from .yardstick import Draws, assert_each_near
 
 DTYPES = [None, torch.bfloat16]
+BF16_IS_SLOW = [None, pytest.param(torch.bfloat16, marks=pytest.mark.slow)]
 # family, injection and layers, loops, window, grad_loops
 CASES: list[tuple[dict[str, Any], int, int, int]] = [
     ({"injection": "add"}, 4, 2, 2),
@@ -32,6 +33,14 @@ CASES: list[tuple[dict[str, Any], int, int, int]] = [
     ({"family": "standard"}, 3, 1, 3),
     ({"family": "standard"}, 3, 2, 2),
 ]
+
+
+def in_both_precisions(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Each case in fp32 and in bf16; of the latter two in three are slow."""
+    return [(None, *case) for case in cases] + [
+        pytest.param(torch.bfloat16, *case, marks=[pytest.mark.slow] if number % 3 else [])
+        for number, case in enumerate(cases)
+    ]
 
 
 def check(
@@ -48,8 +57,9 @@ def check(
     assert_each_near(ours, list(theirs.values()), list(truth.values()))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("changes", "loops", "window", "grad_loops"), CASES)
+@pytest.mark.parametrize(
+    ("dtype", "changes", "loops", "window", "grad_loops"), in_both_precisions(CASES)
+)
 def test_predictions_and_all_gradients_are_near(
     device: torch.device,
     dtype: torch.dtype | None,
@@ -147,7 +157,7 @@ def test_a_pass_that_wants_no_weights_leaves_nothing_to_the_next(device: torch.d
         assert torch.equal(first, second)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", BF16_IS_SLOW)
 def test_two_equal_runs_give_equal_bits(device: torch.device, dtype: torch.dtype | None) -> None:
     first, second = (
         step(make_pair(device, dtype, injection="multiply")[0], 3, 2, 2) for _ in range(2)
@@ -156,7 +166,7 @@ def test_two_equal_runs_give_equal_bits(device: torch.device, dtype: torch.dtype
         assert torch.equal(result, second[name]), name
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", BF16_IS_SLOW)
 def test_more_loops_keep_no_more(device: torch.device, dtype: torch.dtype | None) -> None:
     model, _ = make_pair(device, dtype)
     assert saved_bytes(model, 5, 2) == saved_bytes(model, 2, 2) > 0
