@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,9 +24,10 @@ PAPER = [Shape(64, 81), Shape(64, 201)]  # 41 and 101 points
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="too large to interpret")
 
 
-def shapes(*small: Shape) -> list[Any]:
-    """The small ones everywhere, the paper's on a GPU."""
+def shapes(*small: Shape, slow: Sequence[Shape] = ()) -> list[Any]:
+    """The small ones everywhere, of which some are slow, the paper's on a GPU."""
     described = [(shape, ()) for shape in small] + [(shape, on_a_gpu) for shape in PAPER]
+    described += [(shape, pytest.mark.slow) for shape in slow]
     return [pytest.param(shape, marks=m, id="x".join(map(str, shape))) for shape, m in described]
 
 
