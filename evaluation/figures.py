@@ -102,17 +102,20 @@ def note_level(axes: Axes, height: float, text: str) -> None:
 
 
 def mark_loops(axes: Axes, b: int, text: str | None = None, **style: Any) -> None:
-    """A dashed line up at the number of loops a model was trained with."""
+    """A dashed line up at the number of loops a model was trained with. The name of each further
+    one stands a line lower."""
+    above = sum(each.get_gid() == "loops" for each in axes.texts)
     axes.axvline(b, **{"color": "black", "linestyle": "--", "linewidth": 1, **style})
     axes.annotate(
         text or f"b = {b}",
         (b, 1),
-        (4, -4),
+        (4, -4 - 12 * above),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
         va="top",
         fontsize=9,
         color=style.get("color", "black"),
+        gid="loops",
     )
 
 

@@ -162,6 +162,17 @@ def test_numbers_within_a_decade_of_a_log_axis_are_plain_text(tmp_path: Path) ->
     assert {"2×10⁻¹", "3×10⁻¹"} <= {text.get_text() for text in axes.get_yticklabels(minor=True)}
 
 
+def test_names_of_two_numbers_of_loops_do_not_cover_each_other(tmp_path: Path) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([1, 60], [0, 1])
+    for b in (6, 8):
+        figures.mark_loops(axes, b)
+    figures.save(figure, tmp_path / "picture.png", "loop", [], {})
+    first, second = (text.get_window_extent() for text in axes.texts)
+    assert not first.overlaps(second)
+
+
 def test_no_remark_on_a_run_is_wider_than_its_picture(tmp_path: Path) -> None:
     with figures.styled():
         figure = Figure()
