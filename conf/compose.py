@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,16 +19,13 @@ from .build import (
 )
 from .checks import ConfigError, check_choice, nearest
 from .grid import check_sweep, members
-from .proportional import PROPORTIONAL, stretch
+from .groups import GROUPS, choices, composed, one_line
+from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .sizes import check_evaluation_size, check_training_size
 from .task_settings import own_settings
 
-_FOLDER = Path(__file__).parent
-_GROUPS = ("task", "model", "scale", "recipe")
-_RECIPES = {"paper": "paper"}  # a scale's own, where it is not the fast one
-_SCALE = "small"  # where none is given, as in config.yaml
 _HIDDEN = ("schema_version", "task.name", "model.family")
 
 
@@ -48,11 +44,6 @@ class Command:
     again: bool = False
 
 
-def choices(group: str) -> list[str]:
-    """The names that `task`, `model`, `scale` or `recipe` may take: the files of conf/<group>/."""
-    return sorted(path.stem for path in (_FOLDER / group).glob("*.yaml"))
-
-
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
     """What the words ask for: one command, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
@@ -68,7 +59,7 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
             repr(error.override), "cannot be read; quote lists: 'key=[1,2]'"
         ) from None
     except ValueError as error:  # a whole number of thousands of digits
-        raise ConfigError("settings", f"cannot be read: {_one_line(error)}") from None
+        raise ConfigError("settings", f"cannot be read: {one_line(error)}") from None
     for override in parsed:
         check_sweep(override, multirun)
     grid = members(parsed) if multirun else [words]
@@ -85,7 +76,7 @@ def _check_words(words: list[str]) -> None:
         if key in ("task.name", "model.family"):
             raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
         if "-" in key:  # no setting has one; what is meant may have
-            raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(_compose([])))}")
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(composed([])))}")
         if key in given:
             raise ConfigError(key, "is given twice")
         if not value.strip():
@@ -97,14 +88,14 @@ def _command(words: list[str]) -> Command:
     given = [word.partition("=")[0] for word in words]
     for word in words:
         key, _, value = word.partition("=")
-        if key in _GROUPS and value not in choices(key):
+        if key in GROUPS and value not in choices(key):
             raise ConfigError(key, f"cannot be {value!r}{nearest(value, choices(key))}")
     if "action=import" in words:
         return _import(words, given)
-    mapping = _compose([word for word in words if word.partition("=")[0] in _GROUPS])
+    mapping = composed([word for word in words if word.partition("=")[0] in GROUPS])
     _check_known(given, mapping)
     configured = mapping["training"]["steps"]
-    mapping = _compose(words)
+    mapping = composed(words)
     stretch(mapping, configured, given)
     _fit_recipe(mapping, given)
     action = mapping.pop("action")
@@ -151,7 +142,7 @@ def _import(words: list[str], given: list[str]) -> Command:
     """The command of action=import: values as they stand, nothing of a task's or scale's own."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    mapping = _compose([])
+    mapping = composed([])
     for name in choices("task"):
         mapping["task"] |= _own_settings(name)
     _check_known(given, mapping)
@@ -178,65 +169,10 @@ def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
     """Every key that was given is a setting of the composed `mapping`, or chooses a group."""
     known = flatten(mapping)
     for key in given:
-        if key not in known and key not in _GROUPS:
+        if key not in known and key not in GROUPS:
             if key in mapping:
                 raise ConfigError(key, f"is a group of settings{nearest(key, known)}")
             raise ConfigError(key, f"is not a setting{_nearest_key(key, known)}")
-
-
-def _compose(words: list[str]) -> dict[str, Any]:
-    """Hydra's composition of conf/config.yaml with overrides, as plain values. Each scale has a
-    recipe of its own, where none is given."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    chosen = {key: word for word in words if (key := word.partition("=")[0]) in _GROUPS}
-    if "recipe" not in chosen:
-        scale = chosen.get("scale", f"scale={_SCALE}").partition("=")[2]
-        chosen["recipe"] = f"recipe={_RECIPES.get(scale, 'fast')}"
-    values = OmegaConf.create(_composed(tuple(sorted(chosen.values()))))
-    others = [word for word in words if word.partition("=")[0] not in _GROUPS]
-    try:
-        for override in OverridesParser.create().parse_overrides(others):
-            key, value = str(override.key_or_group), override.value()
-            try:
-                OmegaConf.update(values, key, value)
-            except OmegaConfBaseException:
-                raise ConfigError(key, f"cannot be {value!r}") from None
-        plain = OmegaConf.to_container(values, resolve=True)
-    except OmegaConfBaseException as error:
-        raise _not_composed(error) from None
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
-
-
-@lru_cache
-def _composed(groups: tuple[str, ...]) -> dict[str, Any]:
-    """What the files of the chosen groups say together. Kept, since it takes Hydra a tenth of a
-    second, and a grid's members share it."""
-    from hydra import compose, initialize_config_dir
-    from hydra.core.config_store import ConfigStore
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    settings = config_to_mapping(Config()) | {"action": "train", "again": False, **SUBJECTS}
-    del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
-    settings["curriculum"][PROPORTIONAL] = False
-    ConfigStore.instance().store("settings", node=settings)
-    try:
-        with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
-            composed = compose("config", overrides=list(groups))
-        values = OmegaConf.to_container(composed)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise _not_composed(error) from None
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
-
-
-def _not_composed(error: Exception) -> ConfigError:
-    return ConfigError("settings", "cannot be put together: " + _one_line(error))
 
 
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
@@ -297,7 +233,7 @@ def _check_lanes(mapping: dict[str, Any], given: list[str]) -> None:
 
 def _nearest_key(key: str, known: dict[str, Any]) -> str:
     """The known key that is meant by another name, is nearest as a whole, or by its last part."""
-    options = [name for name in [*known, *_GROUPS] if name not in _HIDDEN]
+    options = [name for name in [*known, *GROUPS] if name not in _HIDDEN]
     meant = known_as(key, options)
     close = [meant] if meant else get_close_matches(key, options, n=1, cutoff=0.75)
     if not close:
@@ -305,7 +241,3 @@ def _nearest_key(key: str, known: dict[str, Any]) -> str:
         last = get_close_matches(key.rpartition(".")[2], by_last, n=1)
         close = [by_last[name] for name in last]
     return f"; did you mean {close[0]!r}?" if close else "; --help and conf/schema.py list them"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

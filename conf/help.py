@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import get_args
 
-from .compose import choices
+from .groups import choices
 from .schema import Baseline, Shift
 from .shipped import shipped_names
 

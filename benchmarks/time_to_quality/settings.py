@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conf.checks import ConfigError, check_choice
-from conf.compose import choices
 from conf.folders import check_folder
+from conf.groups import choices
 from conf.mistakes import check_names
 
 

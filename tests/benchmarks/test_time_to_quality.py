@@ -18,7 +18,8 @@ from benchmarks.time_to_quality.raced import Point, reached
 from benchmarks.time_to_quality.report import Row, report
 from benchmarks.time_to_quality.settings import QualitySettings
 from benchmarks.time_to_quality.targets import Target, known_targets
-from conf.compose import choices, commands
+from conf.compose import commands
+from conf.groups import choices
 from evaluation import evaluate, load_run
 from training import train
 from training.assemble import build_curriculum, build_model, build_task

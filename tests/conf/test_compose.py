@@ -10,7 +10,8 @@ import yaml
 
 from conf.build import config_from_mapping, config_to_mapping
 from conf.checks import ConfigError
-from conf.compose import choices, commands
+from conf.compose import commands
+from conf.groups import choices
 from conf.schema import Config, LoopsConfig
 from tasks import task_class
 from training.assemble import build_curriculum, build_task

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from conf.checks import ConfigError
-from conf.compose import choices, commands
+from conf.compose import commands
+from conf.groups import choices
 from conf.schema import Config
 from curricula import Curriculum
 from training.assemble import build_curriculum, build_task

@@ -11,7 +11,8 @@ import pytest
 
 from conf.build import config_from_mapping
 from conf.checks import ConfigError
-from conf.compose import choices, commands
+from conf.compose import commands
+from conf.groups import choices
 from conf.machine import _of_groups, has_gpu, total_memory
 from conf.schema import Config, ModelConfig, TaskConfig
 from conf.sizes import check_training_size, evaluation_bytes, parameters, training_bytes

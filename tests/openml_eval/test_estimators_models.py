@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conf.compose import choices, commands
+from conf.compose import commands
+from conf.groups import choices
 from evaluation import load_run
 from openml_eval import LoopedClassifier, LoopedRegressor
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard

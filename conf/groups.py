@@ -1,0 +1,84 @@
+"""The files of conf/, put together by Hydra: what the chosen task, model, scale and recipe say, and
+over it the values that were given."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .actions import SUBJECTS
+from .build import config_to_mapping
+from .checks import ConfigError
+from .proportional import PROPORTIONAL
+from .schema import Config
+
+GROUPS = ("task", "model", "scale", "recipe")
+_FOLDER = Path(__file__).parent
+_RECIPES = {"paper": "paper"}  # a scale's own, where it is not the fast one
+_SCALE = "small"  # where none is given, as in config.yaml
+
+
+def choices(group: str) -> list[str]:
+    """The names that `task`, `model`, `scale` or `recipe` may take: the files of conf/<group>/."""
+    return sorted(path.stem for path in (_FOLDER / group).glob("*.yaml"))
+
+
+def composed(words: list[str]) -> dict[str, Any]:
+    """Hydra's composition of conf/config.yaml with overrides, as plain values. Each scale has a
+    recipe of its own, where none is given."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    chosen = {key: word for word in words if (key := word.partition("=")[0]) in GROUPS}
+    if "recipe" not in chosen:
+        scale = chosen.get("scale", f"scale={_SCALE}").partition("=")[2]
+        chosen["recipe"] = f"recipe={_RECIPES.get(scale, 'fast')}"
+    values = OmegaConf.create(_of_files(tuple(sorted(chosen.values()))))
+    others = [word for word in words if word.partition("=")[0] not in GROUPS]
+    try:
+        for override in OverridesParser.create().parse_overrides(others):
+            key, value = str(override.key_or_group), override.value()
+            try:
+                OmegaConf.update(values, key, value)
+            except OmegaConfBaseException:
+                raise ConfigError(key, f"cannot be {value!r}") from None
+        plain = OmegaConf.to_container(values, resolve=True)
+    except OmegaConfBaseException as error:
+        raise _not_composed(error) from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+@lru_cache
+def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
+    """What the files of the chosen groups say together. Kept, since it takes Hydra a tenth of a
+    second, and a grid's members share it."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    settings = config_to_mapping(Config()) | {"action": "train", "again": False, **SUBJECTS}
+    del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
+    settings["curriculum"][PROPORTIONAL] = False
+    ConfigStore.instance().store("settings", node=settings)
+    try:
+        with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
+            composed = compose("config", overrides=list(groups))
+        values = OmegaConf.to_container(composed)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _not_composed(error) from None
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def _not_composed(error: Exception) -> ConfigError:
+    return ConfigError("settings", "cannot be put together: " + one_line(error))
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, without line breaks."""
+    return " ".join(str(error).split())
