@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from conf.mistakes import one_line
 from training.environment import versions
 from training.files import write_json
 
@@ -67,7 +68,7 @@ def _without_folders(words: Sequence[str]) -> list[str]:
 
 def reason(error: Exception) -> str:
     """An error in one line."""
-    return f"{type(error).__name__}: " + " ".join(str(error).split())
+    return f"{type(error).__name__}: " + one_line(error)
 
 
 def device_name(device: torch.device) -> str:

@@ -19,7 +19,8 @@ from .build import (
 )
 from .checks import ConfigError, check_choice, nearest
 from .grid import check_sweep, members
-from .groups import GROUPS, choices, composed, one_line
+from .groups import GROUPS, choices, composed
+from .mistakes import one_line
 from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig

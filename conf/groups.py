@@ -9,7 +9,7 @@ from typing import Any
 
 from .actions import SUBJECTS
 from .build import config_to_mapping
-from .checks import ConfigError
+from .mistakes import ConfigError, one_line
 from .proportional import PROPORTIONAL
 from .schema import Config
 
@@ -77,8 +77,3 @@ def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
 
 def _not_composed(error: Exception) -> ConfigError:
     return ConfigError("settings", "cannot be put together: " + one_line(error))
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, without line breaks."""
-    return " ".join(str(error).split())

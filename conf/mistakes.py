@@ -109,3 +109,8 @@ def check_names(prefix: str, settings: Any) -> None:
         value = getattr(settings, field.name)
         if names and isinstance(value, str):
             check_choice(f"{prefix}{field.name}", value, names)
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, without line breaks."""
+    return " ".join(str(error).split())

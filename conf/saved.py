@@ -16,6 +16,7 @@ import yaml
 from .build import config_from_mapping, flatten
 from .checks import ConfigError
 from .checksum import checksum_of
+from .mistakes import one_line
 from .schema import Config
 from .shipped import unpacked
 
@@ -98,7 +99,7 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
     except RecursionError:
         raise ConfigError(f"{path}", "cannot be read: it is nested too deeply") from None
     except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
+        problem = one_line(error)
         raise ConfigError(f"{path}", f"cannot be read: {problem}") from None
     if not isinstance(mapping, dict):
         raise ConfigError(f"{path}", "cannot be read: it holds no settings")

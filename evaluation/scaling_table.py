@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conf.checks import RunError, nearest
+from conf.mistakes import one_line
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -104,7 +105,7 @@ def read_csv(path: Path) -> ScalingTable:
             reader = csv.DictReader(file)
             rows, names = list(reader), list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RunError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     for name in COLUMNS:
         if name not in names:
             has = f"; it has {', '.join(names)}" if names else "; it is empty"

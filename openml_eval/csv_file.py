@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from conf.mistakes import one_line
+
 from .tables import Table, TableError, source
 
 
@@ -38,4 +40,4 @@ def _read(path: Path, **options: Any) -> Any:
     try:
         return pandas.read_csv(path, **options)
     except (ValueError, pandas.errors.ParserError) as error:  # a wrong encoding is a ValueError
-        raise TableError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        raise TableError(f"{path} cannot be read: {one_line(error)}") from None

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from xml.parsers.expat import ExpatError
 
 from conf.checks import RunError
+from conf.mistakes import one_line
 
 from .library import library
 from .settings import DATASETS
@@ -127,7 +128,7 @@ def _dataset(openml: Any, openml_id: int, cache: Path | None) -> Any:
         ) from None
     except (openml.exceptions.PyOpenMLError, ExpatError, KeyError, ValueError) as error:
         # The last three for a description that is none, or that the package does not take.
-        problem = " ".join(str(error).split())
+        problem = one_line(error)
         raise RunError(f"table {openml_id} is not to be had from OpenML: {problem[:300]}") from None
 
 
@@ -137,7 +138,7 @@ def _frame(dataset: Any) -> tuple[Any, str]:
         frame, _, categorical, names = dataset.get_data()
     except Exception as error:
         # Parsers and the package raise all kinds for a file that they cannot read.
-        problem = " ".join(str(error).split())
+        problem = one_line(error)
         raise TableError(f"{dataset.name}'s file cannot be read: {problem[:300]}") from None
     target = dataset.default_target_attribute
     if target not in names:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from conf.checks import RunError
+from conf.mistakes import one_line
 from training.files import read_json, write_json, write_with
 
 from .catalogue import ids_by_name
@@ -122,7 +123,7 @@ def _read(path: Path, which: int | str) -> Table:
     except FileNotFoundError:
         raise RunError(_damaged(numbers, which, "it is missing")) from None
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunError(_damaged(numbers, which, " ".join(str(error).split()))) from None
+        raise RunError(_damaged(numbers, which, one_line(error))) from None
     if len(table.ys) != rows or list(table.counts) != content.get("counts"):
         raise RunError(_damaged(path, which, "it is of other rows than its .npz"))
     return table

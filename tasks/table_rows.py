@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conf.checks import RunError
+from conf.mistakes import one_line
 
 from .draws import Draws
 
@@ -132,7 +133,7 @@ def _arrays(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         with np.load(path, allow_pickle=False) as file:
             xs, ys = file["xs"], file["ys"]
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise RunError(f"{path} is damaged ({reason}); {_fetching(path)} makes it anew") from None
     return xs, ys
 

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Generator, Tensor, device
 
 from conf.checks import ConfigError
+from conf.mistakes import one_line
 from conf.schema import Config, GrowthConfig
 from curricula import Curriculum, SampledLoops, Schedule
 from models import Model, ModelSpec
@@ -43,7 +44,7 @@ def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> M
     try:
         model.load_state_dict(dict(weights))
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise CheckpointError(f"does not fit its configuration: {reason}") from None
     for name, parameter in model.named_parameters():
         if not bool(parameter.isfinite().all()):

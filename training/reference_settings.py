@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from conf.build import flatten
+from conf.mistakes import one_line
 from tasks.tables import TEN
 
 from .run import RunError
@@ -123,7 +124,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RunError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     groups = [theirs.get(key) for key in ("model", "training")] if isinstance(theirs, dict) else []
     if not groups or not all(isinstance(group, dict) for group in groups):
         raise RunError(f"{path} is none of the reference codes' own: it lacks model or training")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from conf.checks import check_config
 from conf.checksum import checksum_of
+from conf.mistakes import one_line
 from conf.schema import Config
 from conf.sizes import check_training_size
 
@@ -128,7 +129,7 @@ def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[s
     try:
         trainer.load(checkpoint)
     except (RuntimeError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise RunError(f"{folder.path}: its checkpoint does not fit this code: {reason}") from None
     finished = checkpoint.step == trainer.config.training.steps
     if checkpoint.step:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import torch
 
 from conf.checks import ConfigError, HeldElsewhere, RunError
+from conf.mistakes import one_line
 
 from .train import Interrupted
 
@@ -75,7 +76,7 @@ def done(job: Job) -> Outcome | Held:
     except (RunError, ConfigError, OSError) as error:
         return Outcome(failure=str(error))
     except Exception as error:
-        return Outcome(failure=f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return Outcome(failure=f"{type(error).__name__}: {one_line(error)}")
 
 
 @dataclass(frozen=True)

@@ -135,9 +135,10 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
 
 def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killable]) -> None:
     """The first is replaced; with the second the others save and end, while the same command starts
-    again."""
+    again. In the end there is what an undisturbed command finds."""
     subject = Subject(["evaluation.iso_depth", *_TWO_MODELS.split()], _LAW, code=1)
-    folder, chance = tmp_path / "killed", random.Random(5)
+    whole, folder, chance = tmp_path / "whole", tmp_path / "killed", random.Random(5)
+    expected, _ = undisturbed(subject, whole, started)
     started.append(first := subject.start(folder, 1))
     until(lambda: list(folder.glob("*/checkpoints/*.json")) and first.workers())
     assert first.kill("worker", chance)
@@ -148,8 +149,10 @@ def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killab
     first.seconds_to_be_gone()
     assert second.code() == subject.code, second.said
     assert "Traceback" not in first.said + second.said
-    found = result(folder, subject.pattern)
-    assert (len(found["on_plateau"]), found["failed"]) == (2, [])  # both models are there
+    assert result(folder, subject.pattern) == expected
+    losses, wanted = (next(each.glob("*/plateau.csv")).read_text() for each in (folder, whole))
+    assert losses == wanted
+    assert len(losses.splitlines()) == 3  # a title and both models
     logs = "".join(path.read_text() for path in folder.glob("*/logs/*.txt"))
     assert f"stopped: process {first.pid}, which started this one, is gone" in logs
 
