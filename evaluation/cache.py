@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from conf.checksum import checksum_of
 from training.files import write_bytes
+from training.progress import Progress
 
 Arrays = dict[str, NDArray[Any]]
 _BETWEEN_WRITES = 1.0  # seconds
@@ -52,12 +52,10 @@ class Cache:
             print(f"{problem}; computed anew", flush=True)
         parts = [done] if done else []
         first, written = _length(done), time.monotonic()
-        with tqdm(
-            total=total, initial=first, desc=name, unit="prompt", delay=2, leave=False, disable=None
-        ) as bar:
+        with Progress(total, name, "prompt", done=first) as progress:
             while first < total:
                 parts.append(compute(slice(first, min(first + chunk, total))))
-                bar.update(_length(parts[-1]))
+                progress.update(_length(parts[-1]))
                 first += _length(parts[-1])
                 if first == total or time.monotonic() - written > _BETWEEN_WRITES:
                     parts = [_joined(parts)]

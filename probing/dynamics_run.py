@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor
-from tqdm import tqdm
 
 from conf.checks import ConfigError
 from evaluation import load_run
@@ -21,6 +20,7 @@ from models import Model
 from tasks import Prompts
 from training.assemble import trained_loops
 from training.device import Placement, place
+from training.progress import Progress
 from training.run import Run, RunError, RunFolder
 from training.sources import sources_of
 
@@ -82,9 +82,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
     movements, factors = Movements(near), list[tuple[Estimate, Estimate]]()
     generator = Generator().manual_seed(settings.seed)
     size = _batch_size(prompts, near, config.model.n_embd)
-    with tqdm(
-        total=len(prompts), desc="dynamics", unit="prompt", delay=2, leave=False, disable=None
-    ) as bar:
+    with Progress(len(prompts), "dynamics", "prompt") as progress:
         for first in range(0, len(prompts), size):
             batch = _on(model, prompts[first : first + size])
             trajectory = follow(model, batch, loops)
@@ -94,7 +92,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
             if trajectory.one_loop is not None:
                 norm = spectral_norm(trajectory.one_loop, last, generator)
                 factors.append((norm, spectral_radius(trajectory.one_loop, last, generator)))
-            bar.update(len(batch))
+            progress.update(len(batch))
     result: dict[str, Any] = {
         "task": config.task.name,
         "family": config.model.family,

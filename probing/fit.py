@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor
-from tqdm import tqdm
 
 from models import Model
 from tasks import Prompts
 from training.assemble import step_generator
 from training.checkpoint import newest_checkpoint, save_checkpoint
 from training.device import place
+from training.progress import Progress
 from training.run import Run
 
 from .probes import Probes, ProbeTrainer
@@ -71,12 +71,10 @@ class Fit:
     def train(self) -> None:
         """All steps that are left, saving now and then."""
         done, saved, between = self._resume(), time.monotonic(), _BETWEEN_SAVES
-        steps = range(done, self.settings.steps)
-        with tqdm(
-            steps, desc="probes", initial=done, total=self.settings.steps, leave=False, disable=None
-        ) as bar:
-            for step in bar:
+        with Progress(self.settings.steps, "probes", "step", done) as progress:
+            for step in range(done, self.settings.steps):
                 self._step(step)
+                progress.update()
                 if time.monotonic() - saved > between:
                     began = time.monotonic()
                     self._save(step + 1)

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
-from tqdm import tqdm
 
 from evaluation.figures import save, styled, whole_numbers
+from training.progress import Progress
 
 from .stability_model import SHARED, Stack, token_model
 from .stability_settings import SETTINGS, Setting, StabilitySettings
@@ -33,14 +33,12 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     seeds = settings.all_seeds
     result: dict[str, Any] = {"cosine": {}, "apart": {}}
     apart = ~np.eye(LOOPS, dtype=bool)
-    with tqdm(
-        total=2 * len(seeds), desc="cosines", unit="seed", delay=2, leave=False, disable=None
-    ) as bar:
+    with Progress(2 * len(seeds), "cosines", "seed") as progress:
         for sharing, shared in SHARED.items():
             matrices = []
             for seed in seeds:
                 matrices.append(increment_cosines(setting, Stack(LOOPS, shared, "none"), seed))
-                bar.update()
+                progress.update()
             result["cosine"][sharing] = over_seeds(np.stack(matrices))
             result["apart"][sharing] = over_seeds(np.stack(matrices)[:, apart].mean(1))
     return described(settings, setting) | {"loops": list(range(1, LOOPS + 1))} | result

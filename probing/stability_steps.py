@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
+
+from training.progress import Progress
 
 from .stability_model import Stack, token_model
 from .stability_settings import Setting
@@ -63,14 +64,12 @@ def all_first_steps(
     # In forward passes of a block; a backward pass is worth two.
     work = [setting.layers * stack.loops * (3 * steps + 1) for setting, stack, steps in listed]
     found = []
-    with tqdm(
-        total=sum(work) * len(seeds), desc=what, unit="block", delay=2, leave=False, disable=None
-    ) as bar:
+    with Progress(sum(work) * len(seeds), what, "block") as progress:
         for (setting, stack, steps), each in zip(listed, work, strict=True):
             runs = []
             for seed in seeds:
                 runs.append(first_steps(setting, stack, seed, steps))
-                bar.update(each)
+                progress.update(each)
             found.append(FirstSteps(*(np.stack(parts) for parts in zip(*runs, strict=True))))
     return found
 

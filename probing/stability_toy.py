@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor
-from tqdm import tqdm
 
 from models.residual import residual_scale
+from training.progress import Progress
 
 from .stability_settings import StabilitySettings
 from .stability_tables import SCALINGS, over_seeds
@@ -34,9 +34,11 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     mean cosine of different increments, and ‖h_R‖/√d of looped stacks of several layers."""
     loops, found = settings.all_loops, dict[str, list[Any]]()
     seeds = settings.all_seeds
-    for seed in tqdm(seeds, desc="toy", unit="seed", delay=2, leave=False, disable=None):
-        for name, values in _one_seed(loops, seed).items():
-            found.setdefault(name, []).append(values)
+    with Progress(len(seeds), "toy", "seed") as progress:
+        for seed in seeds:
+            for name, values in _one_seed(loops, seed).items():
+                found.setdefault(name, []).append(values)
+            progress.update()
     parts = {name: np.array(values) for name, values in found.items()}
     result: dict[str, Any] = {"width": WIDTH, "seeds": len(seeds), "seed": settings.seed}
     result |= {"loops": list(loops), "angles_at": _ANGLES_AT}
