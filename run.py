@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
 import sys
 from typing import Any
 
-from conf.checks import HeldElsewhere
-from conf.command import answered
-from conf.compose import Command, commands
-from conf.folders import check_folder
-from conf.help import help_text
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.command import answered
+from reloop.conf.compose import Command, commands
+from reloop.conf.help import help_text
+from reloop.conf.mistakes import HeldElsewhere
 
 
 def main(words: list[str]) -> int:
@@ -43,7 +43,7 @@ def _commands(words: list[str], multirun: bool) -> list[Command]:
 def _run_all(members: list[Command]) -> int:
     """One command after another; a failing one does not end the rest, and of several one whose
     folder another process holds waits until it is free."""
-    from training.queue import Queue
+    from reloop.training.jobs.queue import Queue
 
     done: dict[int, tuple[Command, Any]] = {}
     failed: list[str] = []
@@ -79,7 +79,7 @@ def _run_one(command: Command) -> tuple[int, Any]:
     """Do what one command asks for and show it: exit code and, of a single run, its evaluation."""
     # Imported here, so that --help and most mistakes are answered without waiting for torch, and
     # the first steps without waiting for scikit-learn and matplotlib.
-    from training import Interrupted, RunError
+    from reloop.training import Interrupted, RunError
 
     try:
         if command.action == "import":
@@ -101,12 +101,12 @@ def _run_one(command: Command) -> tuple[int, Any]:
 
 def _train_or_evaluate(command: Command) -> Any:
     """Train where that is asked for, evaluate, show; the evaluation."""
-    from training import train
+    from reloop.training import train
 
     config = command.config
     run = train(config, command.again) if command.action == "train" else None
-    from evaluation import evaluate, load_run
-    from evaluation.report import report
+    from reloop.evaluation import evaluate, load_run
+    from reloop.evaluation.report import report
 
     if run is None:
         run = load_run(command.paths[0])
@@ -120,8 +120,8 @@ def _compare(command: Command) -> None:
     """Measure several runs on the same prompts and show them side by side."""
     from pathlib import Path
 
-    from evaluation import compare, load_run
-    from evaluation.report import comparison_table
+    from reloop.evaluation import compare, load_run
+    from reloop.evaluation.report import comparison_table
 
     config = command.config
     runs = [load_run(path) for path in command.paths]
@@ -132,7 +132,7 @@ def _compare(command: Command) -> None:
 
 def _import(command: Command) -> None:
     """Make a checkpoint of another code a run folder, and say what can be done with it."""
-    from training import import_checkpoint
+    from reloop.training import import_checkpoint
 
     run = import_checkpoint(command.paths[0], command.given, command.config.folder)
     print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
@@ -141,7 +141,7 @@ def _import(command: Command) -> None:
 
 def _print_grid(done: list[tuple[Command, Any]], failed: list[str]) -> None:
     """What became of a grid: seeds side by side where members differ in nothing else, failures."""
-    from evaluation.report import seeds_table
+    from reloop.evaluation.report import seeds_table
 
     groups: dict[tuple[str, ...], dict[int, Any]] = {}
     for command, result in done:

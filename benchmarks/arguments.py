@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from conf.checks import nearest
+from reloop.conf.mistakes import nearest
 
 
 class Parser(argparse.ArgumentParser):

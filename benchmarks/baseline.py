@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from conf.schema import Config
+from reloop.conf.schema import Config
 
 
 class PlainBlock(nn.Module):

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from conf.mistakes import one_line
-from training.environment import versions
-from training.files import write_json
+from reloop.conf.mistakes import one_line
+from reloop.training.run_folder.environment import versions
+from reloop.training.run_folder.files import write_json
 
 # Our tasks, and what the reference calls them.
 REFERENCE_TASKS = {

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from conf.schema import Config
-from training.assemble import build_curriculum, build_task
+from reloop.conf.schema import Config
+from reloop.training.assemble import build_curriculum, build_task
 
 # Elements that each kernel of the fusion reads or writes per token and unit of width: those of the
 # residual stream and its gradient, and those in two bytes. Weights are taken to stay in the cache.

@@ -9,7 +9,7 @@ the same queries one by one.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from openml_eval import LoopedClassifier
-from training import train
-
-from .arguments import Parser, at_least
-from .common import write_report
+from reloop.benchmarks.arguments import Parser, at_least
+from reloop.benchmarks.common import write_report
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from reloop.openml_eval import LoopedClassifier
+from reloop.training import train
 
 
 def main(words: list[str]) -> int:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -24,15 +24,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.block_spec import BlockSpec
-from models.kernels.common import INTERPRETED, Compute
-from models.kernels.segment import run_shared
-from models.loop import LoopState, SharedLoop
-from models.segment import run_segment
-
-from .arguments import Parser, at_least, listed
-from .common import write_report
-from .static import SHARED_LIMIT, step_kernels
+from reloop.benchmarks.arguments import Parser, at_least, listed
+from reloop.benchmarks.common import write_report
+from reloop.benchmarks.static import SHARED_LIMIT, step_kernels
+from reloop.models.blocks.spec import BlockSpec
+from reloop.models.kernels.common import INTERPRETED, Compute
+from reloop.models.kernels.segment import run_shared
+from reloop.models.loops.loop import LoopState, SharedLoop
+from reloop.models.segment import run_segment
 
 _COMPUTES = {
     "bf16": Compute(torch.bfloat16),

@@ -12,7 +12,7 @@ part as two seeds' do, so that there the means over seeds count.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -24,15 +24,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conf.build import config_to_mapping
-from conf.checks import ConfigError, check_config
-from conf.schema import Config
-from training.device import place
-
-from .arguments import Parser, at_least, span
-from .common import reason, write_report
-from .settings import NAMES, at_full_size, setting
-from .variants import Variant, make_trainer, parse_variants, updates
+from reloop.benchmarks.arguments import Parser, at_least, span
+from reloop.benchmarks.common import reason, write_report
+from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.benchmarks.variants import Variant, make_trainer, parse_variants, updates
+from reloop.conf.build import config_to_mapping
+from reloop.conf.checks.config import check_config
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.training.device import place
 
 Curves = dict[str, dict[int, list[float]]]  # losses step by step, by variant and seed
 

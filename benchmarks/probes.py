@@ -12,7 +12,7 @@ gradients by some 1e-5.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -27,11 +27,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from probing.probes import Probes, ProbeTrainer
-
-from .arguments import Parser, at_least
-from .common import paired_ratio, write_report
-from .timing import Times, measure
+from reloop.benchmarks.arguments import Parser, at_least
+from reloop.benchmarks.common import paired_ratio, write_report
+from reloop.benchmarks.timing import Times, measure
+from reloop.probing.probes import Probes, ProbeTrainer
 
 _CPU = torch.device("cpu")
 _PART = 64  # prompts of a way that takes them in parts

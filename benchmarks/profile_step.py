@@ -10,7 +10,7 @@ are that work over the time measured.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -21,14 +21,13 @@ from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile
 
-from training.device import place
-
-from .arguments import Parser, at_least
-from .common import write_report
-from .cost import work_of
-from .settings import NAMES, at_full_size, setting
-from .timing import Step, cuda_kernels, measure, warm_up
-from .variants import make_trainer, parse_variants, updates
+from reloop.benchmarks.arguments import Parser, at_least
+from reloop.benchmarks.common import write_report
+from reloop.benchmarks.cost import work_of
+from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.benchmarks.timing import Step, cuda_kernels, measure, warm_up
+from reloop.benchmarks.variants import make_trainer, parse_variants, updates
+from reloop.training.device import place
 
 Spent = dict[str, tuple[int, float]]  # calls and microseconds by name
 

@@ -9,7 +9,7 @@ sides draw in turn in one process; the ratio is that of each pair.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -23,10 +23,9 @@ from typing import Any
 
 import torch
 
-from tasks import make_task
-
-from .arguments import Parser, at_least
-from .common import REFERENCE_TASKS, load_reference, paired_ratio, write_report
+from reloop.benchmarks.arguments import Parser, at_least
+from reloop.benchmarks.common import REFERENCE_TASKS, load_reference, paired_ratio, write_report
+from reloop.tasks import make_task
 
 
 def main(words: list[str]) -> int:

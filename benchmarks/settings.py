@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-import conf
-from conf.build import config_from_mapping, config_to_mapping
-from conf.schema import Config, CurriculumConfig, GrowthConfig
+from reloop import conf
+from reloop.conf.build import config_from_mapping, config_to_mapping
+from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig
 
 _FOLDER = Path(conf.__file__).parent
 # Name: scale, task and model. `standard` stands for the 12-layer model at the linear task's size.

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from evaluation.baselines.lasso import lasso
-from evaluation.baselines.linear import averaging, least_squares
-from evaluation.baselines.neighbours import nearest_neighbours
-from evaluation.bootstrap import Floats
-from tasks import Task, make_task
-from training.files import read_json
+from reloop.evaluation.baselines.lasso import lasso
+from reloop.evaluation.baselines.linear import averaging, least_squares
+from reloop.evaluation.baselines.neighbours import nearest_neighbours
+from reloop.evaluation.bootstrap import Floats
+from reloop.tasks import Task, make_task
+from reloop.training.run_folder.files import read_json
 
 Solver = Callable[[Floats, Floats, Floats], Floats]
 _DIMS = 20

@@ -10,7 +10,7 @@ Yang et al.'s solvers, see benchmarks/solver_curves.py.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -28,16 +28,15 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
-from evaluation.baselines.lasso import lasso_weights
-from evaluation.baselines.linear import averaging, least_squares
-from evaluation.baselines.neighbours import nearest_neighbours
-from evaluation.bootstrap import Floats, bootstrap
-from tasks import make_task
-
-from .arguments import Parser, at_least
-from .common import paired_ratio, write_report
-from .solver_curves import compare, read_curves
-from .timing import Times, measure
+from reloop.benchmarks.arguments import Parser, at_least
+from reloop.benchmarks.common import paired_ratio, write_report
+from reloop.benchmarks.solver_curves import compare, read_curves
+from reloop.benchmarks.timing import Times, measure
+from reloop.evaluation.baselines.lasso import lasso_weights
+from reloop.evaluation.baselines.linear import averaging, least_squares
+from reloop.evaluation.baselines.neighbours import nearest_neighbours
+from reloop.evaluation.bootstrap import Floats, bootstrap
+from reloop.tasks import make_task
 
 ALPHAS = (0.01, 1e-4, 1e-3, 0.1, 1.0)
 _TOLERANCE = 1e-10  # scikit-learn's, of the gap over ‖y‖²/k

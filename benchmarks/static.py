@@ -20,10 +20,10 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from models.block_spec import BlockSpec
-from models.kernels.common import Compute
-from models.kernels.segment import run_shared
-from models.loop import SharedLoop
+from reloop.models.blocks.spec import BlockSpec
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.segment import run_shared
+from reloop.models.loops.loop import SharedLoop
 
 SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024}  # bytes a program may have (CUDA guide, table 27)
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"

@@ -12,7 +12,7 @@ the hours that 500,000 steps would take at the measured rate.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -27,16 +27,22 @@ from typing import Any
 
 import torch
 
-from conf.schema import Config
-from training.device import place
-
-from .arguments import Parser, at_least, listed
-from .common import Ratio, device_name, load_reference, paired_ratio, reason, write_report
-from .cost import known_card, work_of
-from .reference import FILES
-from .settings import NAMES, at_full_size, setting
-from .timing import Step, Times, launches, measure, peak_bytes, warm_up
-from .variants import BACKENDS, PRECISIONS, Variant, checked, others
+from reloop.benchmarks.arguments import Parser, at_least, listed
+from reloop.benchmarks.common import (
+    Ratio,
+    device_name,
+    load_reference,
+    paired_ratio,
+    reason,
+    write_report,
+)
+from reloop.benchmarks.cost import known_card, work_of
+from reloop.benchmarks.reference import FILES
+from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.benchmarks.timing import Step, Times, launches, measure, peak_bytes, warm_up
+from reloop.benchmarks.variants import BACKENDS, PRECISIONS, Variant, checked, others
+from reloop.conf.schema import Config
+from reloop.training.device import place
 
 _RUN_STEPS = 500_000
 

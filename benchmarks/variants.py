@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from conf.checks import ConfigError
-from conf.schema import Config
-from training.assemble import build_curriculum, build_model, build_task
-from training.device import place
-from training.step import Trainer
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.device import place
+from reloop.training.step import Trainer
 
 from .baseline import Baseline
 from .reference import Reference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .checks import ConfigError
+from .mistakes import ConfigError
 
 
 class _About(NamedTuple):

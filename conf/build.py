@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .checks import ConfigError, check_choice, check_config, nearest_key
+from .checks.config import check_config
+from .checks.task_settings import typed_settings
+from .mistakes import ConfigError, check_choice, nearest_key
 from .scalars import KINDS
 from .scalars import convert_scalar as convert_scalar
 from .schema import SCHEMA_VERSION, Config
-from .task_settings import typed_settings
 
 _T = TypeVar("_T")
 

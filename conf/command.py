@@ -14,8 +14,8 @@ from textwrap import fill
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
-from .checks import ConfigError, RunError
-from .machine import out_of_memory
+from .checks.machine import out_of_memory
+from .mistakes import ConfigError, RunError
 from .words import settings_from_words
 
 

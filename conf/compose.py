@@ -17,15 +17,14 @@ from .build import (
     convert_scalar,
     flatten,
 )
-from .checks import ConfigError, check_choice, nearest
+from .checks.sizes import check_evaluation_size, check_training_size
+from .checks.task_settings import own_settings
 from .grid import check_sweep, members
 from .groups import GROUPS, choices, composed
-from .mistakes import one_line
+from .mistakes import ConfigError, check_choice, nearest, one_line
 from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
-from .sizes import check_evaluation_size, check_training_size
-from .task_settings import own_settings
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 

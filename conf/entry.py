@@ -1,7 +1,7 @@
 """What `python run.py` and every `python -m …` do before they import anything else.
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 """

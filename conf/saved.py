@@ -14,9 +14,8 @@ from typing import Any
 import yaml
 
 from .build import config_from_mapping, flatten
-from .checks import ConfigError
 from .checksum import checksum_of
-from .mistakes import one_line
+from .mistakes import ConfigError, one_line
 from .schema import Config
 from .shipped import unpacked
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from .build import build
-from .checks import ConfigError
+from .mistakes import ConfigError
 
 _T = TypeVar("_T")
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from conf.loop_checks import most_loops
+from reloop.conf.checks.loops import most_loops
 
 _SIGMA = 0.5  # of τ below
 

@@ -8,13 +8,13 @@ TYPE_CHECKING = False  # typing's own takes as long to import as an entry point'
 if TYPE_CHECKING:
     from typing import Any
 
-    from .compare_runs import compare
+    from .comparison.measure import compare
     from .evaluate_run import evaluate
     from .load import load_run
 
 __all__ = ["compare", "evaluate", "load_run"]
 
-_WHERE = {"compare": ".compare_runs", "evaluate": ".evaluate_run", "load_run": ".load"}
+_WHERE = {"compare": ".comparison.measure", "evaluate": ".evaluate_run", "load_run": ".load"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conf.checksum import checksum_of
-from training.files import write_bytes
-from training.progress import Progress
+from reloop.conf.checksum import checksum_of
+from reloop.training.progress import Progress
+from reloop.training.run_folder.files import write_bytes
 
 Arrays = dict[str, NDArray[Any]]
 _BETWEEN_WRITES = 1.0  # seconds

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from models import Model, Queries
-from tasks import Prompts, Task
-from training.objective import error
+from reloop.models import Model, Queries
+from reloop.tasks import Prompts, Task
+from reloop.training.objective import error
 
 from .cache import Arrays
 from .halting import Halting, changes

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from conf.schema import EvaluationConfig
-from training.assemble import trained_loops
-from training.files import read_record
-from training.run import Run, RunFolder
+from reloop.conf.schema import EvaluationConfig
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.files import read_record
+from reloop.training.run_folder.run import Run, RunFolder
 
 from .cache import Arrays
 from .kept import Kept, is_shown, key_of, show, write_arrays

@@ -31,7 +31,7 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
-from training.files import write_bytes, write_with
+from reloop.training.run_folder.files import write_bytes, write_with
 
 from .errors import ERROR_RATE
 

@@ -1,62 +1,6 @@
-"""`python -m evaluation.iso_depth`: what one recurrence is worth on linear functions in context."""
+"""`python -m evaluation.iso_depth` has moved to `python -m experiments.iso_depth`."""
 
-from __future__ import annotations
-
-if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
-
-    begin()
-
-import sys
-
-from conf.command import defaults, run_command
-
-from .iso_depth_settings import IsoDepthSettings
-from .plateau import LEAVES
-
-_STOPPED = "stopped, with every training saved; the same command goes on"
-_HELP = """\
-Train a grid of looped models of one effective depth and fit the law of what one recurrence is worth
-to their errors: L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, D in prompts.
-
-  python -m evaluation.iso_depth
-  python -m evaluation.iso_depth 'widths=[16,32]' 'steps=[500,1000]' folder=PATH
-
-Each model has a layer, depth / r layers that run r times, and a layer, as in arXiv 2604.21106:
-the prompt is concatenated and projected anew at each loop (at r = 1 there is no projection), the
-stream normed in the loop. It is trained on linear functions without noise, on the last loop's
-error, through all loops, at one rate, which falls to zero at each run's last step.
-
-The loss is the error over the variance of y, averaged over 0 to points - 1 examples; predicting 0
-costs 1. E is held at what the best possible predictor makes of the same prompts. A run whose loss
-stays above E + {leaves:g} (Z - E), where Z is that of predicting 0, has not left the plateau: it is
-counted, for each r, and left out of the fit. To leave out by loss selects on the outcome: the worst
-of the short trainings are missing, which flattens the fit in D (beta tends to come out low) and
-leaves phi less certain. All runs see the same prompts: no interval covers another set of them.
-
-Settings, with their defaults:
-{settings}
-jobs=null takes as many processes as there are cores. The same command finds what is done and goes
-on where it stopped. Exit code: 0 done, 1 a run failed or no law can be fitted, 2 a mistake in the
-command, 130 and 143 stopped by a signal.
-"""
-
-
-def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
-    return run_command("evaluation.iso_depth", IsoDepthSettings, words, _help, _measure, _STOPPED)
-
-
-def _help() -> str:
-    return _HELP.format(settings=defaults(IsoDepthSettings), leaves=LEAVES)
-
-
-def _measure(settings: IsoDepthSettings) -> str:
-    """Train what is not trained yet, fit; what is shown of it."""
-    from .iso_depth_run import iso_depth
-
-    return iso_depth(settings)
-
+from reloop.conf.moved import moved
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    moved("evaluation.iso_depth", "experiments.iso_depth")

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from conf.checksum import checksum_of
-from training.files import read_record, write_bytes, write_record
+from reloop.conf.checksum import checksum_of
+from reloop.training.run_folder.files import read_record, write_bytes, write_record
 
 from .cache import Arrays
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from os import PathLike
 
-from conf.build import config_from_mapping
-from conf.saved import checkpoint_config, read_mapping
-from conf.schema import Config
-from conf.shipped import unpacked
-from training.assemble import build_task, model_from
-from training.checkpoint import CheckpointError, newest_checkpoint
-from training.run import Run, RunError, RunFolder, run_folder
+from reloop.conf.build import config_from_mapping
+from reloop.conf.saved import checkpoint_config, read_mapping
+from reloop.conf.schema import Config
+from reloop.conf.shipped import unpacked
+from reloop.training.assemble import build_task, model_from
+from reloop.training.run_folder.checkpoint import CheckpointError, newest_checkpoint
+from reloop.training.run_folder.run import Run, RunError, RunFolder, run_folder
 
 _HASHED = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
 

@@ -7,14 +7,14 @@ from dataclasses import asdict
 import numpy as np
 from torch import Generator
 
-from conf.checks import ConfigError
-from conf.schema import EvaluationConfig
-from models import Model
-from tasks import SHIFTS, Prompts, Shifted, Task
-from training.assemble import trained_loops
-from training.device import place
-from training.run import Run
-from training.sources import sources_of
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.models import Model
+from reloop.tasks import SHIFTS, Prompts, Shifted, Task
+from reloop.training.assemble import trained_loops
+from reloop.training.device import place
+from reloop.training.run_folder.run import Run
+from reloop.training.run_folder.sources import sources_of
 
 from .baselines import SLOW, Solver, optimal, solver_module, solvers
 from .bootstrap import Floats
@@ -26,7 +26,12 @@ _CHOOSING = 256  # prompts on which a solver's setting is chosen, other than tho
 _SOLVED_AT_ONCE = 1024  # prompts; bounds a solver's memory
 _SLOWLY = 128  # prompts of those that fit a model to each prefix: what an interruption may cost
 # The modules of this room that errors depend on; those of models, tasks and solvers come to these.
-_OURS = ("evaluation.errors", "evaluation.halting", "evaluation.measure", "training.objective")
+_OURS = (
+    "reloop.evaluation.errors",
+    "reloop.evaluation.halting",
+    "reloop.evaluation.measure",
+    "reloop.training.objective",
+)
 
 
 class Measure:
@@ -62,7 +67,7 @@ class Measure:
         queries = shifted.queries if shifted and shifted.queries is not prompts else None
         reading = self.reading
         content = {
-            "sources": self._sources("models.model"),
+            "sources": self._sources("reloop.models.model"),
             "weights": self.weights,
             "prompts": _digest_of(prompts, queries),
             "reading": asdict(reading),
@@ -144,9 +149,9 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in _solvers(name, task).values()
     ]
-    summing = ("evaluation.summary", "evaluation.bootstrap")
-    shifting = ("tasks.shift",) if settings.shifts else ()
-    followed = ("models.model", type(task).__module__, *shifting, *used)
+    summing = ("reloop.evaluation.summary", "reloop.evaluation.bootstrap")
+    shifting = ("reloop.tasks.shift",) if settings.shifts else ()
+    followed = ("reloop.models.model", type(task).__module__, *shifting, *used)
     return sources_of(*followed, alone=(*_OURS, *summing))
 
 

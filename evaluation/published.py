@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from conf.schema import Config
-from training.assemble import build_task
+from reloop.conf.schema import Config
+from reloop.training.assemble import build_task
 
 _PATH = Path(__file__).with_suffix(".json")
 

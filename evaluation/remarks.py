@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from curricula import SampledLoops
-from training.assemble import build_curriculum, trained_loops
-from training.environment import other_code
-from training.run import Run, RunFolder
+from reloop.curricula import SampledLoops
+from reloop.training.assemble import build_curriculum, trained_loops
+from reloop.training.run_folder.environment import other_code
+from reloop.training.run_folder.run import Run, RunFolder
 
 
 def remarks(run: Run) -> list[str]:

@@ -7,7 +7,7 @@ from operator import itemgetter
 from statistics import mean, stdev
 from typing import Any
 
-from .comparison_pictures import run_labels
+from .comparison.pictures import run_labels
 from .figures import Curve
 from .pictures import curves, models
 from .remarks import shared

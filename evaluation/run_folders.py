@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from conf.checks import ConfigError
+from reloop.conf.mistakes import ConfigError
 
 
 def run_folders(paths: Sequence[str]) -> list[Path]:

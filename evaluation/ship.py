@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf.checks import ConfigError
-from conf.command import run_command
-from conf.saved import read_config
-from conf.shipped import SHELF
+from reloop.conf.command import run_command
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.saved import read_config
+from reloop.conf.shipped import SHELF
 
 _HELP = """\
 Make a finished run one of the models that come with the project: shipped/NAME, wherever a run
@@ -46,12 +46,11 @@ class ShipSettings:
 def ship_run(settings: ShipSettings) -> str:
     """Write models/checkpoints/<name>; a line on it. ConfigError, and nothing is touched, for a run
     that is not finished or too large."""
-    from training.files import write_record
-    from training.run import RunFolder
-    from training.ship import ship
-
-    from .evaluate_run import evaluation_of
-    from .load import load_run
+    from reloop.evaluation.evaluate_run import evaluation_of
+    from reloop.evaluation.load import load_run
+    from reloop.training.run_folder.files import write_record
+    from reloop.training.run_folder.run import RunFolder
+    from reloop.training.run_folder.ship import ship
 
     run = load_run(settings.run)
     steps = run.config.training.steps

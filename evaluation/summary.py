@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conf.schema import EvaluationConfig
-from tasks import SHIFTS, Shifted
-from training.assemble import trained_loops
-from training.run import Run
+from reloop.conf.schema import EvaluationConfig
+from reloop.tasks import SHIFTS, Shifted
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import Run
 
 from .baselines import optimal
 from .bootstrap import bootstrap, resampled_means

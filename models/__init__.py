@@ -1,6 +1,6 @@
 """What reads a prompt: the block, the ways to loop it, read-in and read-out."""
 
-from .loop import LoopState
+from .loops.loop import LoopState
 from .model import Model
 from .queries import Queries
 from .spec import ModelSpec

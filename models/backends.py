@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from .loop import LayerLoop, Loop, LoopState, run_blocks
+from .loops.loop import LayerLoop, Loop, LoopState, run_blocks
 from .queries import Layout
 from .segment import Segment, make_steps, run_segment
 

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Generator, nn
 
-from .block_parameters import initialise_block
-from .loop import Loop
-from .recurrent import LanesLoop, RecurrentLoop
+from .blocks.parameters import initialise_block
+from .loops.loop import Loop
+from .loops.recurrent import LanesLoop, RecurrentLoop
 
 _POSITION_STD = 0.02  # as nanoGPT has it
 

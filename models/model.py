@@ -14,10 +14,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from .block_parameters import Role, block_roles
+from .blocks.parameters import Role, block_roles
 from .initialise import initialise
-from .loop import LoopState
-from .make_loop import make_loop
+from .loops.loop import LoopState
+from .loops.make import make_loop
 from .queries import Layout, Queries, lay_out
 from .residual import residual_scale
 from .segment import Segment, run_segment

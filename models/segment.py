@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .loop import Loop, LoopState
+from .loops.loop import Loop, LoopState
 from .queries import ALL_TOKENS, Layout
 
 

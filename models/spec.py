@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .block_spec import BlockSpec
+from .blocks.spec import BlockSpec
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,20 @@ the estimators' own checkpoint."""
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
 import sys
 from collections.abc import Callable
 
-from conf.checks import ConfigError, check_choice
-from conf.command import answered, defaults, run_command
-from conf.folders import check_folder
-from conf.schema import Config
-from conf.words import settings_from_words
-
-from .run_settings import RunSettings, split_words
-from .settings import FetchSettings, ShipSettings
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.command import answered, defaults, run_command
+from reloop.conf.mistakes import ConfigError, check_choice
+from reloop.conf.schema import Config
+from reloop.conf.words import settings_from_words
+from reloop.openml_eval.run_settings import RunSettings, split_words
+from reloop.openml_eval.settings import FetchSettings, ShipSettings
 
 _RUN_HELP = """\
 Train on all tables but one and test on that one; print ours beside the published Table 2 and what
@@ -97,7 +96,7 @@ def _left_out(words: list[str]) -> int:
     settings.check()
     configs: dict[str, Config] = {each: _composed(each, rest) for each in settings.model}
     check_folder("folder", next(iter(configs.values())).folder)
-    from .leave_one_out import leave_one_out
+    from reloop.openml_eval.leave_one_out import leave_one_out
 
     found = leave_one_out(settings, configs)
     print(f"\n{found.text}", flush=True)
@@ -106,7 +105,7 @@ def _left_out(words: list[str]) -> int:
 
 def _composed(family: str, rest: list[str]) -> Config:
     """The configuration of a run of this family, as run.py puts it together."""
-    from conf.compose import commands
+    from reloop.conf.compose import commands
 
     (command,) = commands(["task=tables", f"model={family}", *rest])
     if command.again:
@@ -124,7 +123,7 @@ def _fetch_help() -> str:
 
 
 def _fetched(settings: FetchSettings) -> str:
-    from .fetch import fetch
+    from reloop.openml_eval.tables.fetch import fetch
 
     return fetch(settings)
 
@@ -134,7 +133,7 @@ def _ship(words: list[str]) -> int:
 
 
 def _shipped(settings: ShipSettings) -> str:
-    from .ship import ship_run
+    from reloop.openml_eval.ship import ship_run
 
     return ship_run(settings)
 

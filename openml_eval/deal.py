@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from conf.checks import RunError
+from reloop.conf.mistakes import RunError
 
 Rows = NDArray[np.int64]
 _GROUPS, _CONTEXTS = 0, 1  # separate streams of random numbers

@@ -20,12 +20,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from conf.checks import ConfigError
-from conf.schema import EvaluationConfig
-from evaluation.halting import Halting
-from tasks import Prompts, Task
-from training.assemble import build_task
-from training.device import place
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.halting import Halting
+from reloop.tasks import Prompts, Task
+from reloop.training.assemble import build_task
+from reloop.training.device import place
 
 from .context import Floats, Scaling, context_rows, model_inputs
 from .reading import Reading, read_queries

@@ -11,27 +11,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conf.schema import Config
-from evaluation.cache import Cache
-from evaluation.measure import weights_digest
-from evaluation.remarks import remarks
-from training import Run, train
-from training.assemble import trained_loops
-from training.device import place
-from training.run import RunFolder, run_folder
-from training.sources import sources_of
+from reloop.conf.schema import Config
+from reloop.evaluation.cache import Cache
+from reloop.evaluation.measure import weights_digest
+from reloop.evaluation.remarks import remarks
+from reloop.training import Run, train
+from reloop.training.assemble import trained_loops
+from reloop.training.device import place
+from reloop.training.run_folder.run import RunFolder, run_folder
+from reloop.training.run_folder.sources import sources_of
 
 from .deal import deal
 from .participants import Participant
 from .reference_scoring import FIRST_SEED, reference_accuracies
 from .scoring import ABSENT, Hits, Subject, model_hits, solver_hits
 from .solvers import SOLVERS
-from .store import read_table
-from .tables import Table
+from .tables.store import read_table
+from .tables.table import Table
 
 # The modules of this room that hits depend on.
-_OURS = ("openml_eval.context", "openml_eval.deal", "openml_eval.scoring")
-_SOLVERS = "openml_eval.solvers"
+_OURS = ("reloop.openml_eval.context", "reloop.openml_eval.deal", "reloop.openml_eval.scoring")
+_SOLVERS = "reloop.openml_eval.solvers"
 _AT_ONCE = 8  # groups
 
 
@@ -125,7 +125,7 @@ class RunJob:
         dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         content = self.scoring.content(self.table, seed)
         content |= {"weights": weights, "labels": subject.task.labels, "loops": subject.loops}
-        content["sources"] = sources_of("models.model", "tasks.tables", alone=_OURS)
+        content["sources"] = sources_of("reloop.models.model", "reloop.tasks.tables", alone=_OURS)
         found = cache.rows(
             "tables",
             content,

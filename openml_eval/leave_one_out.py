@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from conf.checks import ConfigError
-from conf.schema import Config
-from training.assemble import build_task
-from training.device import place
-from training.files import write_bytes, write_json
-from training.processes import Outcome, cores, run_jobs
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.training.assemble import build_task
+from reloop.training.device import place
+from reloop.training.jobs.processes import Outcome, cores, run_jobs
+from reloop.training.run_folder.files import write_bytes, write_json
 
 from .jobs import RunJob, Scoring, SolverJob
 from .participants import Participant, participants

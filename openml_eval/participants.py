@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf.checks import ConfigError
-from training.files import read_json
+from reloop.conf.mistakes import ConfigError
+from reloop.training.run_folder.files import read_json
 
-from .catalogue import entry
 from .run_settings import RunSettings
-from .store import check_tables, find_table, read_table
+from .tables.catalogue import entry
+from .tables.store import check_tables, find_table, read_table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evaluation.figures import Curve, legend_beside, line, save, styled
+from reloop.evaluation.figures import Curve, legend_beside, line, save, styled
 
 _PAPER_MARK = "D"
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evaluation.halting import Halting, changes
-from models import Model, Queries
-from tasks import Prompts
+from reloop.evaluation.halting import Halting, changes
+from reloop.models import Model, Queries
+from reloop.tasks import Prompts
 
 from .context import Floats
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from conf.checks import RunError
-from tasks import Prompts
-from tasks.tables import reference_split
+from reloop.conf.mistakes import RunError
+from reloop.tasks import Prompts
+from reloop.tasks.tables import reference_split
 
 from .context import Scaling, model_inputs
 from .scoring import Subject, check_features
-from .tables import Table
+from .tables.table import Table
 
 FIRST_SEED = 4242
 _MOST = 5000  # rows that are asked about

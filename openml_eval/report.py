@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from textwrap import fill
 from typing import Any
 
-from evaluation.remarks import shared
+from reloop.evaluation.remarks import shared
 
 from .table2 import source
 

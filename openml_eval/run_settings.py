@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from conf.mistakes import ConfigError, check_choice, check_count, check_seed
+from reloop.conf.mistakes import ConfigError, check_choice, check_count, check_seed
 
-from .catalogue import TABLES
+from .tables.catalogue import TABLES
 
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conf.checks import ConfigError
-from models import Model, Queries
-from tasks import Prompts, Task
+from reloop.conf.mistakes import ConfigError
+from reloop.models import Model, Queries
+from reloop.tasks import Prompts, Task
 
 from .context import Floats, Scaling, model_inputs
 from .deal import Deal, Rows
 from .solvers import solve
-from .tables import Table
+from .tables.table import Table
 
 Hits = NDArray[np.uint8]
 ABSENT = 255  # in place of a hit (1) or a miss (0), where a group has fewer rows than the largest

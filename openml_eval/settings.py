@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf.checks import ConfigError, check_choice, nearest
-from conf.folders import check_folder
-from conf.saved import read_config
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.mistakes import ConfigError, check_choice, nearest
+from reloop.conf.saved import read_config
 
-from .catalogue import TABLES, ids_by_name
+from .tables.catalogue import TABLES, ids_by_name
 
 DATASETS = Path("org", "openml", "www", "datasets")  # where an openml cache keeps openml.org's
 SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # what ships by name; a regressor has none

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.ship import ship as ship_folder
+from reloop.training.run_folder.ship import ship as ship_folder
 
 from . import weights
 from .settings import SHIPPED_CLASSES, ShipSettings

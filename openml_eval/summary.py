@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conf.schema import EvaluationConfig
-from evaluation.bootstrap import clustered_bootstrap
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import clustered_bootstrap
 
 from .jobs import RunJob, SolverJob
 from .participants import Participant

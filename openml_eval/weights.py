@@ -12,14 +12,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from conf.build import config_from_mapping
-from conf.checks import ConfigError
-from conf.saved import read_mapping
-from conf.schema import Config
-from conf.shipped import unpacked
-from models import Model
-from training.assemble import model_from, trained_loops
-from training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, newest_checkpoint
+from reloop.conf.build import config_from_mapping
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.saved import read_mapping
+from reloop.conf.schema import Config
+from reloop.conf.shipped import unpacked
+from reloop.models import Model
+from reloop.training.assemble import model_from, trained_loops
+from reloop.training.run_folder.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+    newest_checkpoint,
+)
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 _KINDS = {0: "a regressor", 2: "a classifier of two classes"}

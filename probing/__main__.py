@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
 import sys
 
-from conf.command import defaults, run_command
-
-from .settings import ProbingSettings
+from reloop.conf.command import defaults, run_command
+from reloop.probing.settings import ProbingSettings
 
 _HELP = """\
 Train probes on every loop (or layer) of a trained run and every context length; test, draw.
@@ -34,17 +33,16 @@ def main(words: list[str]) -> int:
 
 
 def _help() -> str:
-    from .targets import TARGETS
+    from reloop.probing.targets import TARGETS
 
     return _HELP.format(settings=defaults(ProbingSettings), targets=", ".join(TARGETS))
 
 
 def _probe(settings: ProbingSettings) -> str:
     """Probe the run; what is shown of it."""
-    from evaluation import load_run
-
-    from .probe import probe
-    from .report import table
+    from reloop.evaluation import load_run
+    from reloop.probing.probe import probe
+    from reloop.probing.report import table
 
     run = load_run(settings.run)
     return f"{table(probe(run, settings))}\n\n{run.path}: probing.json, probing/figures/"

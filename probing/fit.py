@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from models import Model
-from tasks import Prompts
-from training.assemble import step_generator
-from training.checkpoint import newest_checkpoint, save_checkpoint
-from training.device import place
-from training.progress import Progress
-from training.run import Run
+from reloop.models import Model
+from reloop.tasks import Prompts
+from reloop.training.assemble import step_generator
+from reloop.training.device import place
+from reloop.training.progress import Progress
+from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
+from reloop.training.run_folder.run import Run
 
 from .probes import Probes, ProbeTrainer
 from .prompts import control_prompts

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evaluation.figures import (
+from reloop.evaluation.figures import (
     Curve,
     band,
     legend_beside,

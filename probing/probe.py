@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from torch import Generator
 
-from conf.checks import ConfigError
-from evaluation.cache import Arrays
-from evaluation.kept import Kept, is_shown, key_of, show, write_arrays
-from evaluation.measure import weights_digest
-from evaluation.remarks import remarks
-from training.assemble import build_curriculum, trained_loops
-from training.run import Run, RunError, RunFolder
-from training.sources import sources_of
+from reloop.conf.mistakes import ConfigError
+from reloop.evaluation.cache import Arrays
+from reloop.evaluation.kept import Kept, is_shown, key_of, show, write_arrays
+from reloop.evaluation.measure import weights_digest
+from reloop.evaluation.remarks import remarks
+from reloop.training.assemble import build_curriculum, trained_loops
+from reloop.training.run_folder.run import Run, RunError, RunFolder
+from reloop.training.run_folder.sources import sources_of
 
 from .fit import Fit
 from .pictures import draw_probing
@@ -125,7 +125,7 @@ def _sources(run: Run, settings: ProbingSettings) -> dict[str, str]:
     """The source files that the result depends on, with their fingerprints."""
     targets = {type(find_target(name)).__module__ for name in settings.targets}
     task = type(run.task).__module__
-    return sources_of("models.model", task, alone=(*_OURS, *sorted(targets)))
+    return sources_of("reloop.models.model", task, alone=(*_OURS, *sorted(targets)))
 
 
 def _check_run(run: Run) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from tasks import Prompts, Task
-from tasks.draws import FreshDraws
-from tasks.linear import Linear, SparseLinear
+from reloop.tasks import Prompts, Task
+from reloop.tasks.draws import FreshDraws
+from reloop.tasks.linear import Linear, SparseLinear
 
 
 def control_prompts(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tasks import Prompts, Task
+from reloop.tasks import Prompts, Task
 
 from .targets import Target
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from conf.schema import Config
-from evaluation.published import matching
+from reloop.conf.schema import Config
+from reloop.evaluation.published import matching
 
 from .protocols import Protocol
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evaluation.bootstrap import bootstrap
+from reloop.evaluation.bootstrap import bootstrap
 
 from .fit import Fit
 from .solve import solve_linear

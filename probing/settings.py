@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from conf.folders import check_folder
-from conf.mistakes import ConfigError, check_count, check_device, check_seed
-from conf.saved import read_config
-from conf.schema import Config
-from conf.sizes import check_bytes
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.sizes import check_bytes
+from reloop.conf.mistakes import ConfigError, check_count, check_device, check_seed
+from reloop.conf.saved import read_config
+from reloop.conf.schema import Config
 
 _STARTED = 400 * 2**20  # bytes of a process
 _HIDDEN = 64  # of a probe

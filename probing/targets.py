@@ -13,11 +13,11 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from conf.checks import nearest
-from evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
-from evaluation.bootstrap import Floats
-from tasks import Prompts, Task
-from tasks.linear import Linear, NoisyLinear, SparseLinear
+from reloop.conf.mistakes import nearest
+from reloop.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
+from reloop.evaluation.bootstrap import Floats
+from reloop.tasks import Prompts, Task
+from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 TARGETS: dict[str, Target] = {}
 _AnyTarget = TypeVar("_AnyTarget", bound="type[Target]")
@@ -28,7 +28,7 @@ class Target(ABC):
 
     A new one is registered under a name, and says what it is:
 
-        from probing.targets import Target, register
+        from reloop.probing.targets import Target, register
 
         @register("total")
         class Total(Target):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conf.checks import MOST_SUPPORTS
+from reloop.conf.checks.config import MOST_SUPPORTS
 
 from .draws import Draws
 from .posterior import posterior_mean, supports

@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conf.checks import RunError
-from conf.mistakes import one_line
+from reloop.conf.mistakes import RunError, one_line
 
 from .draws import Draws
 

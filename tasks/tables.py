@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conf.checks import ConfigError, RunError, check_choice
+from reloop.conf.mistakes import ConfigError, RunError, check_choice
 
 from .classification import Classification
 from .draws import Draws

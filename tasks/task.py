@@ -14,7 +14,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Generator, Tensor
 
-from conf.checks import check_setting, nearest
+from reloop.conf.checks.config import check_setting
+from reloop.conf.mistakes import nearest
 
 from .draws import Draws, FreshDraws, NumberedDraws
 from .prompts import Prompts

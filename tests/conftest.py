@@ -18,7 +18,7 @@ os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else 
 import pytest
 from hypothesis import settings
 
-from conf.schema import (
+from reloop.conf.schema import (
     Config,
     EvaluationConfig,
     LoopsConfig,
@@ -26,7 +26,9 @@ from conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from training import Run, train
+from reloop.training import Run, train
+
+HOME = Path(__file__).parent.parent  # the project
 
 # What a shell runs in its background ignores Ctrl-C, and so does all that comes from there; tests
 # send it.

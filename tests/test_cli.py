@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import run
+from tests.conftest import HOME
 from tests.training.reference_runs import leiay_run
 
-HOME = Path(__file__).parent.parent
 TINY = [
     *("task=sparse_linear", "task.dims=3", "task.points=7", "task.sparsity=1"),
     *("model.n_embd=16", "model.n_head=2", "curriculum.dims.start=null", "loops.b=3", "loops.T=2"),

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import yaml
 
-import probing.__main__
-import probing.dynamics
 import run
+from reloop.probing import __main__ as probing
+from reloop.probing.dynamics import __main__ as dynamics
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -42,8 +42,8 @@ def _commands(folder: Path) -> list[tuple[Callable[[list[str]], int], list[str]]
     return [
         (run.main, [*_TINY, f"folder={folder.parent}"]),
         (run.main, ["action=evaluate", path, "evaluation.shifts=[noise]", "device=cpu"]),
-        (probing.__main__.main, [path, *_PROBES, "device=cpu"]),
-        (probing.dynamics.main, [path, "loops=6", "prompts=4", "device=cpu"]),
+        (probing.main, [path, *_PROBES, "device=cpu"]),
+        (dynamics.main, [path, "loops=6", "prompts=4", "device=cpu"]),
     ]
 
 

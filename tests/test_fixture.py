@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation import evaluate, load_run
-from evaluation.errors import Reading, evaluation_prompts, model_errors
-from evaluation.report import report
-from training import train
-from training.run import run_folder
+from reloop.evaluation import evaluate, load_run
+from reloop.evaluation.errors import Reading, evaluation_prompts, model_errors
+from reloop.evaluation.report import report
+from reloop.training import train
+from reloop.training.run_folder.run import run_folder
 
 (FIXTURE,) = (Path(__file__).parent / "fixtures").iterdir()
 

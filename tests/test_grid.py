@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import run
-from conf.compose import commands
-from training.run import RunFolder, run_folder
+from reloop.conf.compose import commands
+from reloop.training.run_folder.run import RunFolder, run_folder
 
 _TINY = (
     "task=linear task.dims=2 task.points=4 model.n_embd=8 model.n_head=2 loops.b=2 loops.T=1 "

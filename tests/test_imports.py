@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).parent.parent
+from tests.conftest import HOME
+
 # What each room may import of the project, beside itself. `conf` here means its plain half.
 MAY_USE = {
     "conf": set(),
@@ -20,17 +22,23 @@ MAY_USE = {
     "evaluation": {"conf", "tasks", "models", "curricula", "training"},
     "probing": {"conf", "tasks", "models", "curricula", "training", "evaluation"},
     "openml_eval": {"conf", "tasks", "models", "curricula", "training", "evaluation"},
+    "experiments": {"conf", "tasks", "models", "curricula", "training", "evaluation", "probing"},
 }
 # The half of conf that is the command line's: only run.py may reach for it, and the one command
 # beside it that takes run.py's settings.
-COMMAND_LINE = {"conf.compose", "conf.help"}
+COMMAND_LINE = {"reloop.conf.compose", "reloop.conf.help"}
 TAKES_ITS_SETTINGS = HOME / "openml_eval" / "__main__.py"
+ROOMS = (*MAY_USE, "benchmarks")
+FILES = [
+    *(path for room in (*ROOMS, "tests") for path in sorted((HOME / room).rglob("*.py"))),
+    HOME / "run.py",
+]
 
 
 def imported(path: Path) -> set[str]:
     """The absolute names of all modules that a file imports, at any depth."""
     names = set()
-    package = path.relative_to(HOME).parent.parts
+    package = ("reloop", *path.relative_to(HOME).parent.parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -42,41 +50,59 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("room", sorted(MAY_USE))
 def test_a_room_imports_only_rooms_below_it(room: str) -> None:
-    rooms = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
     for path in (HOME / room).rglob("*.py"):
         for name in imported(path):
-            top = name.partition(".")[0]
-            if top in rooms | {"run"} and top != room:
-                assert top in MAY_USE[room], f"{path.relative_to(HOME)} imports {name}"
-                allowed = name not in COMMAND_LINE or path == TAKES_ITS_SETTINGS
-                assert allowed, f"{path.relative_to(HOME)} imports {name}"
+            assert name.partition(".")[0] != "run", f"{path.relative_to(HOME)} imports {name}"
+            if not name.startswith("reloop."):
+                continue
+            top = name.split(".")[1]
+            assert top in MAY_USE[room] | {room}, f"{path.relative_to(HOME)} imports {name}"
+            allowed = name not in COMMAND_LINE or path == TAKES_ITS_SETTINGS
+            assert allowed, f"{path.relative_to(HOME)} imports {name}"
 
 
-def test_every_room_is_on_a_floor() -> None:
+def test_every_room_is_on_a_floor_and_in_the_package() -> None:
     rooms = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
-    assert rooms - {"tests", "benchmarks"} == set(MAY_USE)
+    assert rooms - {"tests", "benchmarks", "reloop"} == set(MAY_USE)
+    links = {path.name: path.resolve() for path in (HOME / "reloop").iterdir() if path.is_symlink()}
+    assert links == {room: HOME.resolve() / room for room in rooms - {"tests", "reloop"}}
+
+
+def test_no_module_is_loaded_under_two_names() -> None:
+    """`python -m probing` makes a package `probing` beside `reloop.probing`: what it runs says
+    `from reloop.probing…`, never `from .`, and nothing says `from probing…`."""
+    for path in FILES:
+        bare = {name for name in imported(path) if name.partition(".")[0] in ROOMS}
+        assert not bare, f"{path.relative_to(HOME)} imports {bare}"
+        text = path.read_text(encoding="utf-8")
+        if '\nif __name__ == "__main__"' in text:
+            assert not re.search(r"^\s*from \.", text, re.MULTILINE), path.relative_to(HOME)
 
 
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("conf.build, conf.checks, conf.schema, conf.compose, conf.help, run", ["torch"]),
         (
-            "training, evaluation, probing.protocols, probing.prompts",
+            "reloop.conf.build, reloop.conf.schema, reloop.conf.compose, reloop.conf.help, run",
+            ["torch"],
+        ),
+        (
+            "reloop.training, reloop.evaluation, reloop.probing.protocols, reloop.probing.prompts",
             ["hydra", "omegaconf", "wandb", "openml", "triton"],
         ),
         (
-            "conf.command, conf.words, probing.dynamics, probing.settings, probing.stability, "
-            "openml_eval.__main__",
+            "reloop.conf.command, reloop.conf.words, reloop.probing.dynamics.__main__, "
+            "reloop.probing.settings, reloop.experiments.stability.__main__, "
+            "reloop.openml_eval.__main__",
             ["torch", "hydra", "openml", "pandas", "sklearn"],
         ),
         (
-            "evaluation.scaling_law, evaluation.iso_depth",
+            "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
-        ("openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
+        ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
         # scikit-learn imports pandas where it is installed, and with it evaluation does.
-        ("training", ["sklearn", "matplotlib", "pandas"]),
+        ("reloop.training", ["sklearn", "matplotlib", "pandas"]),
     ],
 )
 def test_imports_stay_light(module: str, unwanted: list[str]) -> None:

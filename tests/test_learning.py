@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conf.schema import (
+from reloop.conf.schema import (
     Config,
     EvaluationConfig,
     LoopsConfig,
@@ -14,8 +14,8 @@ from conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from evaluation import evaluate
-from training import train
+from reloop.evaluation import evaluate
+from reloop.training import train
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from probing.targets import TARGETS
-from training import Run
+from reloop.probing.targets import TARGETS
+from reloop.training import Run
+from tests.conftest import HOME
 
-HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from reloop.training import Run
+from tests.conftest import HOME
 from tests.wrong_commands import wrong_commands
-from training import Run
 
-HOME = Path(__file__).parent.parent
 _SECONDS = 3.0  # of a processor, that one wrong command may take
 
 
@@ -71,8 +71,8 @@ def test_they_are_many_distinct_and_of_all_entry_points(tmp_path: Path) -> None:
     entries = Counter(wrong.entry for wrong in asked)
     assert min(entries.values()) >= 20
     assert set(entries) == {
-        *("run", "probing", "probing.dynamics", "probing.stability", "openml_eval"),
-        *("evaluation.scaling_law", "evaluation.iso_depth"),
+        *("run", "probing", "probing.dynamics", "experiments.stability", "openml_eval"),
+        *("experiments.scaling_law", "experiments.iso_depth"),
     }
 
 

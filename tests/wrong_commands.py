@@ -17,8 +17,8 @@ from typing import NamedTuple
 TABLE = Path(__file__).with_name("wrong_commands.txt")
 _MODULES = {
     "run": "run",
-    "probing": "probing.__main__",
-    "openml_eval": "openml_eval.__main__",
+    "probing": "probing",
+    "openml_eval": "openml_eval",
 }
 
 

@@ -1,7 +1,7 @@
 """The one training loop, its run folders and checkpoints."""
 
-from .imported import import_checkpoint
-from .run import Run, RunError
+from .reference.imported import import_checkpoint
+from .run_folder.run import Run, RunError
 from .train import Interrupted, train
 
 __all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train"]

@@ -8,14 +8,13 @@ from dataclasses import asdict
 import numpy as np
 from torch import Generator, Tensor, device
 
-from conf.checks import ConfigError
-from conf.mistakes import one_line
-from conf.schema import Config, GrowthConfig
-from curricula import Curriculum, SampledLoops, Schedule
-from models import Model, ModelSpec
-from tasks import Task, make_task
+from reloop.conf.mistakes import ConfigError, one_line
+from reloop.conf.schema import Config, GrowthConfig
+from reloop.curricula import Curriculum, SampledLoops, Schedule
+from reloop.models import Model, ModelSpec
+from reloop.tasks import Task, make_task
 
-from .checkpoint import CheckpointError
+from .run_folder.checkpoint import CheckpointError
 
 _WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate streams of random numbers of one seed
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from conf.checks import ConfigError
-from models import Model
-from models.backends import segment
+from reloop.conf.mistakes import ConfigError
+from reloop.models import Model
+from reloop.models.backends import segment
 
 # The least compute capability of a GPU: of our kernels (bf16 products), of torch.compile.
 _LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}

@@ -6,9 +6,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from .checkpoint import newest_checkpoint
-from .files import write_bytes
-from .run import RunError, RunFolder
+from .run_folder.checkpoint import newest_checkpoint
+from .run_folder.files import write_bytes
+from .run_folder.run import RunError, RunFolder
 from .step import Trainer
 
 _LEAST_FACTOR = 2.0**-10

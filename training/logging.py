@@ -10,12 +10,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from conf.build import config_to_mapping
-from conf.checks import ConfigError
-from conf.schema import Config
+from reloop.conf.build import config_to_mapping
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
 
-from .metrics import Metrics
-from .run import RunError
+from .run_folder.metrics import Metrics
+from .run_folder.run import RunError
 from .work import Work
 
 # Without tqdm's own time left, which takes all steps to cost the same.

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from conf.checks import RunError
-from conf.machine import out_of_memory
-from conf.schema import Config
+from reloop.conf.checks.machine import out_of_memory
+from reloop.conf.mistakes import RunError
+from reloop.conf.schema import Config
 
 
 @contextmanager

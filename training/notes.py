@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from conf.schema import Config
-from curricula import Curriculum
-from models import Model
+from reloop.conf.schema import Config
+from reloop.curricula import Curriculum
+from reloop.models import Model
 
 _FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
 _NORMED = (

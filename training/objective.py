@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from conf.checks import ConfigError
-from tasks import Prompts, Task
+from reloop.conf.mistakes import ConfigError
+from reloop.tasks import Prompts, Task
 
 
 def check_targets(kind: str, task: Task) -> None:

@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from conf.schema import Config
-from curricula import Curriculum, SampledLoops, Stage
-from models import Model
-from tasks import Prompts, Task
+from reloop.conf.schema import Config
+from reloop.curricula import Curriculum, SampledLoops, Stage
+from reloop.models import Model
+from reloop.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
-from .average import WeightAverage
-from .checkpoint import Checkpoint
 from .graph import GraphRunner, make_recorder
 from .objective import loss, targets
-from .optimizers import make_optimizer
+from .optim.average import WeightAverage
+from .optim.optimizers import make_optimizer
+from .run_folder.checkpoint import Checkpoint
 
 _LOSS, _NORM, _COUNT, _BAD = range(4)  # the places in Trainer.totals
 

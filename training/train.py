@@ -14,24 +14,24 @@ from dataclasses import asdict
 from types import FrameType
 from typing import Any, NamedTuple
 
-from conf.checks import check_config
-from conf.checksum import checksum_of
-from conf.mistakes import one_line
-from conf.schema import Config
-from conf.sizes import check_training_size
+from reloop.conf.checks.config import check_config
+from reloop.conf.checks.sizes import check_training_size
+from reloop.conf.checksum import checksum_of
+from reloop.conf.mistakes import one_line
+from reloop.conf.schema import Config
 
 from .assemble import build_curriculum, build_model, build_task
-from .checkpoint import newest_checkpoint, save_checkpoint, saved_steps
 from .device import Placement, place
 from .divergence import recover
-from .environment import other_code
 from .logging import RunLog, check_wandb
 from .memory import told_when_full
-from .metrics import Metrics
-from .multipliers import describe_groups
 from .notes import residual_notes
 from .objective import check_targets
-from .run import Run, RunError, RunFolder, run_folder
+from .optim.multipliers import describe_groups
+from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
+from .run_folder.environment import other_code
+from .run_folder.metrics import Metrics
+from .run_folder.run import Run, RunError, RunFolder, run_folder
 from .step import Trainer
 from .work import Work
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from curricula import Curriculum, Stage
+from reloop.curricula import Curriculum, Stage
 
 _PARTS = 500  # of a training, in each of which one step stands for all
 

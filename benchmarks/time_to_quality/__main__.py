@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from conf.entry import begin
+    from reloop.conf.entry import begin
 
     begin()
 
 import sys
 
-from conf.command import answered, defaults
-from conf.words import settings_from_words
-
-from .settings import QualitySettings
-from .targets import targets_table
+from reloop.benchmarks.time_to_quality.settings import QualitySettings
+from reloop.benchmarks.time_to_quality.targets import targets_table
+from reloop.conf.command import answered, defaults
+from reloop.conf.words import settings_from_words
 
 _STOPPED = "stopped, with every training saved; the same command goes on"
 _HELP = """\
@@ -59,7 +58,7 @@ def main(words: list[str]) -> int:
         ours = [word for word in words if "." not in word.partition("=")[0]]
         settings = settings_from_words(QualitySettings, ours)
         settings.check()
-        from .race import race
+        from reloop.benchmarks.time_to_quality.race import race
 
         print(race(settings, [word for word in words if word not in ours]), flush=True)
         return 0

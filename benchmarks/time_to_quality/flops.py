@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conf.schema import Config
-from curricula import Curriculum, Stage
-from models import Model
-from training.work import Work
+from reloop.conf.schema import Config
+from reloop.curricula import Curriculum, Stage
+from reloop.models import Model
+from reloop.training.work import Work
 
 _ITERATIONS = 5  # of Muon's Newton-Schulz
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from evaluation.figures import Curve, line, log_of_few_decades, note_level, save, styled
-from evaluation.remarks import shared
+from reloop.evaluation.figures import Curve, line, log_of_few_decades, note_level, save, styled
+from reloop.evaluation.remarks import shared
 
 from .raced import Point
 from .report import Row

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from conf.checks import ConfigError, RunError
-from conf.checksum import checksum_of
-from conf.compose import commands
-from conf.schema import Config
-from conf.sizes import parameters
-from evaluation.baselines import optimal, solvers
-from evaluation.errors import evaluation_prompts
-from training.assemble import build_task
-from training.files import write_json
-from training.objective import check_targets
-from training.processes import run_jobs
+from reloop.conf.checks.sizes import parameters
+from reloop.conf.checksum import checksum_of
+from reloop.conf.compose import commands
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.schema import Config
+from reloop.evaluation.baselines import optimal, solvers
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.training.assemble import build_task
+from reloop.training.jobs.processes import run_jobs
+from reloop.training.objective import check_targets
+from reloop.training.run_folder.files import write_json
 
 from .pictures import draw
 from .raced import Raced

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from conf.schema import Config, Shift
-from evaluation.bootstrap import bootstrap
-from evaluation.errors import Reading, evaluation_prompts, model_errors
-from evaluation.evaluate_run import resolved
-from evaluation.measure import Measure, evaluation_sources
-from evaluation.remarks import some_files
-from training import train
-from training.assemble import build_curriculum, build_task, trained_loops
-from training.device import place
-from training.environment import other_code
-from training.files import read_record, write_record
-from training.run import Run, RunFolder, run_folder
-from training.sources import changed_files
+from reloop.conf.schema import Config, Shift
+from reloop.evaluation.bootstrap import bootstrap
+from reloop.evaluation.errors import Reading, evaluation_prompts, model_errors
+from reloop.evaluation.evaluate_run import resolved
+from reloop.evaluation.measure import Measure, evaluation_sources
+from reloop.evaluation.remarks import some_files
+from reloop.training import train
+from reloop.training.assemble import build_curriculum, build_task, trained_loops
+from reloop.training.device import place
+from reloop.training.run_folder.environment import other_code
+from reloop.training.run_folder.files import read_record, write_record
+from reloop.training.run_folder.run import Run, RunFolder, run_folder
+from reloop.training.run_folder.sources import changed_files
 
 from .flops import Flops
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy import stats
 
-from evaluation.remarks import shared
+from reloop.evaluation.remarks import shared
 
 from .raced import Point, reached
 from .settings import QualitySettings

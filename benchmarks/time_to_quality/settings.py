@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from conf.checks import ConfigError, check_choice
-from conf.folders import check_folder
-from conf.groups import choices
-from conf.mistakes import check_names
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.groups import choices
+from reloop.conf.mistakes import ConfigError, check_choice, check_names
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from conf.checks import ConfigError
+from reloop.conf.mistakes import ConfigError
 
 from .settings import QualitySettings
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from math import comb
 
-from conf.checks import MOST_SUPPORTS
-from tasks import Task
-from tasks.linear import Linear, NoisyLinear, SparseLinear
+from reloop.conf.checks.config import MOST_SUPPORTS
+from reloop.tasks import Task
+from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 from ..bootstrap import Floats
 from .bayes import linear_posterior, sparse_posterior

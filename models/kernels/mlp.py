@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..blocks import Block
+from ..blocks.gpt2 import Block
 from .common import (
     Compute,
     Tiles,

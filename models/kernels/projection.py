@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..blocks import Block
+from ..blocks.gpt2 import Block
 from .common import Compute, Tiles, product, rounded
 from .gather import Operation, Uses, weight_product
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from .. import segment as eager
-from ..blocks import Block
-from ..loop import LayerLoop, Loop, LoopState, SharedLoop
+from ..blocks.gpt2 import Block
+from ..loops.loop import LayerLoop, Loop, LoopState, SharedLoop
+from ..loops.recurrent import RecurrentLoop
 from ..queries import Layout
-from ..recurrent import RecurrentLoop
 from .attention import Attention, attend
 from .common import INTERPRETED, Compute
 from .gather import Operation, Uses, gather

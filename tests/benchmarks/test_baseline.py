@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.baseline import Baseline
-from benchmarks.settings import NAMES, at_full_size, setting
-from conf.schema import Config
-from training.assemble import build_curriculum, build_model, build_task
-from training.objective import loss
-from training.step import Trainer
+from reloop.benchmarks.baseline import Baseline
+from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.conf.schema import Config
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.objective import loss
+from reloop.training.step import Trainer
 
 CPU = torch.device("cpu")
 

@@ -10,11 +10,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.cost import H100, known_card, work_of
-from benchmarks.settings import setting
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from models import attention, products
-from training.assemble import build_curriculum, build_model, build_task
+from reloop.benchmarks.cost import H100, known_card, work_of
+from reloop.benchmarks.settings import setting
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from reloop.models import products
+from reloop.models.blocks import attention
+from reloop.training.assemble import build_curriculum, build_model, build_task
 
 # The paper's settings with the last y: GFLOP a step with causal and with dense attention,
 # microseconds at 800 TFLOP/s, megabytes under four forward kernels a block; computed apart.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.estimators import main
+from reloop.benchmarks.estimators import main
 
 SMALL = ["--context", "6", "--dims", "3", "--width", "16", "--loops", "3", "--repeats", "2"]
 

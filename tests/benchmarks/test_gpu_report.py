@@ -7,9 +7,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from .checkout import write_checkout
+from tests.benchmarks.checkout import write_checkout
+from tests.conftest import HOME
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_report.sh"
+SCRIPT = HOME / "benchmarks" / "gpu_report.sh"
 PYTHON = """#!/bin/sh
 echo "$@"
 case "$*" in *step_tree*) exit 7;; *step_relu*) sleep 60;; esac

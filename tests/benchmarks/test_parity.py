@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.parity import compare, main
+from reloop.benchmarks.parity import compare, main
 
 TINY = [
     *("--setting", "linear", "--device", "cpu", "--fixed", "--dims", "2", "--points", "4"),

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks import probes as benchmark
-from benchmarks.probes import WAYS, Loop, main
-from probing.probes import Probes, ProbeTrainer
+from reloop.benchmarks import probes as benchmark
+from reloop.benchmarks.probes import WAYS, Loop, main
+from reloop.probing.probes import Probes, ProbeTrainer
 
 SMALL = ["--layers", "2", "--points", "3", "--prompts", "9", "--width", "5", "--outputs", "4"]
 

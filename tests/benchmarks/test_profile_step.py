@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.profile_step import main
+from reloop.benchmarks.profile_step import main
 
 WORDS = ["--setting", "small", "--device", "cpu", "--steps", "1", "--warmup", "1"]
 

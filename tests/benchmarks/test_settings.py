@@ -6,9 +6,9 @@ from dataclasses import astuple
 
 import pytest
 
-from benchmarks.settings import NAMES, at_full_size, setting
-from conf.compose import commands
-from training.assemble import build_curriculum, build_task
+from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.conf.compose import commands
+from reloop.training.assemble import build_curriculum, build_task
 
 WORDS = {
     "linear": ["scale=paper", "task=linear"],

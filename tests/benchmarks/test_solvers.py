@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from benchmarks import solver_curves
-from benchmarks.solver_curves import NOTE, TASKS, Curve, agreement, compare, read_curves
-from benchmarks.solvers import ALPHAS, main, relative_gaps
-from benchmarks.timing import Times
+from reloop.benchmarks import solver_curves
+from reloop.benchmarks.solver_curves import NOTE, TASKS, Curve, agreement, compare, read_curves
+from reloop.benchmarks.solvers import ALPHAS, main, relative_gaps
+from reloop.benchmarks.timing import Times
+from tests.conftest import HOME
 
-HOME = Path(__file__).parent.parent.parent
 SMALL = ["--prompts", "12", "--points", "7", "--dims", "4", "--pairs", "2", "--fitted", "2"]
 SHARED = HOME / ".." / "shared" / "baseline_curves.json"
 
@@ -46,7 +46,7 @@ def test_it_measures_and_writes(
         step()
         return Times(wall=72.0, user=36.0, system=0.0)
 
-    monkeypatch.setattr("benchmarks.solvers.measure", a_while)
+    monkeypatch.setattr("reloop.benchmarks.solvers.measure", a_while)
     path = tmp_path / "solvers.json"
     assert main([*SMALL, "--json", str(path)]) == 0
     report = json.loads(path.read_text(encoding="utf-8"))

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import step, timing
-from benchmarks.variants import Variant
-
-from .checkout import write_checkout
+from reloop.benchmarks import step, timing
+from reloop.benchmarks.variants import Variant
+from tests.benchmarks.checkout import write_checkout
 
 SMALL = ["--settings", "small", "--device", "cpu", "--pairs", "2"]
 

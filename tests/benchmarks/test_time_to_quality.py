@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.time_to_quality.__main__ import main
-from benchmarks.time_to_quality.flops import Flops
-from benchmarks.time_to_quality.race import race
-from benchmarks.time_to_quality.raced import Point, reached
-from benchmarks.time_to_quality.report import Row, report
-from benchmarks.time_to_quality.settings import QualitySettings
-from benchmarks.time_to_quality.targets import Target, known_targets
-from conf.compose import commands
-from conf.groups import choices
-from evaluation import evaluate, load_run
-from training import train
-from training.assemble import build_curriculum, build_model, build_task
+from reloop.benchmarks.time_to_quality.__main__ import main
+from reloop.benchmarks.time_to_quality.flops import Flops
+from reloop.benchmarks.time_to_quality.race import race
+from reloop.benchmarks.time_to_quality.raced import Point, reached
+from reloop.benchmarks.time_to_quality.report import Row, report
+from reloop.benchmarks.time_to_quality.settings import QualitySettings
+from reloop.benchmarks.time_to_quality.targets import Target, known_targets
+from reloop.conf.compose import commands
+from reloop.conf.groups import choices
+from reloop.evaluation import evaluate, load_run
+from reloop.training import train
+from reloop.training.assemble import build_curriculum, build_model, build_task
 
 TINY = [
     *("task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2", "loops.b=3"),
@@ -106,7 +106,7 @@ def test_a_variant_is_a_row_of_its_own(tmp_path: Path) -> None:
 def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = settings(tmp_path, recipes=("fast",), seeds=1, to_end=True)
     assert "other code" not in race(asked, TINY)
-    edited = "benchmarks.time_to_quality.raced"
+    edited = "reloop.benchmarks.time_to_quality.raced"
     monkeypatch.setattr(f"{edited}.evaluation_sources", lambda *_: {"tasks/linear.py": "new"})
     assert race(asked, TINY).startswith("fast: measured by other code: ")
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from conf.checks import ConfigError, RunError
-from conf.command import defaults, run_command
-
-HOME = Path(__file__).parent.parent.parent
+from reloop.conf.command import defaults, run_command
+from reloop.conf.mistakes import ConfigError, RunError
+from tests.conftest import HOME
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def test_defaults_are_shown_as_words_that_mean_them(
     assert capsys.readouterr().out == f"{Settings()}\n"
 
 
-@pytest.mark.parametrize("module", ["probing.__main__", "probing.dynamics"])
+@pytest.mark.parametrize("module", ["reloop.probing.__main__", "reloop.probing.dynamics.__main__"])
 def test_mistakes_are_answered_without_torch(module: str, tmp_path: Path) -> None:
     code = (
         f"import sys; from {module} import main\n"
@@ -144,8 +143,8 @@ def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
     """It must be set before torch is loaded."""
     code = (
         "import os, sys\n"
-        "from conf.command import run_command\n"
-        "from openml_eval.settings import FetchSettings\n"
+        "from reloop.conf.command import run_command\n"
+        "from reloop.openml_eval.settings import FetchSettings\n"
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'torch':\n"

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conf.build import config_from_mapping, config_to_mapping
-from conf.checks import ConfigError
-from conf.compose import commands
-from conf.groups import choices
-from conf.schema import Config, LoopsConfig
-from tasks import task_class
-from training.assemble import build_curriculum, build_task
+from reloop.conf.build import config_from_mapping, config_to_mapping
+from reloop.conf.compose import commands
+from reloop.conf.groups import choices
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config, LoopsConfig
+from reloop.tasks import task_class
+from reloop.training.assemble import build_curriculum, build_task
+from tests.conftest import HOME
 
-FOLDER = Path(__file__).parent.parent.parent / "conf" / "task"
+FOLDER = HOME / "conf" / "task"
 
 
 def config(*words: str) -> Config:
@@ -46,7 +47,7 @@ def test_every_choice_composes(
     task: str, model: str, scale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Gradients through 70 loops of two layers at 101 points take 60 GB: a GPU's.
-    monkeypatch.setattr("conf.sizes.total_memory", lambda: 80 * 10**9)
+    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: 80 * 10**9)
     composed = config(f"task={task}", f"model={model}", f"scale={scale}")
     assert (composed.task.name, composed.scale) == (task, scale)
     family = model if model in ("tied", "standard") else "looped"
@@ -108,7 +109,9 @@ def test_the_loss_of_these_models_is_their_papers_at_every_scale(
     model: str, task: str, scale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last loop's alone, gradients through all of them, all made from the first step."""
-    monkeypatch.setattr("conf.sizes.total_memory", lambda: 80 * 10**9)  # a GPU's, as above
+    monkeypatch.setattr(
+        "reloop.conf.checks.sizes.total_memory", lambda: 80 * 10**9
+    )  # a GPU's, as above
     words = [f"task={task}", f"model={model}", f"scale={scale}"]
     for more in ([], ["loops.b=9"]):
         composed = config(*words, *more)

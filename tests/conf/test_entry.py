@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).parent.parent.parent
+from tests.conftest import HOME
+
 RUN = str(HOME / "run.py")
 MODULES = [
-    *("probing", "probing.dynamics", "probing.stability", "openml_eval"),
-    *("evaluation.scaling_law", "evaluation.iso_depth", "benchmarks.parity"),
+    *("probing", "probing.dynamics", "experiments.stability", "openml_eval"),
+    *("experiments.scaling_law", "experiments.iso_depth", "reloop.benchmarks.parity"),
 ]
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model=standard", "model.n_layer=1"),
@@ -61,9 +62,9 @@ def test_a_training_goes_on_when_nobody_reads_it(where: str, tmp_path: Path) -> 
         ("{run} --help | head -1", 0),
         ("{run} --help >/dev/full", 0),
         ("-u {run} --help >/dev/full", 0),
-        ("-m probing.stability --help >&-", 0),
+        ("-m experiments.stability --help >&-", 0),
         ("{run} task=lnear 2>&-", 2),
-        ("-m probing.stability 2>/dev/full", 2),
+        ("-m experiments.stability 2>/dev/full", 2),
     ],
 )
 def test_exit_codes_are_as_usual_where_nothing_can_be_written(
@@ -76,7 +77,7 @@ def test_exit_codes_are_as_usual_where_nothing_can_be_written(
 
 def test_the_number_of_a_closed_descriptor_is_not_that_of_the_next_file(tmp_path: Path) -> None:
     code = (
-        "from conf.entry import begin; begin()\n"
+        "from reloop.conf.entry import begin; begin()\n"
         "import os, sys\n"
         "file = open('kept', 'w')\n"
         "print('to nobody', flush=True); os.write(1, b'to nobody'); os.write(2, b'to nobody')\n"
@@ -88,7 +89,7 @@ def test_the_number_of_a_closed_descriptor_is_not_that_of_the_next_file(tmp_path
 
 def test_a_pipe_that_is_full_and_does_not_block_is_waited_for(tmp_path: Path) -> None:
     code = (
-        "from conf.entry import begin; begin()\n"
+        "from reloop.conf.entry import begin; begin()\n"
         "import os; os.set_blocking(1, False)\n"
         "print('x' * 1000000); print('end', flush=True)\n"
     )
@@ -108,7 +109,7 @@ def test_what_a_terminal_cannot_show_is_replaced(encoding: str, tmp_path: Path) 
     assert "task.noise_std, ?" in done.stdout
 
 
-@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m probing.stability figure=toy"])
+@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m experiments.stability figure=toy"])
 def test_a_working_directory_that_is_gone_is_one_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     done = shell(f'cd gone; rmdir "$PWD"; "$@" {command}', tmp_path)
@@ -145,7 +146,7 @@ def interrupted(
 
 @pytest.mark.parametrize("entry", ["run.py", *MODULES])
 def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: Path) -> None:
-    done = interrupted(entry, [], "conf.schema", tmp_path)
+    done = interrupted(entry, [], "reloop.conf.schema", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
     assert list(tmp_path.iterdir()) == []
 
@@ -157,9 +158,9 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
         ("run.py", ["task=linear"], "torch"),
         ("run.py", ["task=linear"], "torch.nn"),
         ("openml_eval", [], "hydra"),
-        ("evaluation.iso_depth", [], "torch._C"),
-        ("probing.stability", ["figure=toy"], "numpy"),
-        ("evaluation.scaling_law", ["table=minima"], "scipy"),
+        ("experiments.iso_depth", [], "torch._C"),
+        ("experiments.stability", ["figure=toy"], "numpy"),
+        ("experiments.scaling_law", ["table=minima"], "scipy"),
     ],
 )
 def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
@@ -172,8 +173,8 @@ def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
 
 def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
     code = (
-        "from conf.entry import begin; begin()\n"
-        "import atexit, os, signal; from conf.command import answered\n"
+        "from reloop.conf.entry import begin; begin()\n"
+        "import atexit, os, signal; from reloop.conf.command import answered\n"
         "again = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "atexit.register(again)\n"
         "def do():\n"
@@ -188,8 +189,8 @@ def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
 def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from conf.entry import begin; begin()\n"
-        "from conf.command import answered\n"
+        "from reloop.conf.entry import begin; begin()\n"
+        "from reloop.conf.command import answered\n"
         "def do(): os.kill(os.getpid(), signal.SIGINT); return 7\n"
         "os.kill(os.getpid(), signal.SIGINT); raise SystemExit(answered('name', do, ''))\n"
     )

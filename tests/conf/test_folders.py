@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import run
-from conf.checks import ConfigError
-from conf.folders import check_folder
-from evaluation import iso_depth, scaling_law
-from openml_eval.__main__ import main as openml_eval
-from probing import stability
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.mistakes import ConfigError
+from reloop.experiments.iso_depth import __main__ as iso_depth
+from reloop.experiments.scaling_law import __main__ as scaling_law
+from reloop.experiments.stability import __main__ as stability
+from reloop.openml_eval.__main__ import main as openml_eval
 
 NOBODY = 65534
 TRAIN = ["task=linear", "training.steps=1"]
@@ -90,9 +91,9 @@ def test_one_that_may_only_be_read_is_refused(name: str, nobodys: Path) -> None:
         (run.main, TRAIN, "run.py", "folder"),
         (run.main, ["-m", *TRAIN, "seed=0,1"], "run.py", "folder"),
         (run.main, ["action=import", f"checkpoint={__file__}"], "run.py", "folder"),
-        (stability.main, ["figure=toy"], "probing.stability", "folder"),
-        (iso_depth.main, [], "evaluation.iso_depth", "folder"),
-        (scaling_law.main, ["table=minima"], "evaluation.scaling_law", "folder"),
+        (stability.main, ["figure=toy"], "experiments.stability", "folder"),
+        (iso_depth.main, [], "experiments.iso_depth", "folder"),
+        (scaling_law.main, ["table=minima"], "experiments.scaling_law", "folder"),
         (openml_eval, [], "openml_eval", "folder"),
         (openml_eval, ["action=fetch"], "openml_eval", "data_dir"),
     ],

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from conf.checks import ConfigError, check_config
-from conf.compose import commands
-from conf.loop_checks import most_loops
-from conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
+from reloop.conf.checks.config import check_config
+from reloop.conf.checks.loops import most_loops
+from reloop.conf.compose import commands
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
 
 
 def problem(loops: LoopsConfig, **model: Any) -> str:

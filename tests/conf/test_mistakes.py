@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import run
+from tests.conftest import HOME
 
-HOME = Path(__file__).parent.parent.parent
 # The words given, and what the one line must contain.
 MISTAKES = [
     ("training.stps=5", "training.stps is not a setting; did you mean 'training.steps'"),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from conf.checks import ConfigError
-from conf.compose import commands
-from conf.groups import choices
-from conf.schema import Config
-from curricula import Curriculum
-from training.assemble import build_curriculum, build_task
-from training.run import run_folder
+from reloop.conf.compose import commands
+from reloop.conf.groups import choices
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.curricula import Curriculum
+from reloop.training.assemble import build_curriculum, build_task
+from reloop.training.run_folder.run import run_folder
 
 ALL = "curriculum.proportional=true"
 

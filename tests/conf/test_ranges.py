@@ -8,10 +8,11 @@ from typing import Any, get_args
 
 import pytest
 
-from conf.checks import ConfigError, check_config
-from conf.compose import commands
-from conf.help import help_text
-from conf.schema import (
+from reloop.conf.checks.config import check_config
+from reloop.conf.compose import commands
+from reloop.conf.help import help_text
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import (
     Baseline,
     Config,
     EvaluationConfig,
@@ -20,8 +21,8 @@ from conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
+from reloop.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
-from training.run import RunFolder
 
 BAYES = EvaluationConfig(baselines=("bayes",))
 

@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from conf.build import config_from_mapping
-from conf.checks import ConfigError
-from conf.compose import commands
-from conf.groups import choices
-from conf.machine import _of_groups, has_gpu, total_memory
-from conf.schema import Config, ModelConfig, TaskConfig
-from conf.sizes import check_training_size, evaluation_bytes, parameters, training_bytes
-from models import Model
-from training import train
-from training.assemble import build_model, build_task
+from reloop.conf.build import config_from_mapping
+from reloop.conf.checks.machine import _of_groups, has_gpu, total_memory
+from reloop.conf.checks.sizes import (
+    check_training_size,
+    evaluation_bytes,
+    parameters,
+    training_bytes,
+)
+from reloop.conf.compose import commands
+from reloop.conf.groups import choices
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config, ModelConfig, TaskConfig
+from reloop.models import Model
+from reloop.training import train
+from reloop.training.assemble import build_model, build_task
+from tests.conftest import HOME
 
 GB = 10**9
 
@@ -29,8 +35,8 @@ def config(words: str) -> Config:
 
 @pytest.fixture
 def of_16_gb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conf.sizes.total_memory", lambda: 16 * GB)
-    monkeypatch.setattr("conf.sizes.has_gpu", lambda: False)
+    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: 16 * GB)
+    monkeypatch.setattr("reloop.conf.checks.sizes.has_gpu", lambda: False)
 
 
 @pytest.mark.usefixtures("of_16_gb")
@@ -85,9 +91,9 @@ def test_a_batch_that_fits_in_parts_says_so(tmp_path: Path) -> None:
 
 
 def test_a_gpu_may_hold_more_than_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conf.sizes.total_memory", lambda: 16 * GB)
+    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: 16 * GB)
     big = "task=decision_tree scale=paper model=LT"
-    monkeypatch.setattr("conf.sizes.has_gpu", lambda: True)
+    monkeypatch.setattr("reloop.conf.checks.sizes.has_gpu", lambda: True)
     assert config(big).device == "auto"
     with pytest.raises(ConfigError, match=r"loops\.b is 70: a training step needs"):
         config(f"{big} device=cpu")
@@ -103,7 +109,7 @@ def test_from_python_too_and_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_machine_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conf.sizes.total_memory", lambda: GB)
+    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: GB)
     assert config_from_mapping({"training": {"batch_size": 10**6}}).training.batch_size == 10**6
 
 
@@ -111,7 +117,7 @@ def test_a_run_of_another_machine_is_read_here(monkeypatch: pytest.MonkeyPatch) 
 def test_where_memory_is_not_known_or_enough_nothing_is_refused(
     memory: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conf.sizes.total_memory", lambda: memory)
+    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: memory)
     check_training_size(Config(model=ModelConfig(n_embd=1_000_000)))
 
 
@@ -160,11 +166,11 @@ def test_this_machine_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _MEASURE = """
 import resource, sys
-from conf.compose import commands
-from conf.sizes import training_bytes
-from training.assemble import build_curriculum, build_model, build_task
-from training.device import place
-from training.step import Trainer
+from reloop.conf.compose import commands
+from reloop.conf.checks.sizes import training_bytes
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.device import place
+from reloop.training.step import Trainer
 
 (command,) = commands(sys.argv[1:])
 config = command.config
@@ -201,6 +207,6 @@ def test_a_step_takes_what_was_estimated_within_a_factor_of_two(words: str) -> N
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parent.parent.parent,
+        cwd=HOME,
     )
     assert 0.5 < float(done.stdout) < 2

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from conf.aliases import known_as
-from conf.build import config_from_mapping, config_to_mapping, flatten
-from conf.checks import ConfigError, check_config
-from conf.compose import commands
-from conf.schema import Config, TaskConfig
+from reloop.conf.aliases import known_as
+from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
+from reloop.conf.checks.config import check_config
+from reloop.conf.compose import commands
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config, TaskConfig
 
 
 def mapping(task: str, **settings: Any) -> dict[str, Any]:
@@ -73,12 +74,12 @@ def test_another_name_means_the_setting_of_its_own_group_first() -> None:
 
 
 def test_every_other_name_is_of_a_setting_there_is() -> None:
-    from conf.aliases import _NAMES
-    from conf.task_settings import own_settings, task_names
-    from evaluation.iso_depth_settings import IsoDepthSettings
-    from openml_eval.run_settings import RunSettings
-    from probing.settings import ProbingSettings
-    from probing.stability_settings import StabilitySettings
+    from reloop.conf.aliases import _NAMES
+    from reloop.conf.checks.task_settings import own_settings, task_names
+    from reloop.experiments.iso_depth.settings import IsoDepthSettings
+    from reloop.experiments.stability.settings import StabilitySettings
+    from reloop.openml_eval.run_settings import RunSettings
+    from reloop.probing.settings import ProbingSettings
 
     known = {*flatten(config_to_mapping(Config())), "task", "model"}
     known |= {f"task.{key}" for task in task_names() for key in own_settings(task) or {}}

@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from conf.checks import ConfigError
-from conf.words import settings_from_words
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.words import settings_from_words
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from curricula import SampledLoops
+from reloop.curricula import SampledLoops
 
 STEPS = 20_000
 

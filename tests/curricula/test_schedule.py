@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from curricula import Schedule
+from reloop.curricula import Schedule
 
 
 def simulate(schedule: Schedule, steps: int) -> list[int]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from conf.schema import ModelConfig
+from reloop.conf.schema import ModelConfig
+from reloop.training import Run, train
 from tests.conftest import tiny_config
-from training import Run, train
 
 
 @pytest.fixture

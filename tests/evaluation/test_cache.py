@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation import cache as cache_module
-from evaluation.cache import Arrays, Cache, digest
+from reloop.evaluation import cache as cache_module
+from reloop.evaluation.cache import Arrays, Cache, digest
 
 
 class Counting:

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from conf.checks import ConfigError
-from conf.schema import Config, EvaluationConfig
-from evaluation import compare, comparison_pictures, evaluate, figures, load_run, pictures
-from evaluation.errors import evaluation_prompts
-from evaluation.report import report
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config, EvaluationConfig
+from reloop.evaluation import compare, evaluate, figures, load_run, pictures
+from reloop.evaluation.comparison import pictures as comparison_pictures
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.report import report
+from reloop.training import Run, train
 from tests.conftest import tiny_config
 from tests.tasks import small_tables
-from training import Run, train
 
 SETTINGS = EvaluationConfig(prompts=30, resamples=20, batch_size=16)
 

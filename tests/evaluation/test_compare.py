@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conf.checks import ConfigError
-from conf.schema import EvaluationConfig
-from evaluation import compare, evaluate, load_run
-from evaluation.report import comparison_table
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation import compare, evaluate, load_run
+from reloop.evaluation.report import comparison_table
+from reloop.training import Run, train
 from tests.conftest import tiny_config
-from training import Run, train
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from conf.schema import EvaluationConfig, Shift
-from evaluation import evaluate, load_run
-from evaluation.bootstrap import bootstrap
-from evaluation.errors import evaluation_prompts, model_errors
-from evaluation.halting import halted_at
-from evaluation.report import seeds_table, table
-from evaluation.summary import near_least
-from tasks import SHIFTS, Prompts
-from training import Run, RunError
+from reloop.conf.schema import EvaluationConfig, Shift
+from reloop.evaluation import evaluate, load_run
+from reloop.evaluation.bootstrap import bootstrap
+from reloop.evaluation.errors import evaluation_prompts, model_errors
+from reloop.evaluation.halting import halted_at
+from reloop.evaluation.report import seeds_table, table
+from reloop.evaluation.summary import near_least
+from reloop.tasks import SHIFTS, Prompts
+from reloop.training import Run, RunError
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -58,7 +58,7 @@ def test_a_result_is_kept_until_other_settings_are_asked_for(
     def fail(*_: object) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(sys.modules["evaluation.measure"], "model_errors", fail)
+    monkeypatch.setattr(sys.modules["reloop.evaluation.measure"], "model_errors", fail)
     assert evaluate(tiny_run, replace(SETTINGS, loops=3)) == changed
     with pytest.raises(AssertionError, match="measured again"):
         evaluate(tiny_run, replace(SETTINGS, seed=1))
@@ -171,7 +171,7 @@ def test_the_solver_beside_a_shift_answers_its_queries(tiny_run: Run) -> None:
 
 
 def test_an_interrupted_evaluation_goes_on(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["evaluation.measure"]
+    module = sys.modules["reloop.evaluation.measure"]
     original, seen = model_errors, list[int]()
 
     def interrupted(*arguments: Any) -> Any:
@@ -180,7 +180,7 @@ def test_an_interrupted_evaluation_goes_on(tiny_run: Run, monkeypatch: pytest.Mo
         seen.append(len(arguments[2]))
         return original(*arguments)
 
-    monkeypatch.setattr(sys.modules["evaluation.cache"], "_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(sys.modules["reloop.evaluation.cache"], "_BETWEEN_WRITES", 0.0)
     monkeypatch.setattr(module, "model_errors", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evaluate(tiny_run, SETTINGS)
@@ -204,7 +204,7 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
     first = evaluate(tiny_run, SETTINGS)
-    module = sys.modules["evaluation.evaluate_run"]
+    module = sys.modules["reloop.evaluation.evaluate_run"]
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -13,9 +13,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from conf.schema import EvaluationConfig
-from evaluation import compare, comparison_pictures, evaluate, figures, pictures
-from training import Run
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation import compare, evaluate, figures, pictures
+from reloop.evaluation.comparison import pictures as comparison_pictures
+from reloop.training import Run
 
 SETTINGS = EvaluationConfig(
     prompts=40,

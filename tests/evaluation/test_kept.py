@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conf.checks import HeldElsewhere
-from conf.schema import GrowthConfig
-from evaluation import compare, evaluate, load_run
-from evaluation.report import comparison_table, report, seeds_table
-from training import Run, train
-from training.run import RunFolder
-
-from .test_evaluate import SETTINGS
+from reloop.conf.mistakes import HeldElsewhere
+from reloop.conf.schema import GrowthConfig
+from reloop.evaluation import compare, evaluate, load_run
+from reloop.evaluation.report import comparison_table, report, seeds_table
+from reloop.training import Run, train
+from reloop.training.run_folder.run import RunFolder
+from tests.evaluation.test_evaluate import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -107,10 +106,10 @@ def test_edited_code_is_measured_anew(
 ) -> None:
     """Of the task, the model or a solver; what depends on other code alone is found."""
     evaluate(tiny_run, SETTINGS)
-    sources = sys.modules["training.sources"]
+    sources = sys.modules["reloop.training.run_folder.sources"]
     fingerprint = sources._fingerprint
     measured: list[str] = []
-    measure = sys.modules["evaluation.measure"]
+    measure = sys.modules["reloop.evaluation.measure"]
 
     def noting(what: str, function: Any) -> Any:
         def noted(*arguments: Any) -> Any:

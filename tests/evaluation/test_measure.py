@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from conf.schema import EvaluationConfig
-from evaluation import compare, evaluate
-from evaluation.baselines import solvers
-from evaluation.bootstrap import bootstrap
-from evaluation.errors import Reading, evaluation_prompts, model_errors
-from evaluation.evaluate_run import resolved
-from evaluation.halting import Halting, halted_at
-from evaluation.measure import Measure
-from tasks import SHIFTS, Prompts, make_task
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation import compare, evaluate
+from reloop.evaluation.baselines import solvers
+from reloop.evaluation.bootstrap import bootstrap
+from reloop.evaluation.errors import Reading, evaluation_prompts, model_errors
+from reloop.evaluation.evaluate_run import resolved
+from reloop.evaluation.halting import Halting, halted_at
+from reloop.evaluation.measure import Measure
+from reloop.tasks import SHIFTS, Prompts, make_task
+from reloop.training import Run, RunError
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import RunFolder
 from tests.evaluation.conftest import restless
-from training import Run, RunError
-from training.assemble import trained_loops
-from training.run import RunFolder
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

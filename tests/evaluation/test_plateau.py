@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.baselines import solvers
-from evaluation.errors import evaluation_prompts
-from evaluation.plateau import LEAVES, bayes_error, highest, left
-from tasks import make_task
+from reloop.evaluation.baselines import solvers
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.plateau import LEAVES, bayes_error, highest, left
+from reloop.tasks import make_task
 
 
 def test_bayes_errors_by_hand() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import evaluation.published
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from evaluation.baselines import NAMES
-from evaluation.published import Published, published, published_loops
-from tasks import make_task
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from reloop.evaluation import published as module
+from reloop.evaluation.baselines import NAMES
+from reloop.evaluation.published import Published, published, published_loops
+from reloop.tasks import make_task
 
-FILE = json.loads(Path(evaluation.published.__file__).with_suffix(".json").read_text("utf-8"))
+FILE = json.loads(Path(module.__file__).with_suffix(".json").read_text("utf-8"))
 CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]
 LINEAR = Config(task=TaskConfig("linear"))
 SPARSE = Config(task=TaskConfig("sparse_linear"), loops=LoopsConfig(20, 10))

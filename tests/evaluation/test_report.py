@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from conf.schema import EvaluationConfig
-from evaluation import compare, comparison_pictures, evaluate, pictures
-from evaluation.bootstrap import bootstrap
-from evaluation.report import comparison_table, report
-from evaluation.summary import near_least
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation import compare, evaluate, pictures
+from reloop.evaluation.bootstrap import bootstrap
+from reloop.evaluation.comparison import pictures as comparison_pictures
+from reloop.evaluation.report import comparison_table, report
+from reloop.evaluation.summary import near_least
+from reloop.training import Run
 from tests.evaluation.conftest import restless
-from training import Run
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -110,7 +111,7 @@ def test_what_is_published_stands_under_ours(
     file = {"results": [{"task": task, "protocol": protocol, "source": "paper", "curves": curves}]}
     path = tmp_path / "published.json"
     path.write_text(json.dumps(file))
-    monkeypatch.setattr("evaluation.published._PATH", path)
+    monkeypatch.setattr("reloop.evaluation.published._PATH", path)
     lines = report(evaluate(tiny_run, SETTINGS)).splitlines()
     at = lines.index(next(line for line in lines if "published: theirs" in line))
     assert lines[at - 3].startswith("looped, 6 loops")

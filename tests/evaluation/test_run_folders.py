@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conf.checks import ConfigError
-from evaluation.run_folders import run_folders
+from reloop.conf.mistakes import ConfigError
+from reloop.evaluation.run_folders import run_folders
 
 
 def made(folder: Path) -> Path:

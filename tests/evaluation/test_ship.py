@@ -10,20 +10,20 @@ from tempfile import mkdtemp
 import pytest
 import torch
 
-from conf import shipped
-from conf.build import config_to_mapping
-from conf.checks import ConfigError
-from conf.compose import commands
-from conf.saved import read_config
-from evaluation import load_run
-from evaluation.errors import evaluation_prompts
-from evaluation.remarks import remarks
-from evaluation.ship import ShipSettings, main, ship_run
+from reloop.conf import shipped
+from reloop.conf.build import config_to_mapping
+from reloop.conf.compose import commands
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.saved import read_config
+from reloop.evaluation import load_run
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.remarks import remarks
+from reloop.evaluation.ship import ShipSettings, main, ship_run
+from reloop.training import Run, train
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.checkpoint import newest_checkpoint
+from reloop.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
-from training import Run, train
-from training.assemble import trained_loops
-from training.checkpoint import newest_checkpoint
-from training.run import RunFolder
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -33,7 +33,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place of its own for what ships, and another working directory."""
     folder = tmp_path / "shelf"
     monkeypatch.setattr(shipped, "SHELF", folder)
-    monkeypatch.setattr("evaluation.ship.SHELF", folder)
+    monkeypatch.setattr("reloop.evaluation.ship.SHELF", folder)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return folder
@@ -127,11 +127,11 @@ def test_two_processes_that_copy_it_at_once_both_find_it(
 
     def beaten(prefix: str, dir: Path) -> str:
         with monkeypatch.context() as patch:
-            patch.setattr("conf.shipped.mkdtemp", mkdtemp)
+            patch.setattr("reloop.conf.shipped.mkdtemp", mkdtemp)
             shipped.unpacked("shipped/tiny")  # the other process, from start to end
         return mkdtemp(prefix=prefix, dir=dir)
 
-    monkeypatch.setattr("conf.shipped.mkdtemp", beaten)
+    monkeypatch.setattr("reloop.conf.shipped.mkdtemp", beaten)
     assert load_run("shipped/tiny").step == 40
     assert len(list(Path("runs/shipped").iterdir())) == 1
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .small import Batch
+from tests.models.small import Batch
 
 Weights = Mapping[str, Tensor]
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.block_spec import ATTENTIONS, KINDS, BlockSpec
-from models.make_block import make_block
+from reloop.models.blocks.make import make_block
+from reloop.models.blocks.spec import ATTENTIONS, KINDS, BlockSpec
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from models import Model, ModelSpec
-
-from .plain_blocks import Array, plain_block, plain_norm
-from .small import Batch
+from reloop.models import Model, ModelSpec
+from tests.models.plain_blocks import Array, plain_block, plain_norm
+from tests.models.small import Batch
 
 
 class Plain:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .small import DIMS, Batch
+from tests.models.small import DIMS, Batch
 
 HEADS = 2
 _WIDTH = 16

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from models import Model, Queries
-from models.backends import segment
-from models.segment import run_segment
-
-from .small import WAYS, draw_prompts, make_model, make_spec
+from reloop.models import Model, Queries
+from reloop.models.backends import segment
+from reloop.models.segment import run_segment
+from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
 compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 # Family and shape; loops, window, loops with gradients.
@@ -86,10 +85,13 @@ def test_an_unknown_backend_is_refused() -> None:
 
 
 def test_triton_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels, fused = ModuleType("models.kernels"), ModuleType("models.kernels.segment")
+    kernels, fused = (
+        ModuleType("reloop.models.kernels"),
+        ModuleType("reloop.models.kernels.segment"),
+    )
     fused.run_segment = run_segment  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "models.kernels", kernels)
-    monkeypatch.setitem(sys.modules, "models.kernels.segment", fused)
+    monkeypatch.setitem(sys.modules, "reloop.models.kernels", kernels)
+    monkeypatch.setitem(sys.modules, "reloop.models.kernels.segment", fused)
     assert segment("triton") is run_segment
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Model
-
-from .small import FAMILIES, WAYS, Batch, draw_prompts, make_model
+from reloop.models import Model
+from tests.models.small import FAMILIES, WAYS, Batch, draw_prompts, make_model
 
 POINTS, LOOPS = 8, 3
 

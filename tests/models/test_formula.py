@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Model
-
-from .formula import Shape, predict, streams
-from .small import as_double, draw_prompts, make_model
+from reloop.models import Model
+from tests.models.formula import Shape, predict, streams
+from tests.models.small import as_double, draw_prompts, make_model
 
 CASES: list[dict[str, Any]] = [
     {"family": "looped", "injection": "add"},

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Model, ModelSpec
+from reloop.models import Model, ModelSpec
 
 
 def generator(seed: int) -> torch.Generator:

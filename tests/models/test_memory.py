@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from .small import draw_prompts, make_model, saved_bytes
+from tests.models.small import draw_prompts, make_model, saved_bytes
 
 LOOPED: list[dict[str, Any]] = [
     {"injection": "add"},

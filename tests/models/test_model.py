@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from models import Model, ModelSpec
-from models.block_parameters import Role
-
-from .small import FAMILIES, WAYS, Batch, draw_prompts, make_model, make_spec
+from reloop.models import Model, ModelSpec
+from reloop.models.blocks.parameters import Role
+from tests.models.small import FAMILIES, WAYS, Batch, draw_prompts, make_model, make_spec
 
 
 @pytest.mark.parametrize(

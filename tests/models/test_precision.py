@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models import Model
-
-from .small import Batch, draw_prompts, make_spec
+from reloop.models import Model
+from tests.models.small import Batch, draw_prompts, make_spec
 
 LOOPS, WINDOW = 6, 3
 CASES: list[tuple[dict[str, Any], int, int]] = [

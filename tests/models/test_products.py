@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models import products
-from models.products import linear, linear_gelu
+from reloop.models import products
+from reloop.models.products import linear, linear_gelu
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="PyTorch has no oneDNN here"

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Model, Queries
-
-from .small import WAYS, Batch, as_double, draw_prompts, make_model
+from reloop.models import Model, Queries
+from tests.models.small import WAYS, Batch, as_double, draw_prompts, make_model
 
 POINTS = 6
 CASES: dict[str, dict[str, Any]] = {

@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Model, ModelSpec
-from models.reference import Reference, read_reference
-
-from .reference_codes import HEADS, garg_weights, leiay_weights, predict
-from .small import DIMS, Batch, draw_prompts
+from reloop.models import Model, ModelSpec
+from reloop.models.reference import Reference, read_reference
+from tests.models.reference_codes import HEADS, garg_weights, leiay_weights, predict
+from tests.models.small import DIMS, Batch, draw_prompts
 
 Weights = dict[str, Tensor]
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from models import Model
-from models.residual import RESIDUAL_SCALINGS, residual_scale
-
-from .small import WAYS, draw_prompts, make_model, make_spec
+from reloop.models import Model
+from reloop.models.residual import RESIDUAL_SCALINGS, residual_scale
+from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
 
 @pytest.mark.parametrize(

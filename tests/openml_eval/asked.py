@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models import Model
-from tasks import Prompts
-
-from .data import Floats
-from .runs import DIMS
+from reloop.models import Model
+from reloop.tasks import Prompts
+from tests.openml_eval.data import Floats
+from tests.openml_eval.runs import DIMS
 
 
 def standard(values: Floats, of: Floats) -> Floats:

@@ -12,11 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from conf.schema import Config, ModelConfig, TaskConfig
-from models import Model
-from models.blocks import Block
-
-from .runs import make_model, write_run
+from reloop.conf.schema import Config, ModelConfig, TaskConfig
+from reloop.models import Model
+from reloop.models.blocks.gpt2 import Block
+from tests.openml_eval.runs import make_model, write_run
 
 DIMS, POINTS, BETA = 10, 41, 0.1
 # Where things stand in the stream, all of it once more with the other sign, so that no LayerNorm

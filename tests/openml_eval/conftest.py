@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from openml_eval import library
-
-from .averaging import write_averaging
-from .runs import write_restless
-from .small_cache import description
+from reloop.openml_eval.tables import library
+from tests.openml_eval.averaging import write_averaging
+from tests.openml_eval.runs import write_restless
+from tests.openml_eval.small_cache import description
 
 _ERROR = (
     '<oml:error xmlns:oml="http://openml.org/openml"><oml:code>111</oml:code>'

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from openml_eval.store import write_table
-from openml_eval.tables import Table, source
-
-from .data import halves
+from reloop.openml_eval.tables.store import write_table
+from reloop.openml_eval.tables.table import Table, source
+from tests.openml_eval.data import halves
 
 ROWS = {"abalone": (720, 90), "second": (8, 110), "third": (None, 70)}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from models import Model
-from training.assemble import build_model, build_task
-from training.checkpoint import save_checkpoint
-from training.run import RunFolder
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from reloop.models import Model
+from reloop.training.assemble import build_model, build_task
+from reloop.training.run_folder.checkpoint import save_checkpoint
+from reloop.training.run_folder.run import RunFolder
 
 DIMS, POINTS, B = 6, 11, 4  # of `write_restless`; its positions are two more than its points
 

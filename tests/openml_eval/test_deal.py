@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conf.checks import RunError
-from openml_eval.deal import deal
+from reloop.conf.mistakes import RunError
+from reloop.openml_eval.deal import deal
 
 
 @pytest.mark.parametrize(

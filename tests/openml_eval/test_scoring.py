@@ -11,19 +11,18 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from conf.checks import ConfigError, RunError
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from openml_eval import scoring
-from openml_eval.deal import Deal, deal
-from openml_eval.reference_scoring import reference_accuracies
-from openml_eval.scoring import ABSENT, Subject, model_hits, solver_hits
-from openml_eval.solvers import SOLVERS, solve
-from openml_eval.tables import Table
-from tasks import Prompts, make_task
-from tasks.tables import reference_split
-
-from .data import halves
-from .runs import make_model
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from reloop.openml_eval import scoring
+from reloop.openml_eval.deal import Deal, deal
+from reloop.openml_eval.reference_scoring import reference_accuracies
+from reloop.openml_eval.scoring import ABSENT, Subject, model_hits, solver_hits
+from reloop.openml_eval.solvers import SOLVERS, solve
+from reloop.openml_eval.tables.table import Table
+from reloop.tasks import Prompts, make_task
+from reloop.tasks.tables import reference_split
+from tests.openml_eval.data import halves
+from tests.openml_eval.runs import make_model
 
 DIMS, SIZE = 5, 10
 

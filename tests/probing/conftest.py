@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from probing.settings import ProbingSettings
+from reloop.probing.settings import ProbingSettings
+from reloop.training import Run, train
 from tests.conftest import tiny_config
-from training import Run, train
 
 SETTINGS = ProbingSettings(
     run="given", steps=6, batch_size=16, prompts=40, resamples=20, seeds=2, device="cpu"

@@ -12,18 +12,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.bootstrap import bootstrap
-from probing import fit as fit_file
-from probing.fit import Fit
-from probing.linear import LinearProbes, readings
-from probing.score import measure, summary
-from probing.settings import ProbingSettings
-from probing.solve import solve_linear
-from tasks import Prompts
+from reloop.evaluation.bootstrap import bootstrap
+from reloop.probing import fit as fit_file
+from reloop.probing.fit import Fit
+from reloop.probing.linear import LinearProbes, readings
+from reloop.probing.score import measure, summary
+from reloop.probing.settings import ProbingSettings
+from reloop.probing.solve import solve_linear
+from reloop.tasks import Prompts
+from reloop.training import Run
+from reloop.training.assemble import build_model, build_task, step_generator
+from reloop.training.run_folder.checkpoint import newest_checkpoint
 from tests.conftest import tiny_config
-from training import Run
-from training.assemble import build_model, build_task, step_generator
-from training.checkpoint import newest_checkpoint
 
 SETTINGS = ProbingSettings(
     run="given", steps=2, batch_size=5, prompts=9, resamples=20, seeds=2, device="cpu"

@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from probing import fit as fit_module
-from probing.fit import Fit
-from probing.probe import probe
-from probing.report import table
-from probing.score import measure
-from probing.settings import ProbingSettings
+from reloop.probing import fit as fit_module
+from reloop.probing.fit import Fit
+from reloop.probing.probe import probe
+from reloop.probing.report import table
+from reloop.probing.score import measure
+from reloop.probing.settings import ProbingSettings
+from reloop.training import Run, train
 from tests.conftest import tiny_config
-from training import Run, train
-
-from .conftest import SETTINGS
+from tests.probing.conftest import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -154,7 +153,7 @@ def test_a_probe_reads_what_stands_in_the_state(linear_run: Run, tmp_path: Path)
         def compute(self, prompts: Any, parameters: Any, task: Any) -> torch.Tensor:
             return prompts.ys.double()[:, :, None]
 
-    from probing.targets import TARGETS
+    from reloop.probing.targets import TARGETS
 
     TARGETS["last"] = LastOutput()  # type: ignore[assignment]
     try:

@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from conf.checks import ConfigError
-from conf.schema import CurriculumConfig, GrowthConfig
-from evaluation import load_run
-from probing.__main__ import main
-from probing.probe import probe
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import CurriculumConfig, GrowthConfig
+from reloop.evaluation import load_run
+from reloop.probing.__main__ import main
+from reloop.probing.probe import probe
+from reloop.training import Run, RunError, train
+from reloop.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
-from training import Run, RunError, train
-from training.run import RunFolder
-
-from .conftest import SETTINGS
+from tests.probing.conftest import SETTINGS
 
 
 def test_what_cannot_be_probed_is_refused(tmp_path: Path, linear_run: Run) -> None:

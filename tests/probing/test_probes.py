@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probing import probes as probes_file
-from probing.probes import Probes, ProbeTrainer
+from reloop.probing import probes as probes_file
+from reloop.probing.probes import Probes, ProbeTrainer
 
 LAYERS, SEEDS, TOKENS, WIDTH, OUTPUTS, HIDDEN = 2, 3, 6, 5, 4, 7
 SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from probing.prompts import control_prompts
-from tasks import make_task
-from tasks.linear import Linear
+from reloop.probing.prompts import control_prompts
+from reloop.tasks import make_task
+from reloop.tasks.linear import Linear
 from tests.tasks.statistics import assert_mean, assert_variance_per_prompt, generator
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from probing.protocols import PAPER, PROTOCOLS, REFERENCE
-from probing.targets import TARGETS, find_target
-from tasks import make_task
+from reloop.probing.protocols import PAPER, PROTOCOLS, REFERENCE
+from reloop.probing.targets import TARGETS, find_target
+from reloop.tasks import make_task
 from tests.tasks.statistics import generator
 
 POINTS, DIMS = 41, 20

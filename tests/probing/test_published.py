@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-import probing.published
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from probing import pictures
-from probing.probe import probe
-from probing.protocols import PAPER, REFERENCE
-from probing.published import Published, published
-from probing.report import table
-from probing.settings import ProbingSettings
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from reloop.probing import pictures
+from reloop.probing import published as module
+from reloop.probing.probe import probe
+from reloop.probing.protocols import PAPER, REFERENCE
+from reloop.probing.published import Published, published
+from reloop.probing.report import table
+from reloop.probing.settings import ProbingSettings
+from reloop.training import train
 from tests.conftest import tiny_config
-from training import train
 
-FILE = json.loads(Path(probing.published.__file__).with_suffix(".json").read_text("utf-8"))
+FILE = json.loads(Path(module.__file__).with_suffix(".json").read_text("utf-8"))
 CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]
 LOOPED = Config(task=TaskConfig("linear"), loops=LoopsConfig(20, 15))
 STANDARD = replace(LOOPED, model=ModelConfig("standard", n_layer=20, injection="none"))
@@ -171,7 +171,7 @@ def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "published.json"
     results = [{"task": task, "protocol": protocol, "source": "a paper", "curves": curves}]
     path.write_text(json.dumps({"results": results}))
-    monkeypatch.setattr("probing.published._PATH", path)
+    monkeypatch.setattr("reloop.probing.published._PATH", path)
     config = tiny_config(tmp_path)
     run = train(replace(config, task=TaskConfig("linear", dims=3, points=7)))
     result = probe(run, replace(SETTINGS, loops=6))

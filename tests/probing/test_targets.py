@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.bootstrap import Floats
-from probing.targets import TARGETS, Target, find_target
-from tasks import make_task
+from reloop.evaluation.bootstrap import Floats
+from reloop.probing.targets import TARGETS, Target, find_target
+from reloop.tasks import make_task
 from tests.tasks.statistics import generator
 
 TASKS = {

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from probing.targets import find_target
-from tasks import make_task
+from reloop.probing.targets import find_target
+from reloop.tasks import make_task
 from tests.tasks.statistics import assert_mean, generator
 
 DIMS, POINTS = 4, 7

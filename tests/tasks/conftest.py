@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "conf" / "task"
+from tests.conftest import HOME
+
+FOLDER = HOME / "conf" / "task"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks import SHIFTS, Prompts, Shifted, Task, make_task
-from tasks.draws import FreshDraws
-
-from .statistics import generator
+from reloop.tasks import SHIFTS, Prompts, Shifted, Task, make_task
+from reloop.tasks.draws import FreshDraws
+from tests.tasks.statistics import generator
 
 
 def sample(shift: str, task: Task, batch: int = 6, points: int = 9, seed: int = 0) -> Shifted:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tasks import Prompts, Task
-
-from .statistics import generator
+from reloop.tasks import Prompts, Task
+from tests.tasks.statistics import generator
 
 
 def sample_with_parameters(

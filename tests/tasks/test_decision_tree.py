@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tasks import make_task
-from tasks.draws import FreshDraws
-
-from .spy import sample_with_parameters
-from .statistics import (
+from reloop.tasks import make_task
+from reloop.tasks.draws import FreshDraws
+from tests.tasks.spy import sample_with_parameters
+from tests.tasks.statistics import (
     assert_frequencies,
     assert_normal,
     assert_uncorrelated,

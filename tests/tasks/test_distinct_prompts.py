@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tasks import Prompts, make_task
-
-from .statistics import assert_frequencies, assert_normal, generator
-from .visible import visible
+from reloop.tasks import Prompts, make_task
+from tests.tasks.statistics import assert_frequencies, assert_normal, generator
+from tests.tasks.visible import visible
 
 DIMS, POINTS = 4, 5
 

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tasks import make_task
-from tasks.draws import FreshDraws
-
-from .spy import sample_with_parameters
-from .statistics import generator
-from .visible import hidden
+from reloop.tasks import make_task
+from reloop.tasks.draws import FreshDraws
+from tests.tasks.spy import sample_with_parameters
+from tests.tasks.statistics import generator
+from tests.tasks.visible import hidden
 
 
 def parts(parameters: Any) -> tuple[Tensor, ...]:

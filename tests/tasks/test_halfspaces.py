@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tasks import make_task
-
-from .spy import sample_with_parameters
-from .statistics import assert_frequencies, assert_mean, generator
+from reloop.tasks import make_task
+from tests.tasks.spy import sample_with_parameters
+from tests.tasks.statistics import assert_frequencies, assert_mean, generator
 
 
 @pytest.mark.parametrize("dims", [4, 6])

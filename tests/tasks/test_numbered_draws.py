@@ -7,9 +7,8 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-from tasks.draws import NumberedDraws
-
-from .statistics import assert_normal, assert_uncorrelated, assert_uniform
+from reloop.tasks.draws import NumberedDraws
+from tests.tasks.statistics import assert_normal, assert_uncorrelated, assert_uniform
 
 BITS = 2**64
 GOLDEN = 0x9E3779B97F4A7C15

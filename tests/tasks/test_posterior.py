@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.baselines.bayes import linear_posterior, sparse_posterior
-from tasks import make_task
-from tasks.linear import Linear
+from reloop.evaluation.baselines.bayes import linear_posterior, sparse_posterior
+from reloop.tasks import make_task
+from reloop.tasks.linear import Linear
 
 
 @pytest.mark.parametrize(

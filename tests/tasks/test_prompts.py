@@ -7,9 +7,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 import torch
 
-from tasks import Prompts
-
-from .statistics import generator
+from reloop.tasks import Prompts
+from tests.tasks.statistics import generator
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from conf.schema import Baseline
-from tasks import make_task, task_class
-from tasks.task import _REGISTRY
-
-from .conftest import FOLDER
+from reloop.conf.schema import Baseline
+from reloop.tasks import make_task, task_class
+from reloop.tasks.task import _REGISTRY
+from tests.tasks.conftest import FOLDER
 
 KNOWN_BASELINES = set(get_args(Baseline))
 

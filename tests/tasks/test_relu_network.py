@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from tasks import make_task
-
-from .spy import sample_with_parameters
-from .statistics import (
+from reloop.tasks import make_task
+from tests.tasks.spy import sample_with_parameters
+from tests.tasks.statistics import (
     assert_mean,
     assert_normal,
     assert_uncorrelated,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tasks import Prompts, make_task
-
-from .statistics import generator
+from reloop.tasks import Prompts, make_task
+from tests.tasks.statistics import generator
 
 
 @pytest.mark.parametrize("distinct_prompts", [0, 100])

@@ -7,10 +7,9 @@ from itertools import combinations
 import pytest
 import torch
 
-from tasks import make_task
-
-from .spy import sample_with_parameters
-from .statistics import (
+from reloop.tasks import make_task
+from tests.tasks.spy import sample_with_parameters
+from tests.tasks.statistics import (
     assert_frequencies,
     assert_normal,
     assert_uncorrelated,

@@ -9,12 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tasks import Task, make_task
-from tasks.linear import Linear
-
-from .spy import sample_with_parameters
-from .statistics import generator
-from .visible import hidden, visible
+from reloop.tasks import Task, make_task
+from reloop.tasks.linear import Linear
+from tests.tasks.spy import sample_with_parameters
+from tests.tasks.statistics import generator
+from tests.tasks.visible import hidden, visible
 
 DIMS, VISIBLE = 8, 3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks import Task
+from reloop.tasks import Task
 
 
 def visible(task: Task, dims: int) -> slice:

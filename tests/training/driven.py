@@ -20,11 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conf.schema import Config
-
-from .tiny import tiny
-
-_ROOT = Path(__file__).parents[2]
+from reloop.conf.schema import Config
+from tests.conftest import HOME
+from tests.training.tiny import tiny
 
 
 def driven_config(folder: Path) -> Config:
@@ -40,7 +38,7 @@ class Driven:
             [sys.executable, "-m", "tests.training.driven"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=_ROOT,
+            cwd=HOME,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         self.places: list[str] = []
@@ -94,7 +92,7 @@ def _main() -> None:
     """The other side: fork a child for each line on stdin, and say how it ended."""
     import torch
 
-    import training.train  # noqa: F401  what takes long to import, before the first fork
+    import reloop.training.train  # noqa: F401  what takes long to import, before the first fork
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     while mode_and_folder := _read_line().lstrip("."):
@@ -107,7 +105,7 @@ def _main() -> None:
 
 
 def _train(mode: str, folder: Path) -> int:
-    from training import train
+    from reloop.training import train
 
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what training prints is no place
     try:
@@ -122,8 +120,8 @@ def _train(mode: str, folder: Path) -> int:
 
 def _halt_everywhere() -> None:
     """Halt before each step, and in each write: with the .partial file there, and after it."""
-    from training import checkpoint, files, run
-    from training.step import Trainer
+    from reloop.training.run_folder import checkpoint, files, run
+    from reloop.training.step import Trainer
 
     update, write_bytes, fsync = Trainer.update, files.write_bytes, os.fsync
     writing: list[str] = []

@@ -1,6 +1,6 @@
 """Commands that are killed: who belongs to one, whom to kill, who is left, and what was found.
 
-command = Killable(["evaluation.iso_depth", "widths=8"], tmp_path)
+command = Killable(["experiments.iso_depth", "widths=8"], tmp_path)
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.processes import cores
+from reloop.training.jobs.processes import cores
+from tests.conftest import HOME
 
-HOME = Path(__file__).parent.parent.parent
 GONE = 10.0  # seconds that may pass, where cores are free, until nobody is left of a killed command
 _TIMES = ("seconds", "cpu_seconds")
 

@@ -12,10 +12,9 @@ from typing import Any
 
 def _outcome(folder: Path, start: int) -> dict[str, Any]:
     """What this process gets when it starts training below a folder."""
-    from conf.checks import HeldElsewhere
-    from training import train
-
-    from .tiny import tiny
+    from reloop.conf.mistakes import HeldElsewhere
+    from reloop.training import train
+    from tests.training.tiny import tiny
 
     os.read(start, 1)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -55,7 +54,7 @@ def _pair(folder: Path) -> list[dict[str, Any]]:
 def _main(folder: Path, pairs: int) -> None:
     import torch
 
-    import training.train  # noqa: F401  what takes long to import, before the first fork
+    import reloop.training.train  # noqa: F401  what takes long to import, before the first fork
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     for pair in range(pairs):

@@ -15,17 +15,15 @@ import torch
 import yaml
 from torch import Tensor
 
-import training.device
-from conf.checks import ConfigError
-from conf.saved import read_config
-from evaluation import evaluate, load_run
-from models import LoopState
-from models.segment import run_segment
-from training import train
-from training.device import Placement, place
-from training.run import run_folder
-
-from .tiny import assert_same_bits, make_trainer, saved_tensors, tiny
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.saved import read_config
+from reloop.evaluation import evaluate, load_run
+from reloop.models import LoopState
+from reloop.models.segment import run_segment
+from reloop.training import device, train
+from reloop.training.device import Placement, place
+from reloop.training.run_folder.run import run_folder
+from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
 
 CUDA = torch.device("cuda", 0)
 
@@ -44,11 +42,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         lambda device: SimpleNamespace(shared_memory_per_block_optin=machine["shared"]),
     )
     monkeypatch.setattr(shutil, "which", lambda name: name if name in machine["programs"] else None)
+    monkeypatch.setattr(device, "find_spec", lambda name: object() if machine[name] else None)
     monkeypatch.setattr(
-        training.device, "find_spec", lambda name: object() if machine[name] else None
-    )
-    monkeypatch.setattr(
-        training.device, "_named", lambda name: CUDA if name == "cuda" else torch.device(name)
+        device, "_named", lambda name: CUDA if name == "cuda" else torch.device(name)
     )
     for variable in ("CC", "CXX", "TRITON_INTERPRET"):
         monkeypatch.delenv(variable, raising=False)
@@ -177,7 +173,7 @@ def test_a_cpu_with_bf16_products_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_model_is_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And TF32 is a matter of CUDA alone."""
     marked = object()
-    monkeypatch.setattr(training.device, "segment", lambda name: marked)
+    monkeypatch.setattr(device, "segment", lambda name: marked)
     matmul = SimpleNamespace(allow_tf32=True)
     monkeypatch.setattr(torch.backends.cuda, "matmul", matmul)
     model = make_trainer(tiny(tmp_path)).model
@@ -210,10 +206,10 @@ def test_a_run_computes_by_its_backend_and_says_so(
         calls.append(settings["count"])
         return run_segment(*args, **settings)
 
-    fused = ModuleType("models.kernels.segment")
+    fused = ModuleType("reloop.models.kernels.segment")
     fused.run_segment = counting  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "models.kernels", ModuleType("models.kernels"))
-    monkeypatch.setitem(sys.modules, "models.kernels.segment", fused)
+    monkeypatch.setitem(sys.modules, "reloop.models.kernels", ModuleType("reloop.models.kernels"))
+    monkeypatch.setitem(sys.modules, "reloop.models.kernels.segment", fused)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     eager = tiny(tmp_path / "eager")
     triton = replace(tiny(tmp_path / "triton"), backend="triton")
@@ -240,7 +236,7 @@ def test_an_evaluation_is_eager_and_exact_wherever(
         asked.append(choice)
         return place("cpu", *choice[1:])
 
-    monkeypatch.setattr(sys.modules["evaluation.measure"], "place", noting)
+    monkeypatch.setattr(sys.modules["reloop.evaluation.measure"], "place", noting)
     config = tiny(tmp_path, steps=1)
     evaluate(train(config), replace(config.evaluation, prompts=4, resamples=2), "cuda")
     assert asked == [("cuda", "fp32", "eager")]

@@ -15,13 +15,12 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from conf.schema import Config, ModelConfig, TaskConfig
+from reloop.conf.schema import Config, ModelConfig, TaskConfig
+from reloop.training.objective import loss
+from reloop.training.step import Trainer
 from tests.tasks import small_tables
-from training.objective import loss
-from training.step import Trainer
-
-from .tape import Tape, tensors_in
-from .tiny import make_trainer, tiny
+from tests.training.tape import Tape, tensors_in
+from tests.training.tiny import make_trainer, tiny
 
 # Read by the host, of a shape that depends on numbers, or made of the host's data.
 _FORBIDDEN = {

@@ -10,16 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from conf.schema import Config
-from curricula import Stage
-from tasks import Prompts
-from training import train
-from training.assemble import build_curriculum, build_model, build_task
-from training.device import place
-from training.step import Trainer
-
-from .test_graph import VARIANTS, everything, variant
-from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
+from reloop.conf.schema import Config
+from reloop.curricula import Stage
+from reloop.tasks import Prompts
+from reloop.training import train
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.device import place
+from reloop.training.step import Trainer
+from tests.training.test_graph import VARIANTS, everything, variant
+from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 BACKENDS = [

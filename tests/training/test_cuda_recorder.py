@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.graph import CudaRecorder
-from training.step import Trainer
-
-from .tiny import Crash, crash, make_trainer, tiny
+from reloop.training.graph import CudaRecorder
+from reloop.training.step import Trainer
+from tests.training.tiny import Crash, crash, make_trainer, tiny
 
 
 def test_what_is_asked_of_cuda_and_in_which_order(monkeypatch: pytest.MonkeyPatch) -> None:

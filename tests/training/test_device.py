@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from conf.checks import ConfigError
-from training import train
-from training.device import place
-from training.run import run_folder
-
-from .tiny import assert_same_bits, saved_tensors, tiny
+from reloop.conf.mistakes import ConfigError
+from reloop.training import train
+from reloop.training.device import place
+from reloop.training.run_folder.run import run_folder
+from tests.training.tiny import assert_same_bits, saved_tensors, tiny
 
 
 def test_a_cpu_is_exact() -> None:

@@ -11,12 +11,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from conf.schema import TaskConfig
-from training import RunError, train
-from training.checkpoint import saved_steps
-from training.run import run_folder
-
-from .tiny import (
+from reloop.conf.schema import TaskConfig
+from reloop.training import RunError, train
+from reloop.training.run_folder.checkpoint import saved_steps
+from reloop.training.run_folder.run import run_folder
+from tests.training.tiny import (
     assert_same_bits,
     copied,
     make_trainer,

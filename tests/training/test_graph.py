@@ -12,14 +12,13 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
-from training import train
-from training.checkpoint import Checkpoint
-from training.graph import GraphRunner
-from training.step import Trainer
-
-from .tape import TapeRecorder
-from .tiny import (
+from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from reloop.training import train
+from reloop.training.graph import GraphRunner
+from reloop.training.run_folder.checkpoint import Checkpoint
+from reloop.training.step import Trainer
+from tests.training.tape import TapeRecorder
+from tests.training.tiny import (
     Crash,
     after_step,
     assert_same_bits,
@@ -98,7 +97,7 @@ def _train_taped(monkeypatch: pytest.MonkeyPatch) -> list[TapeRecorder]:
         made.append(TapeRecorder())
         return GraphRunner(made[-1])
 
-    monkeypatch.setattr("training.step.GraphRunner", runner)
+    monkeypatch.setattr("reloop.training.step.GraphRunner", runner)
     return made
 
 

@@ -9,12 +9,11 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from training.assemble import build_curriculum, build_model, build_task
-from training.device import place
-from training.step import Trainer
-
-from .tiny import tiny
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.device import place
+from reloop.training.step import Trainer
+from tests.training.tiny import tiny
 
 SLOW = pytest.mark.slow
 

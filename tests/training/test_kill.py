@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.checkpoint import Checkpoint, newest_checkpoint
-from training.run import RunFolder
-
-from .driven import Driven
-from .tiny import assert_same_bits
+from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint
+from reloop.training.run_folder.run import RunFolder
+from tests.training.driven import Driven
+from tests.training.tiny import assert_same_bits
 
 # 20 kills: in the writing of a checkpoint's tensors or of its JSON, just after a file was renamed,
 # before a step, and wherever it happens to be.

@@ -12,14 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
-from curricula import Curriculum, SampledLoops, Stage
-from training import train
-from training.assemble import build_curriculum, build_task, step_generator
-from training.graph import CudaRecorder, make_recorder
-from training.run import run_folder
-
-from .tiny import make_trainer, tiny
+from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
+from reloop.curricula import Curriculum, SampledLoops, Stage
+from reloop.training import train
+from reloop.training.assemble import build_curriculum, build_task, step_generator
+from reloop.training.graph import CudaRecorder, make_recorder
+from reloop.training.run_folder.run import run_folder
+from tests.training.tiny import make_trainer, tiny
 
 
 def curriculum(config: Config) -> Curriculum:
@@ -125,7 +124,7 @@ def test_a_trainer_knows_whether_its_loops_are_drawn(
 ) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(
-        "training.step.make_recorder", lambda device, capture, sampled: asked.append(sampled)
+        "reloop.training.step.make_recorder", lambda device, capture, sampled: asked.append(sampled)
     )
     make_trainer(drawn(tmp_path))
     make_trainer(tiny(tmp_path))

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import run
-from conf.checks import RunError
-from conf.machine import out_of_memory
+from reloop.conf.checks.machine import out_of_memory
+from reloop.conf.mistakes import RunError
+from reloop.training import train
+from reloop.training.run_folder.run import run_folder
 from tests.training.tiny import after_step, tiny
-from training import train
-from training.run import run_folder
 
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"
 ERRORS = [

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from conf.checks import ConfigError
-from conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig, TaskConfig
-from training import train
-
-from .tiny import tiny
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import (
+    Config,
+    CurriculumConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+)
+from reloop.training import train
+from tests.training.tiny import tiny
 
 
 def _refused(config: Config) -> ConfigError:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.objective import error, loss
+from reloop.training.objective import error, loss
 
 WINDOW, BATCH, POINTS, CLASSES = 3, 2, 5, 2
 TOKENS = [(0.0, 1.0), (-1.0, 1.0)]  # of class 0 and class 1: the reference's and ours

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from training.progress import Progress
+from reloop.training.progress import Progress
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from tasks import Prompts
-from training import train
-from training.assemble import build_model, build_task, step_generator
-
-from .tiny import assert_same_bits, make_trainer, tiny
+from reloop.tasks import Prompts
+from reloop.training import train
+from reloop.training.assemble import build_model, build_task, step_generator
+from tests.training.tiny import assert_same_bits, make_trainer, tiny
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from conf.schema import (
+from reloop.conf.schema import (
     Config,
     CurriculumConfig,
     GrowthConfig,
@@ -19,12 +19,11 @@ from conf.schema import (
     ModelConfig,
     TaskConfig,
 )
-from evaluation import load_run
-from training import Interrupted, train
-from training.assemble import build_model
-from training.run import RunFolder
-
-from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
+from reloop.evaluation import load_run
+from reloop.training import Interrupted, train
+from reloop.training.assemble import build_model
+from reloop.training.run_folder.run import RunFolder
+from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
 _GROWTH = CurriculumConfig(
     dims=GrowthConfig(start=1, intervals=(14, 20)),

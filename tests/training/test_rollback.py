@@ -10,12 +10,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from training import RunError, train
-from training.checkpoint import newest_checkpoint
-from training.run import run_folder
-from training.step import Trainer
-
-from .tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, spoil_ys, tiny
+from reloop.training import RunError, train
+from reloop.training.run_folder.checkpoint import newest_checkpoint
+from reloop.training.run_folder.run import run_folder
+from reloop.training.step import Trainer
+from tests.training.tiny import (
+    Crash,
+    after_step,
+    assert_same_bits,
+    crash,
+    saved_tensors,
+    spoil_ys,
+    tiny,
+)
 
 
 def _spoil_above(monkeypatch: pytest.MonkeyPatch, factor: float, bad_step: int = 23) -> list[float]:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from training import Interrupted, Run, train
-from training.checkpoint import saved_steps
-from training.run import run_folder
-from training.step import Totals, Trainer
-
-from .tiny import after_step, saved_tensors, tiny
+from reloop.training import Interrupted, Run, train
+from reloop.training.run_folder.checkpoint import saved_steps
+from reloop.training.run_folder.run import run_folder
+from reloop.training.step import Totals, Trainer
+from tests.training.tiny import after_step, saved_tensors, tiny
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[2]
+from tests.conftest import HOME
 
 
 @pytest.mark.parametrize("pairs", [5, pytest.param(200, marks=pytest.mark.slow)])
@@ -19,7 +19,7 @@ def test_one_trains_and_the_other_names_it(pairs: int, tmp_path: Path) -> None:
         [sys.executable, "-m", "tests.training.starters", str(tmp_path), str(pairs)],
         capture_output=True,
         text=True,
-        cwd=_ROOT,
+        cwd=HOME,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         check=True,
     )

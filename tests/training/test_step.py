@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conf.schema import Config, ModelConfig
-from training.objective import loss
-from training.step import Trainer
-
-from .tiny import make_trainer, tiny
+from reloop.conf.schema import Config, ModelConfig
+from reloop.training.objective import loss
+from reloop.training.step import Trainer
+from tests.training.tiny import make_trainer, tiny
 
 # What gives a number to Python, or a tensor whose shape depends on numbers.
 _WAITING = {

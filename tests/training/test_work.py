@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from curricula import Curriculum, Schedule
-from training.work import Work
+from reloop.curricula import Curriculum, Schedule
+from reloop.training.work import Work
 
 
 def _curriculum(loops: Schedule) -> Curriculum:

@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from curricula import Stage
-from tasks import Prompts
-from training.assemble import build_curriculum, build_model, build_task
-from training.checkpoint import newest_checkpoint
-from training.run import run_folder
-from training.step import Trainer
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from reloop.curricula import Stage
+from reloop.tasks import Prompts
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.run_folder.checkpoint import newest_checkpoint
+from reloop.training.run_folder.run import run_folder
+from reloop.training.step import Trainer
 
 
 class Crash(Exception):

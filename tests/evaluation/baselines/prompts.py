@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from evaluation.bootstrap import Floats
+from reloop.evaluation.bootstrap import Floats
 
 # Weights [d] from the pairs X [k, d], y [k] of one prefix.
 Fit = Callable[[Floats, Floats], Floats]

@@ -10,10 +10,10 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import Lasso
 from torch import Generator
 
-from evaluation.baselines.bayes import linear_posterior, sparse_posterior
-from evaluation.baselines.linear import least_squares
-from evaluation.bootstrap import Floats
-from tasks import make_task
+from reloop.evaluation.baselines.bayes import linear_posterior, sparse_posterior
+from reloop.evaluation.baselines.linear import least_squares
+from reloop.evaluation.bootstrap import Floats
+from reloop.tasks import make_task
 
 
 def draw(dims: int, sparsity: int, batch: int, points: int, seed: int = 0) -> tuple[Floats, Floats]:
@@ -146,7 +146,7 @@ def test_later_pairs_and_other_prompts_have_no_part(noise_std: float) -> None:
 def test_blocks_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     xs, ys = draw(6, 2, 9, 6)
     whole = sparse_posterior(xs, ys, xs, 2)
-    monkeypatch.setattr("evaluation.baselines.bayes._CANDIDATES", 4 * 15)
+    monkeypatch.setattr("reloop.evaluation.baselines.bayes._CANDIDATES", 4 * 15)
     np.testing.assert_allclose(sparse_posterior(xs, ys, xs, 2), whole, rtol=1e-12)
 
 

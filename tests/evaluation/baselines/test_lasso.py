@@ -9,15 +9,14 @@ import pytest
 from sklearn.linear_model import Lasso
 from torch import Generator
 
-from evaluation.baselines.lasso import lasso, lasso_weights
-from evaluation.bootstrap import Floats
-from tasks import make_task
-
-from .prompts import Asked, asked, one_by_one, with_other_pairs_from
+from reloop.evaluation.baselines.lasso import lasso, lasso_weights
+from reloop.evaluation.bootstrap import Floats
+from reloop.tasks import make_task
+from tests.evaluation.baselines.prompts import Asked, asked, one_by_one, with_other_pairs_from
 
 ALPHAS = [1e-4, 1e-3, 0.01, 0.1, 1.0]
 # By the module's entry: the package's attribute of that name is the function.
-MODULE = sys.modules["evaluation.baselines.lasso"]
+MODULE = sys.modules["reloop.evaluation.baselines.lasso"]
 
 
 pytestmark = pytest.mark.filterwarnings("error")  # nothing is given up

@@ -9,11 +9,10 @@ import pytest
 from scipy import stats
 from torch import Generator
 
-from evaluation.baselines.linear import averaging, least_squares, ridge
-from evaluation.bootstrap import Floats
-from tasks import make_task
-
-from .prompts import Asked, Fit, asked, one_by_one, with_other_pairs_from
+from reloop.evaluation.baselines.linear import averaging, least_squares, ridge
+from reloop.evaluation.bootstrap import Floats
+from reloop.tasks import make_task
+from tests.evaluation.baselines.prompts import Asked, Fit, asked, one_by_one, with_other_pairs_from
 
 EPS = 2.0**-23
 SIZES = [(1, 9, 4), (5, 3, 4), (4, 4, 4), (4, 5, 4), (6, 12, 4), (3, 1, 4), (3, 8, 1)]

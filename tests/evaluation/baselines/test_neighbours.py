@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
-from evaluation.baselines.neighbours import nearest_neighbours
-
-from .prompts import asked, with_other_pairs_from
+from reloop.evaluation.baselines.neighbours import nearest_neighbours
+from tests.evaluation.baselines.prompts import asked, with_other_pairs_from
 
 
 @pytest.mark.parametrize("neighbours", [1, 3, 5])

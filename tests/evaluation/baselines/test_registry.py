@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from torch import Generator
 
-from conf.schema import Baseline, EvaluationConfig, Shift
-from evaluation.baselines import NAMES, optimal, solvers
-from evaluation.bootstrap import Floats
-from evaluation.evaluate_run import resolved
-from evaluation.measure import Measure, baseline_names, shift_names
-from tasks import SHIFTS, Task, make_task
+from reloop.conf.schema import Baseline, EvaluationConfig, Shift
+from reloop.evaluation.baselines import NAMES, optimal, solvers
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.evaluate_run import resolved
+from reloop.evaluation.measure import Measure, baseline_names, shift_names
+from reloop.tasks import SHIFTS, Task, make_task
+from reloop.training import Run, train
 from tests.conftest import tiny_config
-from training import Run, train
 
 TASKS = {
     "linear": make_task("linear", 3),

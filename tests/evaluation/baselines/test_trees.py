@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from evaluation.baselines.trees import boosted_trees, greedy_tree
-from evaluation.bootstrap import Floats
+from reloop.evaluation.baselines.trees import boosted_trees, greedy_tree
+from reloop.evaluation.bootstrap import Floats
 
 
 def draw(batch: int, points: int, dims: int, seed: int = 0) -> tuple[Floats, Floats, Floats]:
@@ -111,7 +111,7 @@ def test_ties_at_any_size_of_outputs(size: float) -> None:
 def test_blocks_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     xs, ys, queries = draw(7, 9, 3)
     whole = greedy_tree(xs, ys, queries, depth=3)
-    monkeypatch.setattr("evaluation.baselines.trees._IN_CACHE", 2 * 9 * 3)
+    monkeypatch.setattr("reloop.evaluation.baselines.trees._IN_CACHE", 2 * 9 * 3)
     np.testing.assert_array_equal(greedy_tree(xs, ys, queries, depth=3), whole)
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models import Model
-from models.kernels.segment import run_segment
-
-from ..small import Batch, draw_prompts, make_model
+from reloop.models import Model
+from reloop.models.kernels.segment import run_segment
+from tests.models.small import Batch, draw_prompts, make_model
 
 Results = dict[str, Tensor]
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from models.blocks import Block
-from models.kernels.attention import Attention, reference
-from models.kernels.common import Compute
-from models.kernels.gather import Uses
-from models.kernels.qkv import QkvOperation
-
-from .shapes import ONE_TOKEN, Shape, shapes
-from .yardstick import Draws, assert_near
+from reloop.models.blocks.gpt2 import Block
+from reloop.models.kernels.attention import Attention, reference
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.gather import Uses
+from reloop.models.kernels.qkv import QkvOperation
+from tests.models.kernels.shapes import ONE_TOKEN, Shape, shapes
+from tests.models.kernels.yardstick import Draws, assert_near
 
 # Heads of 8, 16, 24, 32 and 64 dimensions.
 NARROW = Shape(1, 6, 32, 4, 1)

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from models import Model, Queries
-from models.blocks import Block
-from models.kernels import segment
-
-from .small_loops import make_pair, prompts_for, step
+from reloop.models import Model, Queries
+from reloop.models.blocks.gpt2 import Block
+from reloop.models.kernels import segment
+from tests.models.kernels.small_loops import make_pair, prompts_for, step
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +71,7 @@ def test_products_in_float16(device: torch.device, capsys: pytest.CaptureFixture
 def test_a_cpu_without_the_interpreter(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.kernels.segment.INTERPRETED.value", False)
+    monkeypatch.setattr("reloop.models.kernels.segment.INTERPRETED.value", False)
     assert_eager(make_pair(torch.device("cpu"), None), "no kernels on cpu", capsys)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.kernels import gather
-from models.kernels.common import Compute
-from models.kernels.gather import Uses
-
-from .small_loops import make_pair, step
-from .yardstick import relative_error
+from reloop.models.kernels import gather
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.gather import Uses
+from tests.models.kernels.small_loops import make_pair, step
+from tests.models.kernels.yardstick import relative_error
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 15, 70])

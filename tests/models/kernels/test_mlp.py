@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels import mlp
-from models.kernels.common import Compute
-from models.kernels.gather import Uses
-from models.kernels.mlp import MlpOperation, reference
-
-from .shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
-from .yardstick import Draws, assert_near
+from reloop.models.kernels import mlp
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.gather import Uses
+from reloop.models.kernels.mlp import MlpOperation, reference
+from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
+from tests.models.kernels.yardstick import Draws, assert_near
 
 GRADIENTS = ("norm_w", "norm_b", "expand", "expand_b", "contract", "contract_b")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.kernels.common import Compute
-from models.kernels.norm import NormOperation, reference
-
-from .shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
-from .yardstick import Draws, assert_near
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.norm import NormOperation, reference
+from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
+from tests.models.kernels.yardstick import Draws, assert_near
 
 
 @pytest.mark.parametrize("shape", shapes(ONE_TOKEN, UNEVEN, NO_POWER_OF_TWO))

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.common import Compute
-from models.kernels.gather import Uses
-from models.kernels.projection import ProjectionOperation, reference
-
-from .shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
-from .yardstick import Draws, assert_near
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.gather import Uses
+from reloop.models.kernels.projection import ProjectionOperation, reference
+from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
+from tests.models.kernels.yardstick import Draws, assert_near
 
 TWO_TILES_WIDE = Shape(2, 3, 160, 5, 1)
 

@@ -8,12 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.common import Compute
-from models.kernels.gather import Uses
-from models.kernels.qkv import QkvOperation, reference
-
-from .shapes import EVEN_LENGTH, NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
-from .yardstick import Draws, assert_near
+from reloop.models.kernels.common import Compute
+from reloop.models.kernels.gather import Uses
+from reloop.models.kernels.qkv import QkvOperation, reference
+from tests.models.kernels.shapes import (
+    EVEN_LENGTH,
+    NO_POWER_OF_TWO,
+    ONE_TOKEN,
+    UNEVEN,
+    Shape,
+    shapes,
+)
+from tests.models.kernels.yardstick import Draws, assert_near
 
 
 class Use(NamedTuple):

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from models.block_spec import BlockSpec
-from models.kernels import attention, mlp, norm, projection, qkv
-from models.loop import SharedLoop
-
-from .yardstick import Draws, leaves
+from reloop.models.blocks.spec import BlockSpec
+from reloop.models.kernels import attention, mlp, norm, projection, qkv
+from reloop.models.loops.loop import SharedLoop
+from tests.models.kernels.yardstick import Draws, leaves
 
 DRAWS = Draws(torch.device("cpu"))
 BLOCK, NORM = DRAWS.block(4, 2).double(), DRAWS.norm(4).double()

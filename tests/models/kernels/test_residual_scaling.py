@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from models.kernels import segment
-
-from ..small import WAYS
-from .small_loops import make_pair, prompts_for
-from .test_fallback import assert_eager
-from .test_segment import check, in_both_precisions
+from reloop.models.kernels import segment
+from tests.models.kernels.small_loops import make_pair, prompts_for
+from tests.models.kernels.test_fallback import assert_eager
+from tests.models.kernels.test_segment import check, in_both_precisions
+from tests.models.small import WAYS
 
 UNNORMED: dict[str, Any] = {"injection": "none", "norm": "at_readout"}
 # shape, loops, window, grad_loops

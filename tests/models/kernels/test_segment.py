@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from models.kernels.gather import Operation
-from models.kernels.segment import run_segment
-from models.loop import Loop, LoopState
-from models.segment import Segment
-from models.segment import run_segment as run_eager
-
-from ..small import make_model, saved_bytes
-from .small_loops import SPREAD, Results, gradients, make_pair, prompts_for, step
-from .yardstick import Draws, assert_each_near
+from reloop.models.kernels.gather import Operation
+from reloop.models.kernels.segment import run_segment
+from reloop.models.loops.loop import Loop, LoopState
+from reloop.models.segment import Segment
+from reloop.models.segment import run_segment as run_eager
+from tests.models.kernels.small_loops import (
+    SPREAD,
+    Results,
+    gradients,
+    make_pair,
+    prompts_for,
+    step,
+)
+from tests.models.kernels.yardstick import Draws, assert_each_near
+from tests.models.small import make_model, saved_bytes
 
 DTYPES = [None, torch.bfloat16]
 BF16_IS_SLOW = [None, pytest.param(torch.bfloat16, marks=pytest.mark.slow)]

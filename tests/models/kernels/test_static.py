@@ -7,17 +7,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-HOME = Path(__file__).parents[3]
+from tests.conftest import HOME
+
 # For a process of its own, which interprets nothing and whose launches launch nothing.
 COMPILE = """
 import json, sys, torch
-from benchmarks.static import SHARED_LIMIT, step_kernels
-from models.kernels.common import Compute
+from reloop.benchmarks.static import SHARED_LIMIT, step_kernels
+from reloop.models.kernels.common import Compute
 
 capability, precision, injection = int(sys.argv[1]), *sys.argv[2:]
 compute = Compute(torch.bfloat16 if precision == "bf16" else torch.float32, precision == "tf32")

@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch.optim import Adam
 
-from models import Model
-
-from ..small import Batch, draw_prompts
-from .small_loops import make_pair, step
-from .yardstick import assert_each_near
+from reloop.models import Model
+from tests.models.kernels.small_loops import make_pair, step
+from tests.models.kernels.yardstick import assert_each_near
+from tests.models.small import Batch, draw_prompts
 
 
 def train(model: Model, steps: int) -> None:

@@ -1,0 +1,1 @@
+"""Which settings and which combinations of settings cannot run."""

@@ -1,0 +1,30 @@
+"""Whether a folder that a user names can be written to, before anything is computed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from ..mistakes import ConfigError
+
+
+def check_folder(key: str, folder: str) -> None:
+    """Raises ConfigError, naming the key, where `folder` can neither be written to nor be made.
+    Leaves nothing behind."""
+    there, missing = Path(folder), list[str]()
+    while not os.path.lexists(there):
+        missing.append(there.name)
+        there = there.parent
+    if not folder or not there.is_dir():
+        raise ConfigError(key, f"must be a folder or a new one's path, got {folder!r}")
+    try:
+        for path in [Path(folder), *(there / name for name in missing)]:  # names that are too long
+            with suppress(FileNotFoundError):
+                os.lstat(path)
+        with TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        reason = f"nothing can be written in {there} ({error.strerror})"
+        raise ConfigError(key, f"cannot be {folder!r}: {reason}") from None

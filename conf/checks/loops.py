@@ -1,0 +1,85 @@
+"""Which settings of the loops do not go together: key and problem, for checks.py to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..schema import Config, LoopsConfig, ModelConfig
+
+_CUT = 4  # times b: the most loops that a Poisson-lognormal draw gives, which bounds memory
+
+
+def most_loops(sampling: str, b: int) -> int:
+    """The most loops that a step can make around `b`: 2 b - 1 (uniform), 4 b (poisson_lognormal,
+    but 1 where b is 1) or b (none)."""
+    if sampling == "uniform":
+        return 2 * b - 1
+    return _CUT * b if sampling == "poisson_lognormal" and b > 1 else b
+
+
+def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    """Key and problem of each combination that cannot run; b and T are at least 1."""
+    model, loops, start = config.model, config.loops, config.curriculum.loops.start
+    if model.family != "looped":
+        for name, value in (("sampling", "none"), ("grad_loops", "window")):
+            if getattr(loops, name) != value:
+                yield f"loops.{name}", f"has no meaning with model={model.family}"
+        return
+    if loops.sampling != "none" and start not in (None, loops.b):  # at b, nothing grows
+        yield (
+            "curriculum.loops.start",
+            f"must be null with loops.sampling={loops.sampling}, got {start}: loops are drawn",
+        )
+    yield from _short_gradients(loops)
+    if _starts_once(model) and not _reach_all(loops):
+        yield (
+            "loops.grad_loops",
+            f"must be all, got {loops.grad_loops}: this loop reads the prompt at its start alone, "
+            "and gradients that stop before would leave the read-in as it was drawn",
+        )
+    if not model.lanes:
+        return
+    if most_loops(loops.sampling, loops.b) > loops.b:
+        yield (
+            "model.lanes",
+            f"cannot be {model.lanes} with loops.sampling={loops.sampling}: lanes have parameters "
+            f"for loops.b={loops.b} loops, and more would be drawn",
+        )
+    if not _reach_all(loops):
+        yield (
+            "model.lanes",
+            f"cannot be {model.lanes} with loops.grad_loops={loops.grad_loops}, only with all: "
+            "each loop mixes lanes by parameters of its own, and those of the first loops would "
+            "get no gradient",
+        )
+
+
+def _starts_once(model: ModelConfig) -> bool:
+    """Whether no loop but the first reads the prompt (lanes, which carry it, aside)."""
+    plain = model.connectivity is None and model.injection == "none" and not model.lanes
+    return plain or model.connectivity == "LT"
+
+
+def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
+    """A reach that was asked for and is shorter than the window."""
+    key, reach = "loops.grad_loops", loops.grad_loops
+    if isinstance(reach, int):
+        window = min(loops.T, most_loops(loops.sampling, loops.b))
+        if reach < window:
+            yield key, f"must be at least {window}, the loops that count in the loss, got {reach}"
+    elif reach == "half":
+        half, window = (loops.b + 1) // 2, min(loops.T, loops.b)
+        if half < window:
+            yield (
+                key,
+                f"cannot be half: that is {half} of loops.b={loops.b}, but {window} loops count in "
+                "the loss",
+            )
+
+
+def _reach_all(loops: LoopsConfig) -> bool:
+    """Whether gradients reach back through every loop of every step: of those that can be made the
+    most, of a schedule the last."""
+    reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b)
+    through = {"window": min(loops.T, most), "half": (most + 1) // 2, "all": most}
+    return (reach if isinstance(reach, int) else through[reach]) >= most

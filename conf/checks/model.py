@@ -1,0 +1,169 @@
+"""Checks of a model's settings and of their combinations, without torch."""
+
+from __future__ import annotations
+
+from ..mistakes import ConfigError, at_least, check_names
+from ..schema import ModelConfig, TaskConfig
+
+_LOOPED = (  # what only looped models have, with the value that means without it
+    ("connectivity", None),
+    ("norm", "in_loop"),
+    ("prelude", 0),
+    ("coda", 0),
+    ("lanes", 0),
+)
+
+
+def check_model(model: ModelConfig, task: TaskConfig) -> None:
+    """Ranges and combinations; raises ConfigError for the first that cannot be."""
+    check_names("model.", model)
+    for name in ("n_layer", "n_embd", "n_head", "n_positions"):
+        at_least(f"model.{name}", getattr(model, name), 1)
+    for name in ("prelude", "coda", "lanes", "n_kv", "rank"):
+        at_least(f"model.{name}", getattr(model, name), 0)
+    if task.points > model.n_positions:
+        raise ConfigError(
+            "task.points",
+            f"is {task.points}, more than the model has positions "
+            f"(model.n_positions={model.n_positions})",
+        )
+    _check_heads(model)
+    _check_attention(model)
+    _check_window(model, task)
+    _check_family(model)
+    _check_connectivity(model)
+    _check_norm(model)
+    _check_scaling(model)
+
+
+def _check_heads(model: ModelConfig) -> None:
+    if model.n_embd % model.n_head:
+        raise ConfigError(
+            "model.n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"
+        )
+    size = model.n_embd // model.n_head
+    if model.block != "gpt2" and size % 2:
+        raise ConfigError(
+            "model.n_head",
+            f"leaves heads of {size} numbers: model.block={model.block} rotates pairs of them",
+        )
+
+
+def _check_attention(model: ModelConfig) -> None:
+    """Each kind of attention has its setting, which means nothing with another."""
+    own = (("grouped", "n_kv", 0), ("latent", "rank", 0), ("sliding", "pattern", ""))
+    for attention, name, nothing in own:
+        value = getattr(model, name)
+        if model.attention == attention and value == nothing:
+            raise ConfigError(f"model.{name}", f"must be given with model.attention={attention}")
+        if model.attention != attention and value != nothing:
+            raise ConfigError(
+                f"model.{name}", f"has no meaning with model.attention={model.attention}"
+            )
+    if model.n_kv and model.n_head % model.n_kv:
+        raise ConfigError(
+            "model.n_kv", f"must divide model.n_head={model.n_head}, got {model.n_kv}"
+        )
+    if set(model.pattern) - {"S", "L"}:
+        raise ConfigError(
+            "model.pattern",
+            "must be made of the letters S (a quarter of the tokens) and L (all of them), "
+            f"got {model.pattern!r}",
+        )
+
+
+def _check_window(model: ModelConfig, task: TaskConfig) -> None:
+    """A sliding window that hides nothing is none."""
+    if model.attention != "sliding":
+        return
+    letters = [model.pattern[i % len(model.pattern)] for i in range(model.n_layer - 1)]
+    if "S" not in letters:
+        raise ConfigError(
+            "model.pattern",
+            f"{model.pattern} makes no layer of {model.n_layer} short: the last sees all tokens",
+        )
+    window, tokens = (2 * model.n_positions + 1) // 4, 2 * task.points - 1
+    if window >= tokens:
+        raise ConfigError(
+            "model.attention",
+            f"cannot be sliding: a window of {window} tokens, a quarter of what "
+            f"model.n_positions={model.n_positions} can hold, hides none of {tokens}",
+        )
+
+
+def _check_family(model: ModelConfig) -> None:
+    if model.family == "looped":
+        return
+    if model.injection != "none":
+        raise ConfigError(
+            "model.injection",
+            f"cannot be {model.injection!r} with model={model.family}: only looped models inject "
+            "the prompt anew",
+        )
+    for name, nothing in _LOOPED:
+        if getattr(model, name) != nothing:
+            raise ConfigError(
+                f"model.{name}", f"has no meaning with model={model.family}: of looped models alone"
+            )
+
+
+def _check_connectivity(model: ModelConfig) -> None:
+    """What each of the papers' loops leaves no room for."""
+    if model.connectivity is not None:
+        if model.injection != "none":
+            raise ConfigError(
+                "model.injection",
+                f"cannot be {model.injection!r} with model.connectivity={model.connectivity}, "
+                "which says itself how prompt and last loop meet; it must be none",
+            )
+        for name, nothing in _LOOPED[1:]:
+            if getattr(model, name) != nothing:
+                raise ConfigError(
+                    f"model.{name}",
+                    f"has no meaning with model.connectivity={model.connectivity}, whose loop is "
+                    "normed and stands alone",
+                )
+    if model.lanes and model.injection != "none":
+        raise ConfigError(
+            "model.injection",
+            f"cannot be {model.injection!r} with model.lanes: the lanes carry the prompt; it must "
+            "be none",
+        )
+
+
+def _check_norm(model: ModelConfig) -> None:
+    """A stream that no norm holds must be held by what enters it."""
+    if model.norm == "in_loop":
+        return
+    if model.lanes:
+        raise ConfigError("model.norm", "must be in_loop with model.lanes, which add up otherwise")
+    if model.injection == "multiply":
+        raise ConfigError(
+            "model.injection",
+            "cannot be 'multiply' with model.norm=at_readout: a stream that is multiplied at each "
+            "loop and never normed grows beyond bounds",
+        )
+    if model.injection == "concat":
+        raise ConfigError(
+            "model.injection",
+            "cannot be 'concat' with model.norm=at_readout: a projection that starts as the prompt "
+            "forgets the stream at each loop",
+        )
+    if model.injection == "add" and model.residual_scaling != "linear":
+        raise ConfigError(
+            "model.residual_scaling",
+            f"must be linear with model.norm=at_readout and model.injection=add, got "
+            f"{model.residual_scaling!r}: a prompt added at each of R loops to a stream that is "
+            "never normed must be scaled by 1/R",
+        )
+
+
+def _check_scaling(model: ModelConfig) -> None:
+    factor = model.residual_factor
+    if not 0 < factor < float("inf"):
+        raise ConfigError("model.residual_factor", f"must be finite and above 0, got {factor}")
+    if factor != 1 and model.residual_scaling != "factored":
+        raise ConfigError(
+            "model.residual_factor",
+            f"is the λ of model.residual_scaling=factored, not of {model.residual_scaling}",
+        )

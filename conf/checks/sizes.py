@@ -1,0 +1,287 @@
+"""What a configuration needs of memory, estimated before anything is allocated; what no machine
+holds is refused in a line that names the key that drives it. No torch here.
+
+    check_training_size(config)          # ConfigError: model.n_embd is 1000000: …
+    training_bytes(config) / 2**30       # GiB, within a factor of about two of what is measured
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ..mistakes import ConfigError
+from ..schema import Config
+from .loops import most_loops
+from .machine import has_gpu, total_memory
+
+_STARTED = 400 * 2**20  # bytes of a process that has made a step, before anything is large
+_LAYER = 40_000  # bytes of the Python objects of a layer
+_SHARD = 6_000  # bytes of a shard's generator
+_FLOAT = 4
+_STATES = 4  # of a parameter, a float each: weight, gradient, and the optimiser's two moments
+# Floats that a layer keeps for its backward pass, for each token and each of its n_embd numbers.
+_KEPT = {"gpt2": 17, "llama": 30, "flt": 30}
+_WORKING = 24  # the same in a forward pass alone
+_SHORT = 48  # tokens up to which attention's weights are kept on a CPU
+_SOLVED_AT_ONCE = 1024  # prompts that a solver is given
+_LARGEST_GPU = 320 * 2**30  # bytes; what needs more fits on no GPU there is
+_MOST_PASSES = 1_000_000  # through a layer, one after another; more would take minutes a step
+_MOST_SHARDS = 1000  # that are tried for a batch to fit
+_DEEPEST = 40  # decision trees: of a trillion leaves
+# What is large beyond doubt only above these: the key that is blamed is the one whose change to
+# such a value would save most.
+_ORDINARY = {
+    **{"task.dims": 20, "task.points": 41, "task.hidden": 100, "task.depth": 4},
+    **{"model.n_layer": 12, "model.n_embd": 256, "model.n_head": 8, "model.n_positions": 101},
+    **{"model.prelude": 4, "model.coda": 4, "model.lanes": 4, "model.rank": 256},
+    **{"loops.b": 20, "loops.T": 15, "training.batch_size": 64, "training.shards": 1},
+    **{"evaluation.prompts": 1280, "evaluation.resamples": 1000, "evaluation.batch_size": 128},
+    **{"evaluation.loops": 100, "evaluation.max_loops": 100},
+}
+_Sizes = Mapping[str, Any]
+
+
+def parameters(config: Config) -> int:
+    """The number of a model's parameters, about."""
+    return _parameters(_sizes(config))
+
+
+def training_bytes(config: Config) -> int:
+    """Memory that a training's largest step takes."""
+    return _training(_sizes(config))
+
+
+def evaluation_bytes(config: Config) -> int:
+    """Memory that an evaluation takes."""
+    return _evaluation(_sizes(config))
+
+
+def check_training_size(config: Config, names: Mapping[str, str] | None = None) -> None:
+    """Raises ConfigError where no step of this training fits into the memory that there is.
+
+    `names` says what its keys are called by a command that has names of its own for them. Where
+    there is a GPU its memory, which is not known here, may be more than the machine's.
+    """
+    sizes = _sizes(config)
+    _check_time(sizes, names or {}, _loops(sizes)[0])
+    on_gpu = config.device.startswith(("cuda", "mps")) or (config.device == "auto" and has_gpu())
+    _check(sizes, _training, "a training step", names or {}, gpu=on_gpu)
+
+
+def check_evaluation_size(config: Config, names: Mapping[str, str] | None = None) -> None:
+    """Raises ConfigError where an evaluation with these settings does not fit into the memory that
+    there is; `names` as for `check_training_size`."""
+    sizes = _sizes(config)
+    _check_time(sizes, names or {}, _furthest(sizes))
+    _check(sizes, _evaluation, "the evaluation", names or {}, gpu=False)
+
+
+def check_bytes(needs: Callable[[_Sizes], int], sizes: _Sizes, what: str) -> None:
+    """Raises ConfigError, naming the key of `sizes` that drives it, where `what` needs more memory
+    than there is: for commands whose settings are no Config. An ordinary value is 1."""
+    _refuse(sizes, needs, dict.fromkeys(sizes, 1), what, {}, total_memory(), "this machine has")
+
+
+def _check(
+    sizes: _Sizes,
+    needs: Callable[[_Sizes], int],
+    what: str,
+    names: Mapping[str, str],
+    gpu: bool,
+) -> None:
+    has, whose = total_memory(), "this machine has"
+    if gpu and (has is None or has < _LARGEST_GPU):
+        has, whose = _LARGEST_GPU, "the largest GPU has"
+    _refuse(sizes, needs, _ORDINARY, what, names, has, whose)
+
+
+def _refuse(
+    sizes: _Sizes,
+    needs: Callable[[_Sizes], int],
+    ordinary: Mapping[str, int],
+    what: str,
+    names: Mapping[str, str],
+    has: int | None,
+    whose: str,
+) -> None:
+    asked = needs(sizes)
+    if has is None or asked <= has:
+        return
+    less = {
+        key: needs({**sizes, key: usual})
+        for key, usual in ordinary.items()
+        if isinstance(sizes.get(key), int) and sizes[key] > usual
+    }
+    key = min(less, key=lambda name: less[name], default="task.dims")
+    raise ConfigError(
+        names.get(key, key),
+        f"is {_short(sizes[key])}: {what} needs {_in_bytes(asked)} of memory or so, and {whose} "
+        f"{_in_bytes(has)}{_shards(sizes, needs, has)}",
+    )
+
+
+def _shards(sizes: _Sizes, needs: Callable[[_Sizes], int], has: int) -> str:
+    """The number of shards that would make a batch fit, where there is one."""
+    batch = sizes.get("training.batch_size", 1)
+    for shards in range(2, min(batch, _MOST_SHARDS) + 1):
+        if batch % shards == 0 and needs({**sizes, "training.shards": shards}) <= has:
+            return f"; training.shards={shards} would do"
+    return ""
+
+
+def _check_time(sizes: _Sizes, names: Mapping[str, str], loops: int) -> None:
+    """Refuses what would make its first step, or its first prompt, for minutes or for ever."""
+    if sizes.get("task.depth", 0) > _DEEPEST:
+        depth = _short(sizes["task.depth"])
+        raise ConfigError("task.depth", f"is {depth}: a tree has 2^{depth} leaves, at most 2^40")
+    layers = sizes["model.n_layer"]
+    passes = loops * (1 if sizes["model.family"] == "standard" else layers)
+    if passes <= _MOST_PASSES:
+        return
+    by_loops = {"loops.b": 20, "evaluation.loops": 100, "evaluation.max_loops": 100}
+    large = {
+        key: sizes[key] // usual
+        for key, usual in {"model.n_layer": 12, **by_loops}.items()
+        if isinstance(sizes[key], int)
+    }
+    key = max(large, key=lambda name: large[name])
+    raise ConfigError(
+        names.get(key, key),
+        f"is {_short(sizes[key])}: {_short(passes)} passes through a layer for one prediction, "
+        f"at most {_MOST_PASSES:,}",
+    )
+
+
+def _parameters(s: _Sizes) -> int:
+    width, layers = s["model.n_embd"], s["model.n_layer"] + s["model.prelude"] + s["model.coda"]
+    hidden = 4 * width  # a gated MLP's three matrices are as many numbers as two of this width
+    keys = (
+        s["model.n_kv"] * (width // s["model.n_head"])
+        if s["model.attention"] == "grouped"
+        else width
+    )
+    block = width * (2 * width + 2 * keys + 2 * hidden) + 13 * width + 3 * width * s["model.rank"]
+    outside = width * (s["task.dims"] + 2 * s["model.n_positions"] + 4)
+    if s["model.injection"] == "concat":
+        outside += 2 * width * width
+    lanes = s["model.lanes"]
+    return int(layers * block + outside + s["loops.b"] * lanes * (lanes + 2))
+
+
+def _training(s: _Sizes) -> int:
+    """The weights with what the optimiser keeps, what the layers of a shard's backward pass keep,
+    and its prompts."""
+    tokens = 2 * s["task.points"] - 1
+    shards = min(s["training.shards"], s["training.batch_size"])
+    batch = -(-s["training.batch_size"] // shards)
+    _, back, window = _loops(s)
+    looped = back * (1 if s["model.family"] == "standard" else s["model.n_layer"])
+    width = s["model.n_embd"]
+    layer = _KEPT[s["model.block"]] * width + _attention(s, tokens)
+    loop = 5 * width + 3 * s["model.lanes"] * width
+    of_token = looped * layer + back * loop + s["model.prelude"] * layer + window * width
+    coda = s["model.coda"] * window * layer
+    made = _FLOAT * batch * tokens * (of_token + coda)
+    states = _FLOAT * (_STATES + bool(s["training.ema_decay"])) * _parameters(s)
+    drawn = batch * _prompt(s) * (3 if s["task.distinct_prompts"] else 1)
+    return int(_model(s) + states + made + drawn + s["training.shards"] * _SHARD)
+
+
+def _evaluation(s: _Sizes) -> int:
+    """All prompts, what is read of each, its resamples, a batch in the model and prompts in a
+    solver."""
+    prompts, points, dims = s["evaluation.prompts"], s["task.points"], s["task.dims"]
+    loops, width = _furthest(s), s["model.n_embd"]
+    read = 2 * _FLOAT * prompts * (3 * loops + 4 * points)
+    means = 8 * s["evaluation.resamples"] * (2 * prompts + 2 * max(loops, points))
+    batch, tokens = min(prompts, s["evaluation.batch_size"]), 2 * points
+    layer = _WORKING * width + 2 * _attention(s, tokens) + 2 * s["model.lanes"] * width
+    model = _FLOAT * (_parameters(s) + batch * tokens * layer)
+    solved = min(prompts, _SOLVED_AT_ONCE)
+    solver = 8 * solved * dims * (4 * points + 4 * _square(s))
+    return int(_model(s) + prompts * _prompt(s) + read + means + max(model, solver))
+
+
+def _model(s: _Sizes) -> int:
+    """A process with the layers' objects in it."""
+    return int(_STARTED + _LAYER * (s["model.n_layer"] + s["model.prelude"] + s["model.coda"]))
+
+
+def _prompt(s: _Sizes) -> int:
+    """Bytes of a prompt while it is drawn, and of its function."""
+    dims, points = s["task.dims"], s["task.points"]
+    numbers = 8 * points * dims + 4 * dims
+    hidden = s.get("task.hidden", 0)
+    numbers += hidden * (dims + 2 * points)
+    leaves = 2 ** min(s.get("task.depth", 0), _DEEPEST) if "task.depth" in s else 0
+    return int(_FLOAT * (numbers + 7 * leaves))
+
+
+def _attention(s: _Sizes, tokens: int) -> int:
+    """Floats of attention's weights for a token, where they are kept."""
+    return int(2 * s["model.n_head"] * tokens) if tokens <= _SHORT else 0
+
+
+def _square(s: _Sizes) -> int:
+    """The side of the square matrix that a solver keeps of each prompt."""
+    asked, dims, points = s["evaluation.baselines"], s["task.dims"], s["task.points"]
+    names = asked if asked is not None else _SOLVERS.get(s["task.name"], ())
+    if {"lasso", "ridge", "bayes"} & set(names):
+        return int(dims)
+    return int(min(dims, points)) if "least_squares" in names else 0
+
+
+_SOLVERS = {
+    **dict.fromkeys(("linear", "relu_network", "tables", "halfspaces"), ("least_squares",)),
+    **{"noisy_linear": ("ridge",), "sparse_linear": ("lasso",)},
+}
+
+
+def _loops(s: _Sizes) -> tuple[int, int, int]:
+    """The most loops of a step, those that gradients reach back through, and those that count."""
+    if s["model.family"] == "standard":
+        layers = s["model.n_layer"]
+        return layers, layers, 1
+    most = most_loops(s["loops.sampling"], s["loops.b"])
+    if s["model.family"] == "tied":
+        return most, most, 1
+    window, reach = min(s["loops.T"], most), s["loops.grad_loops"]
+    through = {"window": window, "half": max((most + 1) // 2, window), "all": most}
+    back = reach if isinstance(reach, int) else through[reach]
+    return most, min(back, most), window
+
+
+def _furthest(s: _Sizes) -> int:
+    """The most loops that an evaluation makes."""
+    if s["model.family"] == "standard":
+        return int(s["model.n_layer"])
+    b, loops = s["loops.b"], s["evaluation.loops"]
+    least = max(b, loops) if isinstance(loops, int) else b
+    furthest = max(s["evaluation.max_loops"] or 3 * b, least)
+    return int(b if s["model.lanes"] else furthest)
+
+
+def _sizes(config: Config) -> dict[str, Any]:
+    """All settings by key, a task's own beside the others."""
+    flat = {
+        f"{group.name}.{each.name}": getattr(getattr(config, group.name), each.name)
+        for group in fields(config)
+        if is_dataclass(getattr(config, group.name))
+        for each in fields(getattr(config, group.name))
+    }
+    return flat | {f"task.{key}": value for key, value in flat.pop("task.settings").items()}
+
+
+def _short(number: int) -> str:
+    """A number as it is read: 1,000,000, or in powers of ten where it is long."""
+    text = f"{number:,}"
+    return text if len(text) <= 21 else f"about 1e{len(str(number)) - 1}"
+
+
+def _in_bytes(number: int) -> str:
+    for unit, size in (("GB", 10**9), ("TB", 10**12), ("PB", 10**15)):
+        if number < 1000 * size:
+            return f"{number / size:.3g} {unit}"
+    return f"{_short(number // 10**15)} PB"

@@ -1,0 +1,54 @@
+"""A task's own settings, typed by the defaults that its file in conf/task/ gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..mistakes import ConfigError, nearest
+from ..scalars import convert_scalar
+
+_FOLDER = Path(__file__).parents[1] / "task"
+
+
+def task_names() -> list[str]:
+    """The tasks that have a file."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def own_settings(name: str) -> dict[str, Any] | None:
+    """A task's own settings with their defaults; None for a task without a file (one that was
+    registered from outside), whose settings only its class knows."""
+    return deepcopy(_read(name)) if name in task_names() else None
+
+
+def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's settings, each as what its default is; those left out stay out. Of a task without a
+    file they are taken as they are. ConfigError for an unknown one and a value of another type."""
+    own = own_settings(name)
+    if own is None:
+        return dict(settings)
+    for key in settings:
+        if key not in own:
+            there = nearest(str(key), own) if own else ", which has none of its own"
+            raise ConfigError(f"task.{key}", f"is not a setting of task={name}{there}")
+    return {key: _typed(own[key], value, f"task.{key}") for key, value in settings.items()}
+
+
+def _typed(default: Any, value: Any, key: str) -> Any:
+    """`value` as what its default is: a bool, a number, a name or a tuple of those."""
+    if not isinstance(default, list):
+        return convert_scalar(type(default), value, key)
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(convert_scalar(type(default[0]), item, key) for item in items)
+
+
+@lru_cache
+def _read(name: str) -> dict[str, Any]:
+    own = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: default for key, default in own.items() if key != "name"}

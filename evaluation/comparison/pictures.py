@@ -1,0 +1,101 @@
+"""The pictures of a comparison: error by examples, by loop, and less the first run's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ..figures import (
+    Curve,
+    band,
+    error_axis,
+    error_scale,
+    legend_beside,
+    line,
+    mark_loops,
+    note_level,
+    padded,
+    save,
+    styled,
+    whole_numbers,
+)
+from ..pictures import model_label, title
+
+
+def draw_comparison(result: Mapping[str, Any], folder: Path) -> None:
+    """Draw a comparison's three pictures into `folder`."""
+    labels = run_labels(result)
+    with styled():
+        _by_examples(result, labels, folder / "error_by_examples.png")
+        _by_loop(result, labels, folder / "error_by_loop.png")
+        _differences(result, labels, folder / "difference_by_examples.png")
+
+
+def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
+    """A short label for each run: model, loops and seed, and where that is not enough the end of
+    its name."""
+    labels = {
+        name: f"{model_label(entry, entry['loops'])}, seed {entry['seed']}"
+        for name, entry in result["runs"].items()
+    }
+    several = list(labels.values())
+    return {
+        name: label if several.count(label) == 1 else f"{label} ({name.rpartition('-')[2]})"
+        for name, label in labels.items()
+    }
+
+
+def _by_examples(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    own: dict[str, Curve] = {run: entry["by_examples"] for run, entry in result["runs"].items()}
+    for index, (run, curve) in enumerate(own.items()):
+        band(axes, result["k"], curve, labels[run], line(index))
+    for index, (name, curve) in enumerate(result["baselines"].items(), start=len(own)):
+        band(axes, result["k"], curve, result["labels"][name], line(index, dashed=True))
+    error_axis(axes, result["error"], list(own.values()), list(result["baselines"].values()))
+    _finish(figure, result, path, own | result["baselines"])
+
+
+def _differences(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    first, *others = result["runs"]
+    shown = {run: result["runs"][run]["minus_first"]["by_examples"] for run in others}
+    for index, (run, curve) in enumerate(shown.items(), start=1):
+        band(axes, result["k"], curve, labels[run], line(index))
+    note_level(axes, 0, labels[first])
+    axes.set_ylabel(f"{result['error']}, less the first run's")
+    _finish(figure, result, path, shown)
+
+
+def _finish(figure: Figure, result: Mapping[str, Any], path: Path, shown: Any) -> None:
+    (axes,) = figure.axes
+    axes.set_xlabel("in-context examples k")
+    whole_numbers(axes)
+    legend_beside(axes)
+    figure.suptitle(title(result))
+    save(figure, path, "k", result["k"], shown)
+
+
+def _by_loop(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    shown: dict[str, Curve] = {run: entry["by_loop"] for run, entry in result["runs"].items()}
+    most = max(len(curve["mean"]) for curve in shown.values())
+    loops = list(range(1, most + 1))
+    for index, (run, curve) in enumerate(shown.items()):
+        band(axes, loops, padded(curve, most), labels[run], line(index))
+    for b in sorted({entry["b"] for entry in result["runs"].values()}):
+        mark_loops(axes, b)
+    axes.set_xlabel("loop (layer, for standard models)")
+    axes.set_ylabel(f"{result['error']} at k = {result['k'][-1]}")
+    error_scale(axes, result["error"])
+    whole_numbers(axes)
+    legend_beside(axes)
+    figure.suptitle(title(result))
+    columns = {run: padded(curve, most) for run, curve in shown.items()}
+    save(figure, path, "loop", loops, columns)

@@ -1,0 +1,1 @@
+"""Questions that take many trainings, each with a command of its own."""

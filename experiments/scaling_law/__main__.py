@@ -1,0 +1,123 @@
+"""`python -m experiments.scaling_law table=runs.csv`: what one recurrence is worth."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from reloop.conf.entry import begin
+
+    begin()
+
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.command import defaults, run_command
+from reloop.conf.mistakes import ConfigError, check_count, check_seed
+from reloop.evaluation.run_folders import run_folders
+
+if TYPE_CHECKING:
+    from reloop.experiments.scaling_law.table import ScalingTable
+
+PUBLISHED = "minima"  # the name of the table that comes with the project
+
+_HELP = """\
+Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta to the losses of models of several sizes,
+loops r and amounts of data D; intervals, the fits with phi = 0 and phi = 1 beside, a figure.
+
+  python -m experiments.scaling_law table=runs.csv
+  python -m experiments.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'
+  python -m experiments.scaling_law 'runs=[runs/A,runs/B]'  # run folders, or folders that hold runs
+  python -m experiments.scaling_law table={published}       # the 24 minima of arXiv 2604.21106
+
+A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
+run r times), r, D (tokens, prompts) and loss; others may stand beside, and one called budget
+divides the curves of the figure.
+
+A finished run of a looped model is a row: N_rec counts its looped layers; N_once prelude, coda,
+injection and norms, without read-in, read-out and positions; r is loops.b, D the prompts it was
+trained on, and loss the error at b loops, as evaluation.json has it (over the task's divisor), its
+mean over all numbers of examples. A run that is not evaluated yet is evaluated.
+
+Settings, with their defaults:
+{settings}
+E=null fits it too; in context it is known, the Bayes error. clusters names columns: rows that agree
+in all of them are resampled together; with none, each row is by itself.
+
+Intervals are 90 %: the outer ends of what fits to resampled rows give, and of the profile (each
+parameter held further and further out, the others fitted anew, until the losses speak against it).
+What the losses leave open is in brackets and named, with the reason: too few values of N, D or r
+(two of D tell no E, B and beta together), a profile without an end, an E that may as well be 0.
+"""
+
+
+@dataclass(frozen=True)
+class ScalingSettings:
+    """The table or the runs, what is held, and how intervals are found."""
+
+    table: str = ""
+    runs: tuple[str, ...] = ()
+    E: float | None = None  # none: fitted
+    clusters: tuple[str, ...] = ()
+    resamples: int = 200
+    seed: int = 0
+    folder: str = "runs"
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be."""
+        if self.runs:
+            if self.table:
+                raise ConfigError("runs", "cannot stand beside table=")
+            run_folders(self.runs)
+        elif not self.table:
+            raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
+        elif self.table != PUBLISHED and not Path(self.table).is_file():
+            raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
+        if self.E is not None and not (math.isfinite(self.E) and self.E >= 0):
+            raise ConfigError("E", f"must be at least 0, got {self.E}")
+        check_count("resamples", self.resamples, 20, 1_000_000)
+        check_seed("seed", self.seed)
+        check_folder("folder", self.folder)
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    return run_command("experiments.scaling_law", ScalingSettings, words, _help, _measure)
+
+
+def _help() -> str:
+    return _HELP.format(published=PUBLISHED, settings=defaults(ScalingSettings))
+
+
+def _measure(settings: ScalingSettings) -> str:
+    """Fit the table; what is shown of it."""
+    from reloop.experiments.scaling_law.report import fitted, folder_of, report, write
+
+    table, name = _table(settings)
+    held = {} if settings.E is None else {"E": settings.E}
+    result = fitted(table, held, settings.clusters, settings.resamples, settings.seed)
+    folder = folder_of(result, table, Path(settings.folder), name)
+    write(result, table, folder)
+    return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
+
+
+def _table(settings: ScalingSettings) -> tuple[ScalingTable, str]:
+    """What is fitted, and its name; says which runs have no row."""
+    if settings.runs:
+        from reloop.experiments.scaling_law.runs import read_runs
+
+        table, left_out = read_runs(run_folders(settings.runs))
+        for line in left_out:
+            print(line, flush=True)
+        return table, "runs"
+    from reloop.experiments.scaling_law.published import minima
+    from reloop.experiments.scaling_law.table import read_csv
+
+    table = minima() if settings.table == PUBLISHED else read_csv(Path(settings.table))
+    return table, Path(settings.table).stem
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""The published iso-depth experiment (arXiv 2604.21106): which models on how much data, the law its
+authors report and the minima they found. Numbers and sources stand in scaling_published.json.
+
+table = drawn(published_law(), noise=0.003, seed=0)      # 116 rows, as if measured
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .problem import Law
+from .table import ScalingTable
+
+_PATH = Path(__file__).with_suffix(".json")
+_ONCE, _REC = 4, 16  # blocks outside the loop (prelude 2, coda 2) and, over r, inside
+_POSITIONS = 2048  # a sequence's
+_BATCH = 2**18  # tokens
+_VOCABULARY = 32064  # 32,001 tokens, padded to a multiple of 64
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Parameters of a model, embedding and head left out, and the FLOPs of training it on a
+    token."""
+
+    once: float
+    rec: float
+    flops: float
+
+
+def width(size: int) -> int:
+    """Model width of a size s: 64 s, rounded up to a multiple of the heads' 128."""
+    return -(-64 * size // 128) * 128
+
+
+def counts(d: float, r: int) -> Counts:
+    """Of the model of width d whose 16 / r shared blocks run r times.
+
+    A block holds 12 d² weights (attention 4, its MLP 8) and two norms of d. From r = 2 on the
+    injection, 2 d², runs with the loop but is counted among what runs once, as the authors do; at
+    r = 1 there is none, and 16 of the 20 blocks count as the loop's. FLOPs: 6 a weight and use, the
+    head's included, and 12 d T a block for attention.
+    """
+    block = 12 * d**2 + 2 * d
+    inject = 2 * d**2 if r > 1 else 0.0
+    rec = _REC / r * block
+    head = _VOCABULARY * d
+    attention = 12 * (_ONCE + _REC) * d * _POSITIONS
+    flops = 6 * (_ONCE * block + head) + 6 * r * (rec + inject) + attention
+    return Counts(_ONCE * block + inject, rec, flops)
+
+
+def published_law() -> Law:
+    """The law the authors report."""
+    law = {name: value for name, value in _published()["law"].items() if name != "source"}
+    return Law(**law)
+
+
+def drawn(law: Law, noise: float, seed: int) -> ScalingTable:
+    """The 116 runs of the design with losses of this law, times e to a normal number of standard
+    deviation `noise`."""
+    table = design()
+    normal = np.random.default_rng(seed).normal(0, noise, len(table))
+    return replace(table, loss=law.loss(table) * np.exp(normal))
+
+
+def design() -> ScalingTable:
+    """The 116 runs: N and D as trained, the published law's losses. A budget C of FLOPs pays for
+    C / (flops · batch) steps, rounded."""
+    rows = []
+    for entry in _published()["design"]["grid"]:
+        for r in _published()["design"]["r"]:
+            for size in entry["sizes"]:
+                model = counts(width(size), r)
+                tokens = _BATCH * round(entry["budget"] / (model.flops * _BATCH))
+                rows.append((model.once, model.rec, r, tokens, 1.0, entry["budget"]))
+    table = _table(rows)
+    return replace(table, loss=published_law().loss(table))
+
+
+def minima() -> ScalingTable:
+    """The authors' 24 empirical minima, one for each r and budget. Printed is N alone: the width
+    (not a whole one) that has as many parameters says how they divide, and what the budget pays
+    for D."""
+    rows = []
+    for cell in _published()["minima"]["cells"]:
+        r, budget = cell["r"], cell["budget"]
+        model = counts(_width_of(cell["N"] * 1e6, r), r)
+        rows.append((model.once, model.rec, r, budget / model.flops, cell["loss"], budget))
+    return _table(rows)
+
+
+def _width_of(parameters: float, r: int) -> float:
+    """The width at which a model has so many: the root of quadratic · d² + linear · d."""
+    blocks = _ONCE + _REC / r
+    quadratic, linear = 12 * blocks + (2 if r > 1 else 0), 2 * blocks
+    return float((-linear + np.sqrt(linear**2 + 4 * quadratic * parameters)) / (2 * quadratic))
+
+
+def _table(rows: Sequence[tuple[float, ...]]) -> ScalingTable:
+    columns = np.array(rows, dtype=np.float64).T
+    once, rec, r, data, loss, budget = columns
+    labels = {"budget": tuple(f"{each:.3g}" for each in budget)}
+    return ScalingTable(once, rec, r, data, loss, labels)
+
+
+@cache
+def _published() -> Any:
+    return json.loads(_PATH.read_text(encoding="utf-8"))

@@ -1,0 +1,119 @@
+"""Run folders as rows of a scaling law's table: what a model owns, was trained on, and gets wrong.
+
+table, left_out = read_runs(run_folders(["runs"]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.saved import read_config
+from reloop.evaluation.evaluate_run import evaluation_of
+from reloop.evaluation.load import load_run
+from reloop.evaluation.remarks import curriculum_left, shared
+from reloop.models import Model
+from reloop.training.run_folder.run import Run, RunFolder
+
+from .table import COLUMNS, ScalingTable
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run's row; `world` says which prompts its loss was taken on, `remarks` what is to be
+    known of the run."""
+
+    name: str
+    N_once: int
+    N_rec: int
+    r: int
+    D: int
+    loss: float
+    world: tuple[Any, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
+    """The table of those of these run folders that are finished runs of looped models, labelled
+    with their names, and lines: why others have no row, and the remarks on those that have one. A
+    run that has no evaluation is evaluated.
+
+    Raises RunError where no run has a row, or rows would be of errors on different prompts.
+    """
+    rows: list[Row] = []
+    left_out: list[str] = []
+    for path in paths:
+        try:
+            reason = _unfit(path)
+            if reason is None:
+                run = load_run(path)
+                reason = _unfinished(run)
+                if reason is None:
+                    rows.append(row_of(run))
+        except (ConfigError, RunError) as error:
+            reason = str(error)
+        if reason is not None:
+            left_out.append(f"left out: {path}: {reason}")
+    if not rows:
+        raise RunError("; ".join(["no run has a row for the table", *left_out]))
+    for row in rows[1:]:
+        if row.world != rows[0].world:
+            raise RunError(
+                f"{rows[0].name} and {row.name} are of different tasks, or were evaluated on "
+                "different prompts: their errors do not belong into one table"
+            )
+    told = shared({row.name: row.remarks for row in rows})
+    return table_of(rows, run=[row.name for row in rows]), left_out + told
+
+
+def row_of(run: Run) -> Row:
+    """The row of a finished run: r is loops.b, D counts the prompts it was trained on, the loss is
+    the error at b loops over the task's divisor, its mean over all numbers of examples."""
+    config, result = run.config, evaluation_of(run)
+    once, rec = parameter_counts(run.model)
+    loss = float(np.mean(result["by_examples"]["model_at_b"]["mean"]))
+    prompts = run.step * config.training.batch_size
+    task = replace(config.task, distinct_prompts=0)
+    world = (task, result["prompts"], result["seed"])
+    told = tuple(result["remarks"])
+    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, world, told)
+
+
+def parameter_counts(model: Model) -> tuple[int, int]:
+    """N_once and N_rec of a looped model. N_rec: the layers that run r times. N_once: prelude,
+    coda, injection and norms (as in arXiv 2604.21106, also where they run in the loop), and what
+    lanes own. Neither counts read-in, read-out and positions."""
+    rec = sum(parameter.numel() for parameter in model.loop.blocks.parameters())
+    return model.backbone_parameters() - rec, rec
+
+
+def table_of(rows: Sequence[Row], **labels: Sequence[object]) -> ScalingTable:
+    """The rows as a table, with further columns."""
+    columns = {
+        name: np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in COLUMNS
+    }
+    words = {name: tuple(map(str, values)) for name, values in labels.items()}
+    return ScalingTable(**columns, labels=words)
+
+
+def _unfit(path: Path) -> str | None:
+    """Why a run has no row; None where it has one."""
+    config, status = read_config(path), RunFolder(path).status()
+    if config.model.family == "standard":
+        return "a standard model runs each layer once: it has no loop to count"
+    if status["state"] != "finished":
+        steps = f"{status['step']} of {config.training.steps} steps"
+        return f"it is not finished ({status['state']}, {steps})"
+    return None
+
+
+def _unfinished(run: Run) -> str | None:
+    """What the curriculum of a finished run had not come to: its errors are not those of its steps
+    and sizes."""
+    left = curriculum_left(run)
+    return f"curriculum unfinished: {left}" if left else None

@@ -1,0 +1,165 @@
+"""Losses of models of several sizes and loops, as a table to fit the scaling law to.
+
+table = read_csv(Path("runs.csv"))                         # columns N_once, N_rec, r, D, loss
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reloop.conf.mistakes import RunError, nearest, one_line
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+COLUMNS = ("N_once", "N_rec", "r", "D", "loss")
+# No number is above its column's, nor, if it is not 0, below the inverse: A, B and powers of r stay
+# far from what overflows wherever the exponents are searched.
+_LARGEST = {"N_once": 1e20, "N_rec": 1e20, "r": 1e6, "D": 1e20, "loss": 1e20}
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingTable:
+    """One trained model a row; every array is [rows].
+
+    N_once counts the parameters that run once, N_rec those that run r times, D what was trained on
+    (tokens, prompts), loss is the mean of held-out data. `labels` holds further columns, word for
+    word: a budget, a run's name.
+
+    Raises RunError, naming column and row (from 1), for a number that cannot be: N_once may be 0,
+    where a model has nothing outside its loop, all others are above 0; r lies between 1e-6 and 1e6,
+    the rest between 1e-20 and 1e20.
+    """
+
+    N_once: Floats
+    N_rec: Floats
+    r: Floats
+    D: Floats
+    loss: Floats
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in COLUMNS:
+            values, most = getattr(self, name), _LARGEST[name]
+            least = "at least 0" if name == "N_once" else "above 0"
+            wrong = ~np.isfinite(values) | (values < 0 if name == "N_once" else values <= 0)
+            _refuse(name, values, wrong, least)
+            far = (values > most) | ((values != 0) & (values < 1 / most))
+            _refuse(name, values, far, f"between {1 / most:g} and {most:g}")
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    @property
+    def parameters(self) -> Floats:
+        """The parameters a model owns, each counted once."""
+        return self.N_once + self.N_rec
+
+    def groups(self, columns: Sequence[str]) -> NDArray[np.intp]:
+        """For each row the number of its group: rows that agree in all these columns (labels that
+        are numbers are compared, and ordered, as such) are one group, and without columns each row
+        is its own.
+
+        Raises RunError for a column that is not there.
+        """
+        if not columns:
+            return np.arange(len(self))
+        parts = [np.unique(self._column(name), return_inverse=True)[1] for name in columns]
+        return np.unique(np.stack(parts), axis=1, return_inverse=True)[1].reshape(-1)
+
+    def _column(self, name: str) -> NDArray[np.generic]:
+        if name in self.labels:
+            words = np.array(self.labels[name])
+            try:
+                return words.astype(np.float64)
+            except ValueError:
+                return words
+        if name in COLUMNS:
+            return getattr(self, name)
+        raise RunError(f"the table has no column {name}{nearest(name, (*COLUMNS, *self.labels))}")
+
+
+def _refuse(name: str, values: Floats, wrong: Flags, expected: str) -> None:
+    """Raise RunError for the first of a column's values that is `wrong`, if any is."""
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise RunError(f"{name} must be {expected}, got {values[row]} in row {row + 1}")
+
+
+def read_csv(path: Path) -> ScalingTable:
+    """The table in a CSV file whose header names the columns N_once, N_rec, r, D and loss, in any
+    order; other columns become labels. Raises RunError, naming the file, for what is missing or no
+    number, a column named twice, and a row with more fields than columns."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            rows, names = list(reader), list(reader.fieldnames or [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RunError(f"{path} cannot be read: {one_line(error)}") from None
+    for name in COLUMNS:
+        if name not in names:
+            has = f"; it has {', '.join(names)}" if names else "; it is empty"
+            raise RunError(f"{path} has no column {name}{has}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise RunError(f"{path} names the column {twice!r} twice")
+    try:
+        _check_lengths(rows, len(names))
+        numbers = {name: _numbers(name, [row[name] for row in rows]) for name in COLUMNS}
+        others = [name for name in names if name not in COLUMNS]
+        labels = {name: tuple(row[name] or "" for row in rows) for name in others}
+        return ScalingTable(**numbers, labels=labels)
+    except RunError as error:
+        raise RunError(f"{path}: {error}") from None
+
+
+def csv_of(table: ScalingTable) -> str:
+    """The table as such a file's content."""
+    columns = {name: getattr(table, name).tolist() for name in COLUMNS} | dict(table.labels)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([columns, *zip(*columns.values(), strict=True)])
+    return text.getvalue()
+
+
+def _check_lengths(rows: Sequence[Mapping[Any, Any]], columns: int) -> None:
+    """Raise RunError for the first row with more fields than the header: they belong to no column,
+    and where a number was written with a comma, those before them to the wrong one."""
+    for row, fields in enumerate(rows, start=1):
+        if None in fields:  # where csv puts what is left over
+            found = columns + len(fields[None])
+            raise RunError(f"row {row} has {found} fields, the header {columns} columns")
+
+
+def _numbers(name: str, words: Sequence[str | None]) -> Floats:
+    values = []
+    for row, word in enumerate(words, start=1):
+        try:
+            values.append(float(word or ""))
+        except ValueError:
+            raise RunError(f"{name} must be a number, got {word or ''!r} in row {row}") from None
+    return np.array(values, dtype=np.float64)
+
+
+def parabola_minimum(sizes: Floats, losses: Floats) -> tuple[float, float] | None:
+    """Size and loss at the lowest point of the parabola in log N through these losses by least
+    squares; None for fewer than three sizes, or where it has no lowest point between the ends."""
+    if len(np.unique(sizes)) < 3:
+        return None
+    centre = np.log(sizes).mean()
+    curvature, slope, level = np.polyfit(np.log(sizes) - centre, losses, 2)
+    if curvature <= 0:
+        return None
+    lowest = -slope / (2 * curvature)
+    if not np.log(sizes).min() <= lowest + centre <= np.log(sizes).max():
+        return None
+    return math.exp(lowest + centre), float(level - slope**2 / (4 * curvature))

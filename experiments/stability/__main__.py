@@ -1,0 +1,83 @@
+"""`python -m experiments.stability figure=toy`: what keeps a loop stable."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from reloop.conf.entry import begin
+
+    begin()
+
+import sys
+
+from reloop.conf.command import as_word, defaults, run_command
+from reloop.experiments.stability.settings import (
+    FIGURES,
+    SETTINGS,
+    WIDTH,
+    Figure,
+    StabilitySettings,
+)
+
+_HELP = """\
+What keeps a loop stable: how its stream grows with its loops R, how far an update moves its
+output, and what it learns at which rate, with residual branches scaled by 1 (none), 1/√R (sqrt) and
+1/R (linear) (arXiv 2606.18524), and with fully looped connectivities (arXiv 2605.18797).
+
+  python -m experiments.stability figure=toy
+  python -m experiments.stability figure=changes setting=strong
+
+Figures, with what each takes of setting, loops, rates and seeds where none are given:
+{figures}
+Settings, with their defaults:
+{settings}
+setting names a transformer of Llama blocks (width {width}):
+{transformers}
+loops are the values of R (K for connectivities), seeds their number, seed the first of them, rates
+learning rates; null: the figure's own. A model is trained at all its loops from the first step.
+Into folder go PNGs, the CSV behind each, and a JSON with every seed's numbers. Figures that train
+do so in at_once processes; the same command finds what is done and goes on where it stopped.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    stopped = "stopped; the same command goes on from what was trained"
+    return run_command("experiments.stability", StabilitySettings, words, _help, _measure, stopped)
+
+
+def _help() -> str:
+    wide = max(map(len, FIGURES))
+    figures = []
+    for name, figure in FIGURES.items():
+        figures.append(f"  {name.ljust(wide)}  {figure.shows}")
+        if own := _own(figure):
+            figures.append(f"  {' ' * wide}    {own}")
+    wide = max(map(len, SETTINGS))
+    transformers = [
+        f"  {name.ljust(wide)}  U = {it.layers}, embedding std {it.embedding_std:g}, block std "
+        f"{it.block_std:g}, AdamW {it.learning_rate:g}"
+        for name, it in SETTINGS.items()
+    ]
+    return _HELP.format(
+        figures="\n".join(figures),
+        settings=defaults(StabilitySettings),
+        width=WIDTH,
+        transformers="\n".join(transformers),
+    )
+
+
+def _own(figure: Figure) -> str:
+    """What a figure takes where nothing is given, as words of the command."""
+    names = [each for each in ("setting", "loops", "rates", "seeds") if each in figure.takes]
+    return " ".join(f"{name}={as_word(getattr(figure, name))}" for name in names)
+
+
+def _measure(settings: StabilitySettings) -> str:
+    """Measure and draw the figure; what is shown of it."""
+    from reloop.experiments.stability.run import stability
+
+    return stability(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""Residual norm, gradient norm of the first MLP and loss of LT and FLT in training, by loops (arXiv
+2605.18797, Figures 2 and 3), on linear regression in context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reloop.evaluation.figures import Curve, legend_beside, line, save, styled
+
+from ..grid import run_cells
+from .collapse import smoothed
+from .regression import DIMS
+from .settings import StabilitySettings
+from .tables import Floats, number, table
+from .variants import variant_cells
+
+VARIANTS = ("LT", "FLT")
+_EVERY = 10  # steps between the points that are drawn; the last step is drawn always
+# Panel, and of each of its lines: the reading, and whether it is dashed.
+_PANELS = {
+    "loss, smoothed": {"loss": False},
+    "residual norm (first loop dashed)": {"last_norm": False, "first_norm": True},
+    "gradient norm of the first MLP\n(before clipping dashed)": {
+        "mlp_clipped": False,
+        "mlp_gradient": True,
+    },
+}
+
+
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """For each variant, number of loops and reading the smoothed curve [points], the mean over the
+    seeds that are finite there, None where there is none; at `steps`, counted from 1."""
+    cells = variant_cells(settings, VARIANTS)
+    run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
+    curves: dict[str, dict[str, Any]] = {name: {} for name in VARIANTS}
+    steps = [*range(_EVERY, settings.steps, _EVERY), settings.steps]
+    for (name, loops), cell in cells.items():
+        readings = cell.readings()
+        curves[name][str(loops)] = {
+            reading: _mean(readings[reading][:, 0] / (DIMS if reading == "loss" else 1), steps)
+            for lines in _PANELS.values()
+            for reading in lines
+        }
+    return {
+        "steps": steps,
+        "loops": list(settings.all_loops),
+        "rate": settings.all_rates[0],
+        "seeds": list(settings.all_seeds),
+        "curves": curves,
+    }
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """What every curve ends at."""
+    names = [reading for lines in _PANELS.values() for reading in lines]
+    lines = [
+        f"at step {result['steps'][-1]}, smoothed, mean of {len(result['seeds'])} seeds, "
+        f"rate {result['rate']:g}"
+    ]
+    rows = []
+    for variant, by_loops in result["curves"].items():
+        for K, curves in by_loops.items():
+            ends = [curves[name][-1] for name in names]
+            rows.append([f"{variant}, {K}", *("-" if end is None else number(end) for end in ends)])
+    return "\n".join([*lines, *table(["", *names], rows)])
+
+
+def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
+    """A row for each variant, a column for each kind of reading, a colour for each K."""
+    path = folder / f"{name}.png"
+    columns: dict[str, Curve] = {}
+    with styled():
+        figure = Figure(figsize=(11.0, 6.0))
+        grid = figure.subplots(len(VARIANTS), len(_PANELS), sharex=True, sharey="col")
+        for row, (variant, by_loops) in zip(grid, result["curves"].items(), strict=True):
+            for axes, (title, lines) in zip(row, _PANELS.items(), strict=True):
+                axes.set_title(f"{variant}: {title}", fontsize=9)
+                for index, (K, curves) in enumerate(by_loops.items()):
+                    for reading, dashed in lines.items():
+                        label = None if dashed else f"K = {K}"
+                        _plot(axes, result["steps"], curves[reading], label, line(index, dashed))
+                        columns[f"{variant}_K{K}_{reading}"] = {"mean": curves[reading]}
+            legend_beside(row[-1])
+        for axes in grid[-1]:
+            axes.set_xlabel("step")
+        figure.suptitle(f"linear regression in context, rate {result['rate']:g}")
+        save(figure, path, "step", result["steps"], columns)
+    return [path]
+
+
+def _plot(
+    axes: Axes, x: Sequence[int], y: Sequence[float | None], label: str | None, style: Any
+) -> None:
+    values = [np.nan if value is None else value for value in y]
+    marker = "o" if len(x) == 1 else None
+    axes.plot(x, values, label=label, linewidth=1.2, marker=marker, **style)
+    axes.set_yscale("log")
+
+
+def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:
+    """Of readings by step and seed the smoothed mean over those finite, at the drawn steps."""
+    drawn = smoothed(values)[np.array(steps) - 1]
+    return [
+        float(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in drawn
+    ]

@@ -1,0 +1,85 @@
+"""A small transformer over fixed random tokens, near its initialisation: what a loop does to its
+stream before anything is learned.
+
+model, tokens = token_model(SETTINGS["weak"], Stack(16, shared=True, scaling="linear"), seed=0)
+raw, normed = model(tokens)             # [1, 128, 64] each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+
+from reloop.models.blocks.parameters import initialise_block
+from reloop.models.blocks.spec import BlockSpec
+from reloop.models.loops.loop import LayerLoop, Loop
+from reloop.models.loops.recurrent import RecurrentLoop
+from reloop.models.residual import residual_scale
+
+from .settings import WIDTH, Setting
+
+# The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are chosen here.
+TOKENS, VOCABULARY, HEADS = 128, 256, 4
+
+SHARED = {"looped": True, "non_shared": False}  # by what stacks are called
+
+
+class Stack(NamedTuple):
+    """R `loops` of a setting's U layers: the same ones each time, or (not `shared`) R U different
+    ones. Either way ε is that of R loops."""
+
+    loops: int
+    shared: bool
+    scaling: str
+
+
+class TokenModel(nn.Module):
+    """Embedding, a stack whose stream is neither normed between loops nor given anything anew,
+    final norm, and the embedding again as the head."""
+
+    def __init__(self, loop: Loop, loops: int, steps: int, scale: float) -> None:
+        """`loop` makes `steps` steps, branches times `scale`, for each of the `loops`."""
+        super().__init__()
+        self.embedding = nn.Parameter(torch.empty(VOCABULARY, loop.spec.n_embd))
+        self.loop, self.loops, self.steps, self.scale = loop, loops, steps, scale
+
+    def streams(self, tokens: Tensor) -> Iterator[Tensor]:
+        """The stream [B, S, n_embd] of tokens [B, S] before the first loop and after each."""
+        e = self.loop.prepare(self.embedding[tokens])
+        state = self.loop.start(e)
+        yield state.stream
+        for loop in range(self.loops):
+            for step in range(self.steps):
+                state = self.loop.step(state, e, loop * self.steps + step, self.scale)
+            yield state.stream
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The stream after the last loop, before and after the final norm, [B, S, n_embd] each."""
+        *_, raw = self.streams(tokens)
+        return raw, self.loop.read(raw)
+
+    def loss(self, normed: Tensor, tokens: Tensor) -> Tensor:
+        """The mean cross-entropy of each token after the first, from the normed stream before
+        it."""
+        logits = normed[:, :-1] @ self.embedding.T
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def token_model(setting: Setting, stack: Stack, seed: int) -> tuple[TokenModel, Tensor]:
+    """A new model of Llama blocks and its tokens [1, 128], of this seed. Tokens and embedding do
+    not depend on the stack, nor do the first U blocks."""
+    generator = Generator().manual_seed(seed)
+    layers = setting.layers if stack.shared else setting.layers * stack.loops
+    spec = BlockSpec(WIDTH, HEADS, layers, kind="llama", length=TOKENS, std=setting.block_std)
+    loop = RecurrentLoop(spec) if stack.shared else LayerLoop(spec)
+    scale = residual_scale(stack.scaling, stack.loops, setting.layers)
+    model = TokenModel(loop, stack.loops, 1 if stack.shared else setting.layers, scale)
+    tokens = torch.randint(VOCABULARY, (1, TOKENS), generator=generator)
+    nn.init.normal_(model.embedding, std=setting.embedding_std, generator=generator)
+    for block in loop.blocks:
+        initialise_block(block, spec, generator)
+    return model, tokens

@@ -1,0 +1,230 @@
+"""What `python -m experiments.stability` may be asked for: figures and settings. No torch here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import NamedTuple
+
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.sizes import check_bytes
+from reloop.conf.mistakes import ConfigError, check_choice, check_count, check_seed
+from reloop.conf.saved import read_config
+
+_LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
+_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
+_MOST_SEEDS = 100_000
+# Bytes, about: of a process, and of what a model keeps for a loop and of a step.
+_STARTED, _LOOP, _STEP = 400 * 2**20, 10**6, 24
+SLOPES_FROM = 4  # loops; with fewer, what does not grow with them has its share
+
+
+class Figure(NamedTuple):
+    """A figure: the module of this room that measures, reports and draws it, what it shows, and the
+    settings that bear on it beside `figure` and `folder`; what it takes of loops, learning rates
+    and seeds, and of `setting`, where none are given."""
+
+    module: str
+    shows: str
+    takes: tuple[str, ...]
+    loops: tuple[int, ...] = _LOOPS
+    rates: tuple[float, ...] = ()
+    seeds: int = 10
+    setting: str = "weak"
+
+
+_SEEDS = ("seeds", "seed")
+_TRAINED = ("loops", "rates", *_SEEDS, "steps", "at_once")
+_CONNECTED = ((4, 8, 16), (1e-3,), 3)
+FIGURES = {
+    "toy": Figure(
+        "toy",
+        "the norm of one ReLU layer, looped and not, and how far one update moves it",
+        ("loops", *_SEEDS),
+    ),
+    "norms": Figure(
+        "norms",
+        "a transformer's residual norm over its first ten steps, looped and not",
+        ("setting", "loops", *_SEEDS),
+        setting="strong",  # with weak branches no norm moves
+    ),
+    "cosines": Figure(
+        "cosines",
+        "cosines between the increments of sixteen loops of 12 blocks, shared and not",
+        ("setting", *_SEEDS),
+    ),
+    "changes": Figure(
+        "changes",
+        "how far one optimiser step moves a looped transformer's output, by loops",
+        ("setting", "loops", *_SEEDS),
+    ),
+    "trained": Figure(
+        "trained",
+        "norms and cosines of increments by loop, of trained runs side by side",
+        ("runs", "seed"),
+    ),
+    "sweep": Figure(
+        "sweep",
+        "final error by learning rate, loops and residual scaling, sqrt against linear",
+        _TRAINED,
+        (2, 4, 8, 16),
+        _RATES,
+        3,
+    ),
+    "contrast": Figure(
+        "sweep",
+        "the same of a loop that norms its stream, none against linear",
+        _TRAINED,
+        (4, 16),
+        _RATES,
+        3,
+    ),
+    "variants": Figure(
+        "variants",
+        "error, plateau and collapse of the fully looped paper's loops",
+        _TRAINED,
+        *_CONNECTED,
+    ),
+    "fully_looped": Figure(
+        "fully_looped",
+        "residual and gradient norms of LT and FLT in training",
+        _TRAINED,
+        *_CONNECTED,
+    ),
+}
+
+
+class Setting(NamedTuple):
+    """A transformer near its initialisation: its U layers, the standard deviations of its embedding
+    and of its blocks' matrices, and AdamW's learning rate."""
+
+    layers: int
+    embedding_std: float
+    block_std: float
+    learning_rate: float
+
+
+WIDTH = 64
+# Weak and strong say how large the branches are beside the embedding.
+SETTINGS = {
+    "weak": Setting(1, 1.0, 0.01, 1e-4),
+    "strong": Setting(1, 2.0, WIDTH**-0.5, 1e-4),
+    "paper_like": Setting(4, 0.02, 0.02, 1e-3),
+}
+
+
+@dataclass(frozen=True)
+class StabilitySettings:
+    """The figure, what it is drawn of (setting, loops, rates and seeds: null for the figure's own),
+    and where it is written."""
+
+    figure: str
+    setting: str | None = None
+    runs: tuple[str, ...] = ()  # trained: run folders
+    loops: tuple[int, ...] | None = None
+    rates: tuple[float, ...] | None = None
+    seeds: int | None = None
+    seed: int = 0
+    steps: int = 2000
+    at_once: int = 2  # processes that train
+    folder: str = "stability"
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be, or that this figure does not
+        look at."""
+        check_choice("figure", self.figure, FIGURES)
+        for field in fields(self):
+            unlike = getattr(self, field.name) != field.default
+            takes = ("figure", "folder", *FIGURES[self.figure].takes)
+            if unlike and field.name not in takes:
+                raise ConfigError(field.name, f"does not bear on figure={self.figure}")
+        check_choice("setting", self.setting_name, SETTINGS)
+        self._check_loops()
+        self._check_rates()
+        if self.figure == "trained":
+            self._check_runs()
+        check_seed("seed", self.seed)
+        least = 1 if self.all_rates else 2  # one has no spread
+        check_count("seeds", self._number_of_seeds, least, _MOST_SEEDS)
+        for name in ("steps", "at_once"):
+            check_count(name, getattr(self, name), 1)
+        self._check_size()
+        check_folder("folder", self.folder)
+
+    @property
+    def setting_name(self) -> str:
+        """Which of SETTINGS."""
+        return FIGURES[self.figure].setting if self.setting is None else self.setting
+
+    @property
+    def all_loops(self) -> tuple[int, ...]:
+        """The values of R, or K."""
+        return FIGURES[self.figure].loops if self.loops is None else self.loops
+
+    @property
+    def all_rates(self) -> tuple[float, ...]:
+        """The learning rates that are trained at."""
+        return FIGURES[self.figure].rates if self.rates is None else self.rates
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds, counted from `seed`."""
+        return tuple(range(self.seed, self.seed + self._number_of_seeds))
+
+    @property
+    def _number_of_seeds(self) -> int:
+        return FIGURES[self.figure].seeds if self.seeds is None else self.seeds
+
+    @property
+    def name(self) -> str:
+        """What the figure's files are called."""
+        takes = FIGURES[self.figure].takes
+        return f"{self.figure}-{self.setting_name}" if "setting" in takes else self.figure
+
+    def _check_loops(self) -> None:
+        loops = list(self.all_loops)
+        if not loops or min(loops) < 1 or loops != sorted(set(loops)):
+            raise ConfigError("loops", f"must be rising numbers of at least 1, got {loops}")
+        if self.figure == "changes" and sum(r >= SLOPES_FROM for r in loops) < 2:
+            raise ConfigError(
+                "loops",
+                f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken, "
+                f"got {loops}",
+            )
+        if self._sweeps and len(loops) < 2:
+            raise ConfigError("loops", f"must be at least 2 to compare, got {loops}")
+
+    def _check_rates(self) -> None:
+        rates = list(self.all_rates)
+        if not FIGURES[self.figure].rates:
+            return
+        if rates != sorted(set(rates)) or not all(0 < rate < math.inf for rate in rates):
+            raise ConfigError("rates", f"must be rising numbers above 0, got {rates}")
+        if self._sweeps and len(rates) < 3:
+            raise ConfigError("rates", f"must be at least 3 to sweep over, got {rates}")
+        if not self._sweeps and len(rates) != 1:
+            raise ConfigError("rates", f"must be one for figure={self.figure}, got {rates}")
+
+    def _check_size(self) -> None:
+        """What is kept grows with the loops and, where models are trained at once, with them and
+        their steps."""
+        members = 1
+        if self.all_rates:
+            members = len(self.all_rates) * self._number_of_seeds
+        sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if members > 1 else 1}
+        check_bytes(
+            lambda s: _STARTED + members * (_LOOP * s["loops"] + _STEP * s["steps"]),
+            sizes,
+            f"figure={self.figure}",
+        )
+
+    def _check_runs(self) -> None:
+        if not self.runs:
+            raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
+        for run in self.runs:
+            read_config(Path(run))
+
+    @property
+    def _sweeps(self) -> bool:
+        return len(FIGURES[self.figure].rates) > 1

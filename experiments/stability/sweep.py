@@ -1,0 +1,120 @@
+"""Final error of linear regression in context by learning rate, loops and residual scaling (the
+kind of arXiv 2606.18524, Figure 5), and what is to be made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reloop.conf.schema import ModelConfig, TrainingConfig
+from reloop.evaluation.plateau import bayes_error
+
+from ..grid import Cell, run_cells
+from .collapse import collapse
+from .regression import DIMS, POINTS, regression_cell
+from .settings import StabilitySettings
+from .sweep_report import draw, report
+from .sweep_verdict import Floats, gain, movement, optimum
+
+__all__ = ["draw", "measure", "report"]
+
+_WARMUP, _DECAY = 1 / 40, 1 / 20  # of the steps: the paper's 500 and 1,000 of 20,000
+
+
+class Loop(NamedTuple):
+    """A way to loop, and the two scalings compared: `after` with `before`."""
+
+    what: str
+    injection: Any
+    norm: Any
+    before: Any
+    after: Any
+
+
+LOOPS = {
+    "sweep": Loop("no norm in the loop, no injection", "none", "at_readout", "sqrt", "linear"),
+    "contrast": Loop("normed in the loop, prompt added", "add", "in_loop", "none", "linear"),
+}
+
+
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """For each scaling and number of loops `errors` [rates][seeds], None where training `collapsed`
+    and why; `best` rates; what they `move` from the fewest loops to the most by scaling, and the
+    `gain` by loops of the second scaling over the first. Trains what was not trained before."""
+    loop, loops = LOOPS[settings.figure], settings.all_loops
+    cells = {(s, R): sweep_cell(settings, s, R) for s in (loop.before, loop.after) for R in loops}
+    results = run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
+    result: dict[str, Any] = {
+        "figure": settings.figure,
+        "what": loop.what,
+        "loops": list(loops),
+        "rates": list(settings.all_rates),
+        "seeds": list(settings.all_seeds),
+        "steps": settings.steps,
+        "zero": 1.0,
+        "bayes": bayes_error(DIMS, POINTS),
+        "initial": float(np.mean([found["initial"] for found in results])),
+        "scalings": {loop.before: {}, loop.after: {}},
+    }
+    for ((scaling, R), cell), found in zip(cells.items(), results, strict=True):
+        why = _collapses(cell, found["errors"])
+        came = [
+            [error if not reason else None for error, reason in zip(*row, strict=True)]
+            for row in zip(found["errors"], why, strict=True)
+        ]
+        result["scalings"][scaling][str(R)] = {"errors": came, "collapsed": why}
+    return result | _judged(result, loop)
+
+
+def sweep_cell(settings: StabilitySettings, scaling: Any, loops: int) -> Cell:
+    """Every rate and seed of one scaling and number of loops R, from the first step: one GPT-2
+    block, Adam, warm-up, constant rate, decay to 0."""
+    loop = LOOPS[settings.figure]
+    model = ModelConfig(injection=loop.injection, norm=loop.norm, residual_scaling=scaling)
+    training = TrainingConfig(warmup=int(_WARMUP * settings.steps), decay=_DECAY)
+    name = f"{settings.figure}, {scaling}, R = {loops}"
+    return regression_cell(settings, name, loops, model, training)
+
+
+def _collapses(cell: Cell, errors: list[list[float | None]]) -> list[list[str]]:
+    """Why each of the members [rates][seeds] collapsed."""
+    losses = cell.readings()["loss"] / DIMS
+    return [
+        [
+            collapse(losses[:, i, j], np.nan if error is None else error)
+            for j, error in enumerate(row)
+        ]
+        for i, row in enumerate(errors)
+    ]
+
+
+def _judged(result: dict[str, Any], loop: Loop) -> dict[str, Any]:
+    rates = np.array(result["rates"])
+    tables: dict[str, dict[str, Floats]] = {
+        scaling: {R: np.array(found["errors"], dtype=np.float64) for R, found in by_loops.items()}
+        for scaling, by_loops in result["scalings"].items()
+    }
+    best = {s: {R: optimum(rates, errors) for R, errors in t.items()} for s, t in tables.items()}
+    few, many = str(result["loops"][0]), str(result["loops"][-1])
+    return {
+        "best": {
+            scaling: {
+                R: None
+                if at is None
+                else {
+                    "place": at.place,
+                    "rate": float(rates[at.place]),
+                    "error": float(tables[scaling][R][at.place].mean()),
+                    "edge": at.edge,
+                }
+                for R, at in by_loops.items()
+            }
+            for scaling, by_loops in best.items()
+        },
+        "move": {s: movement(rates, b[few], b[many]) for s, b in best.items()},
+        "gain": {
+            R: gain(tables[loop.before][R], tables[loop.after][R]) for R in tables[loop.after]
+        },
+    }

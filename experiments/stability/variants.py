@@ -1,0 +1,106 @@
+"""The loops of the Fully Looped Transformer on linear regression in context: their errors, when
+they leave the plateau, and which collapse (arXiv 2605.18797)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reloop.conf.schema import ModelConfig, TrainingConfig
+from reloop.models.loops.connected import CONNECTIVITIES
+
+from ..grid import Cell, run_cells
+from .collapse import collapse, left_plateau
+from .regression import DIMS, regression_cell
+from .settings import StabilitySettings
+from .variants_report import draw, report
+
+__all__ = ["draw", "measure", "report"]
+
+# Of the initial error: below it a smoothed loss has left the plateau, and the errors of those named
+# are to end.
+LEFT = 0.7
+ASKED, ASKED_LOOPS, ASKED_STEPS = ("LT_i", "FLT", "FLT_res"), 4, 2000
+_LAYERS = 2
+_CLIP, _DECAY = 1.0, 0.2  # the paper's
+
+
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """`plain`, the errors [seeds] of one loop, which all variants have in common; and for each
+    variant and number of loops K, of each seed: `error` and `initial` error, `left`, the step that
+    leaves the plateau (None: never), and `collapse`, why it did (empty: it did not). `learned`:
+    whether those asked got below 0.7 of their initial error; empty where steps are too few."""
+    cells = {("LT", 1): variant_cell(settings, "LT", 1)} | variant_cells(settings, CONNECTIVITIES)
+    results = run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
+    found = dict(zip(cells, results, strict=True))
+    plain = [error for (error,) in zip(*found[("LT", 1)]["errors"], strict=True)]
+    there = [error for error in plain if error is not None]
+    reference = float(np.mean(there)) if there else None
+    variants: dict[str, dict[str, Any]] = {name: {} for name in CONNECTIVITIES}
+    for (name, loops), cell in cells.items():
+        if (name, loops) in variant_keys(settings, CONNECTIVITIES):
+            variants[name][str(loops)] = _summed_up(cell, found[name, loops], reference)
+    result = {
+        "loops": list(settings.all_loops),
+        "rate": settings.all_rates[0],
+        "seeds": list(settings.all_seeds),
+        "steps": settings.steps,
+        "plain": plain,
+        "left_below": LEFT,
+        "asked_loops": ASKED_LOOPS,
+        "variants": variants,
+    }
+    # Fewer steps were not asked to suffice.
+    return result | {"learned": _learned(variants) if settings.steps >= ASKED_STEPS else {}}
+
+
+def variant_keys(settings: StabilitySettings, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Variants and loops that the settings ask for."""
+    return [(name, loops) for name in names for loops in settings.all_loops]
+
+
+def variant_cells(
+    settings: StabilitySettings, names: tuple[str, ...]
+) -> dict[tuple[str, int], Cell]:
+    """The cells of some variants at all loops."""
+    return {key: variant_cell(settings, *key) for key in variant_keys(settings, names)}
+
+
+def variant_cell(settings: StabilitySettings, name: Any, loops: int) -> Cell:
+    """All seeds of one variant and number of loops, from the first step: two of the paper's blocks,
+    Adam, gradients clipped at 1, the rate constant and to 0 over the last fifth."""
+    model = ModelConfig(n_layer=_LAYERS, injection="none", block="flt", connectivity=name)
+    training = TrainingConfig(clip=_CLIP, decay=_DECAY)
+    return regression_cell(settings, f"{name}, K = {loops}", loops, model, training)
+
+
+def _summed_up(cell: Cell, found: dict[str, Any], plain: float | None) -> dict[str, Any]:
+    losses = cell.readings()["loss"][:, 0] / DIMS
+    (errors,), (initial,) = found["errors"], found["initial"]
+    known = [np.nan if error is None else error for error in errors]
+    return {
+        "error": errors,
+        "initial": initial,
+        "left": [
+            left_plateau(curve, LEFT * first)
+            for curve, first in zip(losses.T, initial, strict=True)
+        ],
+        "collapse": [
+            collapse(curve, error, plain) for curve, error in zip(losses.T, known, strict=True)
+        ],
+    }
+
+
+def _learned(variants: dict[str, dict[str, Any]]) -> dict[str, bool]:
+    """Whether all seeds of the variants asked ended below 0.7 of their initial error."""
+    asked = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
+    return {
+        name: all(
+            error is not None and error < LEFT * first
+            for error, first in zip(found["error"], found["initial"], strict=True)
+        )
+        for name, found in asked.items()
+        if found is not None
+    }

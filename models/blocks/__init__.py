@@ -1,0 +1,1 @@
+"""The blocks that are looped, and their parts."""

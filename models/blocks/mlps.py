@@ -1,0 +1,34 @@
+"""The MLPs of the blocks, by the block's kind."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..products import linear, linear_gelu
+from .spec import BlockSpec
+
+
+class Mlp(nn.Module):
+    """Expand, bend, contract: by GELU in its tanh form (gpt2), by the square of ReLU (flt, So et
+    al. 2021), or by SiLU of one half times the other (llama, Shazeer 2020)."""
+
+    def __init__(self, spec: BlockSpec) -> None:
+        super().__init__()
+        self.kind = spec.kind
+        halves = 2 if spec.kind == "llama" else 1  # the gate, then what it lets through
+        self.expand = nn.Linear(spec.n_embd, halves * spec.n_hidden, bias=spec.biased)
+        self.contract = nn.Linear(spec.n_hidden, spec.n_embd, bias=spec.biased)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the normed stream x [..., n_embd] gets."""
+        return linear(self._hidden(x), self.contract)
+
+    def _hidden(self, x: Tensor) -> Tensor:
+        if self.kind == "gpt2":
+            return linear_gelu(x, self.expand)
+        hidden = linear(x, self.expand)
+        if self.kind == "flt":
+            return F.relu(hidden).square()
+        gate, value = hidden.chunk(2, dim=-1)
+        return F.silu(gate) * value

@@ -1,0 +1,89 @@
+"""The parameters of a block: how they start, what role each has, and how many there are."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Generator, nn
+
+from .spec import BlockSpec
+
+_WRITES = ("projection", "contract")  # the products whose output is added to the stream
+_BLOCK = 64  # tokens that a vocabulary is rounded up to
+
+
+class Role(NamedTuple):
+    """What a parameter is: a `matrix`, `norm` or `bias` (of a model an `embedding`, `read_out`,
+    `lane` or `injection`); `parts` are the rows of each of the matrices that are kept as one
+    (queries, keys and values), of a single one all its rows; `layer` is that of the looped stack,
+    None outside it."""
+
+    kind: str
+    parts: tuple[int, ...]
+    layer: int | None = None
+
+
+@torch.no_grad()
+def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) -> None:
+    """Draw the weights of `make_block(spec)`; biases 0, norms the identity.
+
+    gpt2: N(0, std²), divided by sqrt(2 n_layer) in std for those that write to the stream (Radford
+    et al. 2019). llama: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of
+    variance 1 / fan-in, and 0 for those that write to the stream: a new block is the identity
+    (arXiv 2605.18797)."""
+    for name, module in block.named_modules():
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            module.reset_parameters()
+        elif isinstance(module, nn.Linear):
+            _draw(module, name.endswith(_WRITES), spec, generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
+    """The role of each parameter of `make_block(spec)` by its name in the block."""
+    size = spec.kv_heads * spec.head_size
+    fused = {"qkv.weight": (spec.n_embd, size, size), "up.weight": (spec.n_embd, spec.n_embd)}
+    if spec.kind == "llama":
+        fused["expand.weight"] = (spec.n_hidden, spec.n_hidden)
+    roles = {}
+    for name, parameter in block.named_parameters():
+        last_two = ".".join(name.split(".")[-2:])
+        kind = "norm" if "norm" in name else "bias" if name.endswith("bias") else "matrix"
+        roles[name] = Role(kind, fused.get(last_two, (len(parameter),)))
+    return roles
+
+
+def count_block(spec: BlockSpec) -> int:
+    """The number of parameters of `make_block(spec)`, without making it."""
+    d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
+    norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind]  # parameters a number
+    gates = 2 if spec.kind == "llama" else 1
+    products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
+    if spec.attention == "latent":
+        products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
+    else:
+        products += [(d, d + 2 * keys)]
+    normed = 2 * d + (spec.rank if spec.attention == "latent" else 0)
+    weights = sum(inner * outer for inner, outer in products)
+    return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
+
+
+def count_language_model(spec: BlockSpec, vocabulary: int, *, tied: bool) -> int:
+    """The number of parameters of n_layer blocks, a final norm, an embedding of the vocabulary
+    (rounded up to a multiple of 64) and, unless it is `tied` to that, a head without bias."""
+    norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind] * spec.n_embd
+    tokens = -(-vocabulary // _BLOCK) * _BLOCK
+    return spec.n_layer * count_block(spec) + norm + (1 if tied else 2) * tokens * spec.n_embd
+
+
+def _draw(layer: nn.Linear, writes: bool, spec: BlockSpec, generator: Generator) -> None:
+    if spec.kind == "flt":
+        bound = 0.0 if writes else math.sqrt(3 / layer.in_features)
+        nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+        return
+    thinner = writes and spec.kind == "gpt2"
+    std = spec.std / math.sqrt(2 * spec.n_layer) if thinner else spec.std
+    nn.init.normal_(layer.weight, std=std, generator=generator)

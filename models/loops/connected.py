@@ -1,0 +1,80 @@
+"""The loops of the Fully Looped Transformer (arXiv 2605.18797), by its names: what each loop reads
+of the one before it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..blocks.norms import make_norm
+from ..blocks.spec import BlockSpec
+from ..queries import ALL_TOKENS, Layout
+from .loop import Loop, LoopState, run_blocks
+
+CONNECTIVITIES = ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")
+
+
+class ConnectedLoop(Loop):
+    """With h the normed output of the loop before and x₀ the read-in with its positions, a loop's
+    layers start from
+
+    - LT: h, and the first loop from norm(x₀);
+    - LT_i: norm(x₀ + h), and the first loop from norm(x₀);
+    - LT_ai: norm(x₀); the first layer takes its queries from h;
+    - FLT: norm(x₀); every layer takes its queries from h;
+    - FLT_res: norm(x₀); every layer starts by x ← norm(x + h).
+
+    The first loop of each is the plain transformer. Raises ValueError for another name.
+    """
+
+    def __init__(self, spec: BlockSpec, connectivity: str) -> None:
+        super().__init__(spec)
+        if connectivity not in CONNECTIVITIES:
+            raise ValueError(
+                f"connectivity must be {', '.join(CONNECTIVITIES[:-1])} or {CONNECTIVITIES[-1]}, "
+                f"got {connectivity!r}"
+            )
+        self.connectivity = connectivity
+        self.norm_in = make_norm(spec.kind, spec.n_embd)
+
+    def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
+        e = self._placed(e, layout)
+        return e if self.connectivity == "LT_i" else self.norm_in(e)
+
+    def start(self, e: Tensor) -> LoopState:
+        first = self.norm_in(e) if self.connectivity == "LT_i" else e
+        return LoopState(first, first)
+
+    def step(
+        self,
+        state: LoopState,
+        e: Tensor,
+        t: int,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+        layout: Layout | None = None,
+    ) -> LoopState:
+        h, connectivity = state.stream, self.connectivity
+        if t == 0 or connectivity == "LT":
+            x = self._body(h, scale, tokens, layout)
+        elif connectivity == "LT_i":
+            x = self._body(self.norm_in(e + h), scale, tokens, layout)
+        elif connectivity == "FLT":
+            x = self._body(e, scale, tokens, layout, memory=h)
+        else:
+            x = self._by_layer(e, h, scale, tokens, layout)
+        return LoopState(self.norm(x), x)
+
+    def _by_layer(
+        self, x: Tensor, h: Tensor, scale: float, tokens: slice, layout: Layout | None
+    ) -> Tensor:
+        """LT_ai and FLT_res: layers that are not all alike."""
+        last = len(self.blocks) - 1
+        for layer, block in enumerate(self.blocks):
+            asked = None
+            if self.connectivity == "FLT_res":
+                x = self.norm_in(x + h)
+            elif layer == 0:
+                asked = h
+            at = tokens if layer == last else ALL_TOKENS
+            x = run_blocks([block], x, scale, at, layout, asked)
+        return x

@@ -1,0 +1,166 @@
+"""Loops between a prelude and a coda, normed in the loop or at the read-out alone, with injection
+by addition, product or projection, or with lanes of hyper-connections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ..blocks.norms import make_norm
+from ..blocks.spec import BlockSpec
+from ..queries import ALL_TOKENS, Layout, read_at
+from .loop import Loop, LoopState, make_stack, run_blocks
+
+_FIRST = {"add": torch.zeros_like, "multiply": torch.ones_like}
+
+
+class RecurrentLoop(Loop):
+    """Read-in and positions, norm, `prelude` layers: e. Then s ← norm(body(inject(s, e))) at each
+    step. Then `coda` layers and a norm (arXiv 2604.21106).
+
+    `injection` is none (from s = e), add (from 0), multiply (from 1) or concat: a projection of (e,
+    s), at first the identity on e. With `norm` at_readout neither e nor s is normed: the stream
+    runs on as in arXiv 2606.18524, where s ← body(s) with scaled branches; what is added at each
+    step is then scaled as branches are.
+
+    Raises ValueError for other names, and without a norm in the loop for a product, which grows
+    beyond bounds, and for a projection, which forgets what the branches added.
+    """
+
+    def __init__(
+        self,
+        spec: BlockSpec,
+        injection: str = "none",
+        norm: str = "at_readout",
+        prelude: int = 0,
+        coda: int = 0,
+    ) -> None:
+        super().__init__(spec)
+        _check_names(injection, norm)
+        self.injection, self.normed = injection, norm == "in_loop"
+        self.prelude, self.coda = _stack(spec, prelude), _stack(spec, coda)
+        if self.normed:
+            self.norm_in = make_norm(spec.kind, spec.n_embd)
+            self.norm_loop = make_norm(spec.kind, spec.n_embd)
+        if injection == "concat":
+            self.inject = nn.Linear(2 * spec.n_embd, spec.n_embd, bias=False)
+
+    def stacks(self) -> dict[str, BlockSpec]:
+        outside = {"prelude": len(self.prelude), "coda": len(self.coda)}
+        return super().stacks() | {
+            name: replace(self.spec, n_layer=layers) for name, layers in outside.items() if layers
+        }
+
+    def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
+        e = self._placed(e, layout)
+        return run_blocks(self.prelude, self.norm_in(e) if self.normed else e, layout=layout)
+
+    def start(self, e: Tensor) -> LoopState:
+        first = _FIRST.get(self.injection, torch.clone)(e)
+        return LoopState(first, first)
+
+    def step(
+        self,
+        state: LoopState,
+        e: Tensor,
+        t: int,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+        layout: Layout | None = None,
+    ) -> LoopState:
+        x = self._body(self._inject(state.stream, e, scale), scale, tokens, layout)
+        return LoopState(self.norm_loop(x) if self.normed else x, x)
+
+    def kept_tokens(self, layout: Layout | None) -> slice:
+        return ALL_TOKENS if len(self.coda) else read_at(layout)  # a coda attends to all of them
+
+    def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:
+        if len(self.coda):
+            flat = run_blocks(self.coda, streams.flatten(0, -3), 1.0, read_at(layout), layout)
+            streams = flat.unflatten(0, streams.shape[:-2])
+        return self.norm(streams)
+
+    def _inject(self, s: Tensor, e: Tensor, scale: float) -> Tensor:
+        if self.injection == "none":
+            return s
+        if self.injection == "add":
+            return s + e if self.normed else torch.add(s, e, alpha=scale)
+        if self.injection == "multiply":
+            return s * e
+        return self.inject(torch.cat((e, s), dim=-1)).to(s.dtype)
+
+
+class LanesLoop(RecurrentLoop):
+    """Hyper-connections (arXiv 2604.21106): K lanes that start as e; step t reads a sum of them by
+    weights α_t, and each becomes a mixture M_t of all plus β_t times the step's normed output. The
+    read-out reads their sum. The weights are each step's own: it makes up to `loops` of them."""
+
+    def __init__(
+        self, spec: BlockSpec, lanes: int, loops: int, prelude: int = 0, coda: int = 0
+    ) -> None:
+        super().__init__(spec, "none", "in_loop", prelude, coda)
+        if min(lanes, loops) < 1:
+            raise ValueError(f"lanes and loops must be at least 1, got {lanes} and {loops}")
+        self.most_loops = loops
+        self.lane_read = nn.Parameter(torch.empty(loops, lanes))
+        self.lane_mix = nn.Parameter(torch.empty(loops, lanes, lanes))
+        self.lane_write = nn.Parameter(torch.empty(loops, lanes))
+
+    def start(self, e: Tensor) -> LoopState:
+        lanes = e.expand(self.lane_read.shape[1], *e.shape)
+        return LoopState(lanes.sum(0), e, lanes)
+
+    def step(
+        self,
+        state: LoopState,
+        e: Tensor,
+        t: int,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+        layout: Layout | None = None,
+    ) -> LoopState:
+        assert state.carry is not None
+        lanes = state.carry
+        x = self._body(_mixed(self.lane_read[t], lanes), scale, tokens, layout)
+        lanes = _mixed(self.lane_mix[t], lanes[:, :, tokens])
+        lanes = lanes + self.lane_write[t][:, None, None, None] * self.norm_loop(x)
+        return LoopState(lanes.sum(0), x, lanes)
+
+    @torch.no_grad()
+    def reset_lanes(self) -> None:
+        """The weights at the start: step t reads lane t mod K, all lanes stay and all are written
+        to alike."""
+        loops, lanes = self.lane_read.shape
+        eye = torch.eye(lanes, device=self.lane_read.device)
+        self.lane_read.copy_(eye[torch.arange(loops, device=eye.device) % lanes])
+        self.lane_mix.copy_(eye.expand(loops, lanes, lanes))
+        self.lane_write.fill_(1.0)
+
+
+def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
+    """Sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast's rounding."""
+    with torch.autocast(lanes.device.type, enabled=False):
+        return (weights @ lanes.flatten(1)).unflatten(-1, lanes.shape[1:])
+
+
+def _stack(spec: BlockSpec, layers: int) -> nn.ModuleList:
+    return make_stack(replace(spec, n_layer=layers)) if layers else nn.ModuleList()
+
+
+def _check_names(injection: str, norm: str) -> None:
+    if injection not in ("none", "add", "multiply", "concat"):
+        raise ValueError(f"injection must be none, add, multiply or concat, got {injection!r}")
+    if norm not in ("in_loop", "at_readout"):
+        raise ValueError(f"norm must be in_loop or at_readout, got {norm!r}")
+    if norm == "at_readout" and injection == "multiply":
+        raise ValueError(
+            "a stream that is multiplied by the prompt at each loop grows beyond bounds unless it "
+            "is normed in the loop"
+        )
+    if norm == "at_readout" and injection == "concat":
+        raise ValueError(
+            "a projection that starts as the prompt forgets the stream at each loop: concat needs "
+            "the norm in the loop"
+        )

@@ -1,0 +1,1 @@
+"""Tables with two classes: found, fetched, checked and stored."""

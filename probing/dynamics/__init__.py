@@ -1,0 +1,1 @@
+"""How a model's state moves from loop to loop."""

@@ -1,0 +1,51 @@
+"""`python -m probing.dynamics run=runs/NAME`: how a model's state moves from loop to loop."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from reloop.conf.entry import begin
+
+    begin()
+
+import sys
+
+from reloop.conf.command import defaults, run_command
+from reloop.conf.shipped import unpacked
+from reloop.probing.dynamics.settings import DynamicsSettings
+
+_HELP = """\
+Follow the states of a run's newest checkpoint far beyond b, or through its layers; measure, draw.
+
+  python -m probing.dynamics run=runs/NAME
+  python -m probing.dynamics run=runs/NAME loops=500 prompts=256
+
+By loop: the state's norm, its change, the fixed-point residual, effective rank, and the cosines
+between all increments; at the last loop how much its Jacobian stretches and how fast it contracts.
+Any run will do: trained, unfinished, imported, or fresh (`python run.py ... training.steps=0`).
+
+Settings, with their defaults:
+{settings}
+loops=null follows max(100, 5 b) loops, a standard model through all its layers.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    return run_command("probing.dynamics", DynamicsSettings, words, _help, _measure)
+
+
+def _help() -> str:
+    return _HELP.format(settings=defaults(DynamicsSettings))
+
+
+def _measure(settings: DynamicsSettings) -> str:
+    """Measure the run; what is shown of it."""
+    from reloop.probing.dynamics.measure import FIGURES, dynamics
+    from reloop.probing.dynamics.report import report
+
+    result = dynamics(settings)
+    return f"{report(result)}\n\n{unpacked(settings.run)}: dynamics.json, {FIGURES}/"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

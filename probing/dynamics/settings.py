@@ -1,0 +1,66 @@
+"""What `python -m probing.dynamics` may be asked for. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.sizes import check_bytes
+from reloop.conf.mistakes import ConfigError, check_count, check_device, check_seed
+from reloop.conf.saved import read_config
+from reloop.conf.schema import Config
+
+_STARTED = 400 * 2**20  # bytes of a process
+_MOST_LOOPS = 1_000_000  # more would take minutes a prompt
+
+
+@dataclass(frozen=True)
+class DynamicsSettings:
+    """The run folder, and how its states are followed."""
+
+    run: str = ""
+    loops: int | None = None  # none: the greater of 100 and 5 b; a standard model's are its layers
+    prompts: int = 64
+    seed: int = 2024  # of the prompts, the resamples and where power iteration begins
+    device: str = "auto"
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that cannot be, of this run or at all."""
+        if not self.run:
+            raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
+        if self.loops is not None:
+            check_count("loops", self.loops, 2)
+        check_count("prompts", self.prompts, 2)
+        check_seed("seed", self.seed)
+        check_device("device", self.device)
+        config = read_config(Path(self.run))
+        self._check_size(config, self.loops_of(config))
+        check_folder("run", self.run)
+
+    def _check_size(self, config: Config, loops: int) -> None:
+        """What is kept of each prompt grows with the loops; the prompts are drawn at once."""
+        near = min(loops, 3 * config.loops.b)  # loops whose increments are compared
+        numbers = 2 * config.task.points * config.task.dims + near * near
+
+        def needs(sizes: Mapping[str, int]) -> int:
+            return _STARTED + 16 * sizes["prompts"] * (6 * sizes["loops"] + numbers)
+
+        if loops > _MOST_LOOPS:
+            raise ConfigError("loops", f"must be at most {_MOST_LOOPS:,}, got {loops}")
+        check_bytes(needs, {"prompts": self.prompts, "loops": loops}, "what is kept")
+
+    def loops_of(self, config: Config) -> int:
+        """How many loops (or layers) of the run with this configuration are followed. Raises
+        ConfigError for more than a standard model has layers, or one with lanes weights of them."""
+        model, most = config.model, None
+        if model.family == "standard":
+            most, owned = model.n_layer, f"this standard model has {model.n_layer} layers"
+        elif model.lanes:
+            most, owned = config.loops.b, f"this model has weights of lanes for {config.loops.b}"
+        if most is None:
+            return self.loops or max(100, 5 * config.loops.b)
+        if self.loops is not None and self.loops > most:
+            raise ConfigError("loops", f"is {self.loops}, but {owned} and no more")
+        return self.loops or most

@@ -1,0 +1,184 @@
+"""The sweep from its settings to its figure: what it trains, what it leaves out, what it says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.experiments.stability import (
+    regression,
+    sweep,
+)
+from reloop.experiments.stability.settings import StabilitySettings
+from reloop.experiments.stability.sweep import draw, measure, report, sweep_cell
+from reloop.experiments.stability.sweep_report import verdict
+from reloop.models import Model
+from reloop.models.loops.loop import SharedLoop
+from reloop.models.loops.recurrent import RecurrentLoop
+from reloop.training.assemble import build_model, build_task
+
+
+def model_of(settings: StabilitySettings, scaling: str, loops: int) -> Model:
+    config = sweep_cell(settings, scaling, loops).config
+    return build_model(config, build_task(config))
+
+
+def test_the_sweep_is_of_a_stream_that_is_not_normed() -> None:
+    model = model_of(StabilitySettings("sweep"), "sqrt", 4)
+    assert isinstance(model.loop, RecurrentLoop)
+    assert (model.loop.normed, model.loop.injection) == (False, "none")
+    assert model.residual_scale() == 0.5
+    assert (model.spec.n_layer, model.spec.block) == (1, "gpt2")
+
+
+def test_the_contrast_is_the_in_context_loop() -> None:
+    model = model_of(StabilitySettings("contrast"), "linear", 4)
+    assert type(model.loop) is SharedLoop
+    assert model.loop.injection == "add"
+    assert model.residual_scale() == 0.25
+
+
+def test_training_is_the_papers_in_small() -> None:
+    training = sweep_cell(StabilitySettings("sweep"), "sqrt", 4).config.training
+    assert (training.steps, training.batch_size, training.warmup) == (2000, 32, 50)
+    assert (training.decay, training.clip, training.weight_decay) == (0.05, 0.0, 0.0)
+
+
+@pytest.fixture
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "WIDTH", 8)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("sweep")
+    settings = StabilitySettings(
+        "sweep", loops=(1, 2), rates=(1e-3, 1e-2, 1e30), seeds=2, steps=4, at_once=1,
+        folder=str(folder),
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regression, "WIDTH", 8)  # takes no time
+        return measure(settings), folder
+
+
+def test_the_sweep_is_trained_drawn_and_told(measured: tuple[dict[str, Any], Path]) -> None:
+    result, folder = measured
+    assert json.loads(json.dumps(result)) == result
+    assert list(result["scalings"]) == ["sqrt", "linear"]
+    for by_loops in result["scalings"].values():
+        for found in by_loops.values():
+            assert found["errors"][2] == [None, None]
+            assert found["collapsed"][2] == ["not finite"] * 2
+            assert found["collapsed"][:2] == [["", ""]] * 2
+    # One loop has no scaling.
+    assert result["scalings"]["sqrt"]["1"] == result["scalings"]["linear"]["1"]
+    assert result["gain"]["1"]["mean"] == 0
+    (path,) = draw(result, folder, "sweep")
+    assert path == folder / "sweep.png"
+    assert path.stat().st_size > 10_000
+    with open(folder / "sweep.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["rate"]) for row in rows] == [1e-3, 1e-2, 1e30]
+    errors = result["scalings"]["linear"]["2"]["errors"]
+    assert float(rows[0]["linear_R2_mean"]) == pytest.approx(sum(errors[0]) / 2)
+    assert float(rows[0]["linear_R2_low"]) == min(errors[0])
+    assert [row["linear_R2_collapsed"] for row in rows] == ["0", "0", "2"]
+    assert rows[2]["linear_R2_mean"] == ""
+    text = report(result)
+    assert "(expected of predicting zero 1, of the best predictor 0.286;" in text
+    assert "- (2)" in text
+    assert "runs that collapsed: 8" in text
+
+
+def made(**changes: Any) -> dict[str, Any]:
+    """A result with a verdict of each kind."""
+    best = {"place": 1, "rate": 2e-3, "error": 0.4, "edge": False}
+    cell = {"errors": [[0.5, 0.6], [0.3, 0.5], [None, 0.7]], "collapsed": [["", ""]] * 2}
+    cell["collapsed"] = [["", ""], ["", ""], ["ends 0.5 above its best", ""]]
+    both = {"2": cell, "16": cell}
+    moved = {"mean": -1.5, "half": 0.25, "by_seed": [-1.5, -1.5], "at_least": False}
+    return {
+        "figure": "sweep", "what": "w", "loops": [2, 16], "rates": [1e-3, 2e-3, 4e-3],
+        "seeds": [0, 1], "steps": 100, "zero": 1.0, "bayes": 0.286, "initial": 1.0,
+        "scalings": {"sqrt": both, "linear": both},
+        "best": {"sqrt": {"2": best, "16": best}, "linear": {"2": best, "16": best}},
+        "move": {
+            "sqrt": {"verdict": "down", **moved},
+            "linear": {"verdict": "no movement", **moved, "mean": 0.1},
+        },
+        "gain": {
+            "2": {"verdict": "no gain", "mean": 0.01, "half": 0.05},
+            "16": {"verdict": "gain", "mean": 0.1, "half": 0.05},
+        },
+    } | changes  # fmt: skip
+
+
+def test_the_verdict_in_words() -> None:
+    assert verdict(made()) == [
+        "sqrt: from R = 2 to 16 the best rate moves down: -1.50 ± 0.25 octaves",
+        "linear: from R = 2 to 16 the best rate shows no movement: +0.10 ± 0.25 octaves",
+        "R = 2: linear over sqrt, each at its best rate: no gain (+0.010 ± 0.050)",
+        "R = 16: linear over sqrt, each at its best rate: gain (+0.100 ± 0.050)",
+        "runs that collapsed: 4",
+        "± is the 95 % interval over seeds; a gain or a loss is one whose interval excludes 0, a "
+        "movement one",
+        "that also has a mean of at least 0.50 octaves, half the least step between rates",
+    ]
+
+
+def test_a_best_rate_at_an_end_is_marked_and_said() -> None:
+    base = made()
+    end = {"place": 2, "rate": 4e-3, "error": 0.4, "edge": True}
+    move = {
+        "sqrt": {**base["move"]["sqrt"], "at_least": True},
+        "linear": {"verdict": "unknown", "reason": "why", "mean": 0.5, "half": 0.25},
+    }
+    best = {**base["best"], "sqrt": {"2": base["best"]["sqrt"]["2"], "16": end}}
+    gains = {**base["gain"], "2": {"verdict": "unknown", "reason": "why"}}
+    result = made(best=best, move=move, gain=gains)
+    assert verdict(result)[:4] == [
+        "sqrt: from R = 2 to 16 the best rate moves down: -1.50 ± 0.25 octaves, or more: a best "
+        "rate is the outermost that was tried",
+        "linear: from R = 2 to 16 the best rate is not known to move or to stay: why (measured: "
+        "+0.50 ± 0.25 octaves)",
+        "R = 2: linear over sqrt, each at its best rate: unknown: why",
+        "R = 16: linear over sqrt, each at its best rate: gain (+0.100 ± 0.050); the outermost "
+        "rate tried is best for sqrt",
+    ]
+    (row,) = [line for line in report(result).splitlines() if line.startswith("sqrt, R = 16")]
+    assert row.split()[4:] == ["0.550", "0.400", "0.700", "(1)^"]
+
+
+def test_what_has_hardly_learned_is_said_to_mean_little() -> None:
+    stuck = {"place": 1, "rate": 2e-3, "error": 0.95, "edge": False}
+    best = made()["best"]
+    text = "\n".join(verdict(made(best=best | {"sqrt": {"2": best["sqrt"]["2"], "16": stuck}})))
+    assert "still above 0.90 at the best rate, so that it means little: sqrt R = 16\n" in text
+
+
+def test_the_best_rate_is_marked() -> None:
+    lines = report(made()).splitlines()
+    (row,) = [line for line in lines if line.startswith("sqrt, R = 2")]
+    assert row.split() == ["sqrt,", "R", "=", "2", "0.550", "0.400*", "0.700", "(1)"]
+
+
+@pytest.mark.usefixtures("_narrow")
+def test_a_run_that_comes_back_up_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is finite, and still collapsed."""
+    monkeypatch.setattr(sweep, "collapse", lambda losses, final: "why" if final > 0.5 else "")
+    settings = StabilitySettings(
+        "contrast", loops=(1, 2), rates=(1e-3, 2e-3, 4e-3), seeds=1, steps=1, at_once=1,
+        folder=str(tmp_path),
+    )  # fmt: skip
+    result = measure(settings)
+    assert result["scalings"]["none"]["1"]["errors"] == [[None]] * 3
+    assert result["best"]["none"]["1"] is None
+    assert result["move"]["none"]["verdict"] == "unknown"
+    assert "not known to move or to stay: no rate came through" in report(result)
+    draw(result, tmp_path, "contrast")

@@ -1,0 +1,155 @@
+"""The verdict of a sweep on curves whose optimum is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from reloop.experiments.stability.sweep_verdict import (
+    Floats,
+    Optimum,
+    gain,
+    least_move,
+    mean_interval,
+    movement,
+    optimum,
+)
+
+RATES = np.array([5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
+
+
+def bowl(best: float, low: float = 0.3, jitter: float = 0.01) -> Floats:
+    """Errors [rates, 3 seeds], least at log2 rate = log2 best."""
+    away = np.log2(RATES / best)[:, None] + jitter * np.array([-1.0, 0.0, 1.0])
+    return np.exp(0.1 * away**2) * low
+
+
+def test_the_best_rate_lies_between_those_tried() -> None:
+    found = optimum(RATES, bowl(2.5e-3))
+    assert found is not None
+    assert (found.place, found.edge) == (2, False)
+    np.testing.assert_allclose(found.by_seed[1], np.log2(2.5e-3), atol=1e-6)
+
+
+def test_a_rate_counts_if_all_its_runs_came_through() -> None:
+    errors = bowl(2e-3)
+    errors[2, 1] = np.nan
+    found = optimum(RATES, errors)
+    assert found is not None
+    assert found.place in (1, 3)
+    assert optimum(RATES, np.full((5, 3), np.nan)) is None
+
+
+def test_a_rate_that_a_seed_lost_counts_for_no_seed() -> None:
+    errors = bowl(2e-3)
+    errors[2, 1] = np.nan
+    found = optimum(RATES, errors)
+    assert found is not None
+    # The best of the others that are left, at a rate: beside it there is none to lay a curve by.
+    assert set(found.by_seed.tolist()) <= {np.log2(1e-3), np.log2(4e-3)}
+
+
+def test_an_optimum_at_the_edge_is_said_to_be_one() -> None:
+    found = optimum(RATES, bowl(1e-4))
+    assert found is not None
+    assert (found.place, found.at_lowest, found.at_highest) == (0, True, False)
+    one = bowl(2e-3)
+    one[:, 1] = bowl(2e-2)[:, 1]  # one seed's own best rate, not that of the mean
+    found = optimum(RATES, one)
+    assert found is not None
+    assert found.place not in (0, 4)
+    assert (found.at_lowest, found.at_highest, found.edge) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("end", "verdict"), [(1e-3, "down"), (4e-3, "up"), (2.05e-3, "no movement")]
+)
+def test_movement(end: float, verdict: str) -> None:
+    found = movement(RATES, optimum(RATES, bowl(2e-3)), optimum(RATES, bowl(end)))
+    assert found["verdict"] == verdict
+    np.testing.assert_allclose(found["mean"], math.log2(end / 2e-3), atol=0.01)
+    assert not found["at_least"]
+
+
+def test_a_movement_within_the_spread_over_seeds_is_none() -> None:
+    """An octave down in one seed, one and more up in the others: half an octave up on average."""
+    far = np.stack([bowl(best)[:, 1] for best in (1e-3, 4e-3, 5e-3)], axis=1)
+    found = movement(RATES, optimum(RATES, bowl(2e-3)), optimum(RATES, far))
+    assert found["verdict"] == "no movement"
+
+
+def test_less_than_half_the_least_step_is_no_movement() -> None:
+    """Though every seed agrees on it."""
+    near = movement(RATES, optimum(RATES, bowl(2e-3)), optimum(RATES, bowl(2e-3 * 2**0.45)))
+    assert near["verdict"] == "no movement"
+    assert near["mean"] > near["half"]
+    uneven = np.array([5e-4, 1e-3, 1.5e-3, 2e-3, 1.6e-2])
+    assert least_move(uneven) == pytest.approx(math.log2(4 / 3) / 2)
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "verdict"),
+    [
+        (1e-4, 1e-4, "unknown"),  # both beyond the same end
+        (2e-2, 2e-2, "unknown"),
+        (1e-4, 2e-3, "up"),
+        (2e-3, 2e-2, "up"),
+        (1e-4, 2e-2, "up"),
+        (2e-2, 2e-3, "down"),
+        (2e-3, 1e-4, "down"),
+        (1e-4, 7e-4, "unknown"),  # less than half a step, or more
+    ],
+)
+def test_what_may_lie_beyond_the_rates_tried(few: float, many: float, verdict: str) -> None:
+    found = movement(RATES, optimum(RATES, bowl(few)), optimum(RATES, bowl(many)))
+    assert found["verdict"] == verdict
+    if verdict == "unknown":
+        assert found["reason"] == "a best rate is the outermost that was tried"
+    else:
+        assert found["at_least"]
+
+
+def test_a_movement_that_may_be_less_is_unknown() -> None:
+    """Up by two octaves, but from a rate that may lie above those tried."""
+    by_seed = np.log2(1e-3) + np.array([0.0, 0.1, 0.2])
+    few, many = Optimum(4, by_seed, False, True), Optimum(3, by_seed + 2, False, False)
+    assert movement(RATES, few, many)["verdict"] == "unknown"
+    assert movement(RATES, many, few)["verdict"] == "unknown"
+    assert movement(RATES, few._replace(at_highest=False), many)["verdict"] == "up"
+
+
+def test_movement_is_unknown_without_an_optimum() -> None:
+    none = np.full((5, 3), np.nan)
+    found = movement(RATES, optimum(RATES, none), optimum(RATES, bowl(2e-3)))
+    assert found == {"verdict": "unknown", "reason": "no rate came through with every seed"}
+
+
+def test_gain_is_that_of_the_best_rates() -> None:
+    """Best against best, though at any one rate the difference would be larger."""
+    noise = 0.001 * np.array([-1.0, 0.0, 1.0])
+    before, after = bowl(1e-3, 0.32, 0.0) + noise, bowl(4e-3, 0.30, 0.0)
+    found = gain(before, after)
+    assert found["verdict"] == "gain"
+    np.testing.assert_allclose(found["mean"], 0.02, atol=1e-9)
+    assert gain(after, before)["verdict"] == "loss"
+
+
+def test_no_gain_within_the_spread() -> None:
+    before = bowl(2e-3) + np.array([-0.05, 0.0, 0.06])
+    assert gain(before, bowl(2e-3))["verdict"] == "no gain"
+    assert gain(np.full((5, 3), np.nan), bowl(2e-3))["verdict"] == "unknown"
+
+
+def test_one_seed_shows_nothing() -> None:
+    unknown = {"verdict": "unknown", "reason": "one seed has no spread"}
+    assert gain(bowl(2e-3)[:, :1], bowl(2e-3, 0.1)[:, :1]) == unknown
+    few, many = (optimum(RATES, bowl(best)[:, :1]) for best in (1e-3, 4e-3))
+    assert movement(RATES, few, many) == unknown
+
+
+def test_the_interval_is_students() -> None:
+    mean, half = mean_interval(np.array([1.0, 2.0, 3.0]))
+    assert mean == 2.0
+    np.testing.assert_allclose(half, 4.302653 / math.sqrt(3), rtol=1e-6)

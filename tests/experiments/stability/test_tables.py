@@ -1,0 +1,37 @@
+"""Means with standard errors, slopes and tables of text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reloop.experiments.stability.tables import band_of, over_seeds, slopes, table
+
+
+def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
+    loops = np.array([1, 2, 4, 8, 16])
+    laws = np.stack([3 * loops**1.5, 0.2 * loops**-0.5, 7.0 * loops**0.0])
+    laws[:, :2] = 100.0  # before the law begins
+    assert slopes(loops.tolist(), laws, 4) == pytest.approx([1.5, -0.5, 0])
+    noisy = loops**0.5 * np.array([1.0, 1.1, 0.9, 1.2, 1.0])
+    fit = np.polyfit(np.log(loops[1:]), np.log(noisy[1:]), 1)[0]
+    assert float(slopes(loops.tolist(), noisy, 2)) == pytest.approx(fit)
+
+
+def test_a_standard_error_is_of_the_mean_over_seeds() -> None:
+    values = np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]])
+    found = over_seeds(values)
+    assert found["mean"] == [3, 5]
+    assert found["standard_error"] == pytest.approx([np.sqrt(7 / 3), 0])
+    assert found["by_seed"] == values.tolist()
+    ends = band_of(found)
+    assert ends["low"] == pytest.approx([3 - np.sqrt(7 / 3), 5])
+    assert ends["high"] == pytest.approx([3 + np.sqrt(7 / 3), 5])
+
+
+def test_columns_are_as_wide_as_they_need() -> None:
+    assert table(["R", "1", "64"], [["none", "1.25", "3"], ["", "±0.1", "±2"]]) == [
+        "R        1  64",
+        "none  1.25   3",
+        "      ±0.1  ±2",
+    ]

@@ -1,0 +1,191 @@
+"""The toy model against a recursion in plain Python and against the numbers of the theorems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import islice, repeat
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.experiments.stability import toy
+from reloop.experiments.stability.settings import StabilitySettings
+from reloop.experiments.stability.toy import derivative, layers, mean_cosine, measure, report, run
+from reloop.experiments.stability.toy_report import EXPECTED
+
+D = 6
+POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R
+
+
+def plain(weights: list[list[list[float]]], h: list[float], scale: float) -> list[list[float]]:
+    """h₀ and what follows it, one layer after another."""
+    states = [h]
+    for layer in weights:
+        active = [max(x, 0.0) for x in h]
+        h = [
+            x + scale * sum(w * a for w, a in zip(row, active, strict=True))
+            for x, row in zip(h, layer, strict=True)
+        ]
+        states.append(h)
+    return states
+
+
+def drawn(count: int) -> tuple[list[float], list[list[list[float]]]]:
+    start, *stack = islice(layers(D, 3), 1 + count)
+    return start.tolist(), [layer.tolist() for layer in stack]
+
+
+def test_layers_have_the_variance_and_the_length_of_the_theorems() -> None:
+    start, first, second = islice(layers(200, 1), 3)
+    assert start.dtype == first.dtype == torch.float64
+    assert float(start.norm()) == pytest.approx(math.sqrt(200))
+    assert float(first.var()) == pytest.approx(1 / 200, rel=0.03)
+    assert float((first * second).mean() * 200) == pytest.approx(0, abs=0.02)
+    assert torch.equal(next(islice(layers(200, 1), 1, None)), first)
+    assert not torch.equal(next(islice(layers(200, 2), 1, None)), first)
+
+
+def test_stacks_are_the_recursion() -> None:
+    h, stack = drawn(5)
+    start = torch.tensor(h, dtype=torch.float64)
+    loops, scales = torch.tensor([1, 3, 5]), torch.tensor([1.0, 0.4, 0.7], dtype=torch.float64)
+    for weights in (stack, [stack[0]] * 5):
+        tensors = torch.tensor(weights, dtype=torch.float64)
+        states = run(tensors, start, loops, scales)
+        for row, (count, scale) in enumerate(zip((1, 3, 5), (1.0, 0.4, 0.7), strict=True)):
+            expected = plain(weights[:count], h, scale)[-1]
+            assert states[row].tolist() == pytest.approx(expected, rel=1e-12)
+    assert start.tolist() == h
+
+
+def test_derivative_is_that_of_the_recursion() -> None:
+    h, (layer,) = drawn(1)
+    generator = torch.Generator().manual_seed(5)
+    signs = torch.randint(2, (D, D), generator=generator).double() * 2 - 1
+    start, weights = torch.tensor(h).double(), torch.tensor(layer).double()
+    loops, scales = torch.tensor([1, 4]), torch.tensor([1.0, 0.3], dtype=torch.float64)
+    found = derivative(weights, signs, start, loops, scales)
+    for row, (count, scale) in enumerate(((1, 1.0), (4, 0.3))):
+        ends = []
+        for eta in (-1e-6, 1e-6):
+            moved = (weights + eta / math.sqrt(D) * signs).tolist()
+            ends.append(np.array(plain([moved] * count, h, scale)[-1]))
+        assert found[row].tolist() == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-5, abs=1e-8)
+
+
+def test_mean_cosine_is_over_pairs_of_different_increments() -> None:
+    h, stack = drawn(3)
+    for weights, scale in ((stack, 1.0), ([stack[0]] * 3, 0.25)):
+        states = np.array(plain(weights, h, scale))
+        steps = np.diff(states, axis=0)
+        pairs = [
+            steps[i] @ steps[j] / np.linalg.norm(steps[i]) / np.linalg.norm(steps[j])
+            for i, j in ((0, 1), (0, 2), (1, 2))
+        ]
+        tensors = torch.tensor(weights, dtype=torch.float64)
+        found = mean_cosine(tensors, torch.tensor(h).double(), 3, scale)
+        assert found == pytest.approx(np.mean(pairs))
+
+
+def test_the_parts_are_put_together_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "WIDTH", D)
+    settings = StabilitySettings("toy", loops=(1, 2, 4), seeds=2, seed=7)
+    result = measure(settings)
+    assert measure(settings) == result
+    assert set(result["norm"]) == set(EXPECTED)
+    assert (result["loops"], result["seeds"], result["width"]) == ([1, 2, 4], 2, D)
+    for index, seed in enumerate((7, 8)):
+        start, *stack = islice(layers(D, seed), 13)
+        _check_norms(result, index, start, stack)
+        ends = run(stack[:12] * 4, start, torch.tensor([48]), _scale(1 / (4 * math.sqrt(12))))
+        found = result["layers"]["12"]["by_seed"][index][2]
+        assert found == pytest.approx(_length(ends))
+        cosine = mean_cosine(repeat(stack[0]), start, 16, 1 / 16)
+        assert result["cosine"]["looped linear"]["by_seed"][index] == pytest.approx(cosine)
+    by_seed = np.array(result["norm"]["deep none"]["by_seed"])
+    root = np.sqrt((by_seed**2).mean(0))
+    assert result["norm"]["deep none"]["root_mean_square"] == pytest.approx(root.tolist())
+
+
+def _check_norms(result: dict[str, Any], index: int, start: Tensor, stack: list[Tensor]) -> None:
+    for scaling, power in POWER.items():
+        for column, r in enumerate((1, 2, 4)):
+            for kind, weights in (("deep", stack[:r]), ("looped", [stack[0]] * r)):
+                ends = run(weights, start, torch.tensor([r]), _scale(r**power))
+                found = result["norm"][f"{kind} {scaling}"]["by_seed"][index][column]
+                assert found == pytest.approx(_length(ends))
+    # One update of random signs moves one loop by about √(1/2), whatever the scaling.
+    changes = {result["change"][f"looped {s}"]["by_seed"][index][0] for s in POWER}
+    assert len(changes) == 1
+
+
+def _scale(value: float) -> Tensor:
+    return torch.tensor([value], dtype=torch.float64)
+
+
+def _length(ends: Tensor) -> float:
+    return float(ends.norm() / math.sqrt(D))
+
+
+def _within(name: str) -> Callable[[int], tuple[float, float]]:
+    """The least and the most that a row's mean may be of what is expected, by loops."""
+    if not name.endswith("none"):
+        return lambda _: (0.9, 1.1)
+    ends = {8: (0.8, 1.2), 16: (0.7, 1.3), 32: (1 / 1.6, 1.6), 64: (1 / 3, 3.0)}
+    return lambda r: ends.get(r, (0.9, 1.1))
+
+
+def _check_table(result: dict[str, Any]) -> None:
+    for name, expected in EXPECTED.items():
+        for r, value, mean in zip(
+            result["loops"], expected, result["norm"][name]["mean"], strict=False
+        ):
+            low, high = _within(name)(r)
+            assert low <= mean / value <= high, (name, r, mean)
+    cosine = {name: curve["mean"] for name, curve in result["cosine"].items()}
+    assert cosine["deep none"] == pytest.approx(0, abs=0.01)
+    assert cosine["looped none"] == pytest.approx(0.75, abs=0.03)
+    assert cosine["looped linear"] == pytest.approx(0.97, abs=0.01)
+
+
+def test_the_table_of_the_theorems_to_four_loops() -> None:
+    """All ten seeds at full width; the whole table is the slow test below."""
+    _check_table(measure(StabilitySettings("toy", loops=(1, 2, 4))))
+
+
+@pytest.mark.slow
+def test_the_table_of_the_theorems() -> None:
+    result = measure(StabilitySettings("toy"))
+    _check_table(result)
+    # Energies of a deep stack grow by half a layer: the mean of ten seeds is near, by its spread.
+    deep = result["norm"]["deep none"]
+    for r, root in zip(result["loops"], deep["root_mean_square"], strict=True):
+        assert root == pytest.approx(1.5 ** (r / 2), rel=0.1 if r < 64 else 0.25)
+    change = {name.split()[1]: curve["mean"] for name, curve in result["change"].items()}
+    assert change["linear"] == pytest.approx([0.69, 0.71, 0.74, 0.76, 0.77, 0.77, 0.78], rel=0.1)
+    assert change["sqrt"] == pytest.approx([0.69, 1.04, 1.77, 3.5, 8.8, 31, 177], rel=0.1)
+    # λ/(R √U) keeps the norm of a stack of several layers, whatever R and U.
+    for curve in result["layers"].values():
+        assert curve["mean"] == pytest.approx([1.25] * 7, rel=0.05)
+
+
+def test_the_report_is_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "WIDTH", D)
+    result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2))
+    lines = report(result).splitlines()
+    row = next(line for line in lines if line.startswith("looped sqrt")).split()
+    means = result["norm"]["looped sqrt"]["mean"]
+    assert row == ["looped", "sqrt", *(f"{mean:.3g}" for mean in means)]
+    below = lines[lines.index(next(line for line in lines if line.startswith("looped sqrt"))) + 1]
+    errors = result["norm"]["looped sqrt"]["standard_error"]
+    assert below.split() == [f"±{error:.2g}" for error in errors]
+    # What is not known for three loops is left out.
+    expected = [line.split()[1:] for line in lines if line.startswith("  expected")]
+    assert expected[4] == ["1.21", "92"]
+    exact = next(line for line in lines if "(3/2)^(R/2)" in line)
+    assert exact.split()[-3:] == ["1.22", "1.84", "4.31e+05"]
+    assert report(result).endswith(f"± {result['cosine']['looped linear']['standard_error']:.3f}")

@@ -1,0 +1,181 @@
+"""The table of fully looped connectivities, and the figure of their norms in training."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reloop.experiments.stability import (
+    fully_looped,
+    regression,
+    variants,
+)
+from reloop.experiments.stability.settings import StabilitySettings
+from reloop.experiments.stability.variants import report, variant_cell
+from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
+from reloop.training.assemble import build_model, build_task
+from reloop.training.population.trainer import BatchedTrainer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _narrow() -> Iterator[None]:
+    """Models and batches that take no time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("WIDTH", "BATCH"):
+            patch.setattr(regression, name, 8)
+        yield
+
+
+@pytest.fixture(scope="module")
+def measured(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[StabilitySettings, dict[str, Any]]:
+    folder = str(tmp_path_factory.mktemp("variants"))
+    settings = StabilitySettings(
+        "variants", loops=(1, 2), seeds=2, steps=10, at_once=1, folder=folder
+    )
+    return settings, variants.measure(settings)
+
+
+@pytest.mark.parametrize("name", CONNECTIVITIES)
+def test_each_variant_is_trained_as_itself(name: str) -> None:
+    config = variant_cell(StabilitySettings("variants"), name, 4).config
+    model = build_model(config, build_task(config))
+    assert isinstance(model.loop, ConnectedLoop)
+    assert model.loop.connectivity == name
+    assert (model.spec.block, model.spec.n_layer, config.loops.b) == ("flt", 2, 4)
+    training = config.training
+    assert (training.learning_rate, training.clip, training.decay) == (1e-4, 1.0, 0.2)
+    assert StabilitySettings("variants").all_rates == (1e-3,)  # the cell's, not the configuration's
+
+
+def test_the_table_has_every_variant_and_number_of_loops(
+    measured: tuple[StabilitySettings, dict[str, Any]],
+) -> None:
+    settings, result = measured
+    assert json.loads(json.dumps(result)) == result
+    assert list(result["variants"]) == list(CONNECTIVITIES)
+    for by_loops in result["variants"].values():
+        assert list(by_loops) == ["1", "2"]
+        for found in by_loops.values():
+            assert {len(values) for values in found.values()} == {2}
+            assert found["left"] == [None, None]
+    lines = report(result).splitlines()
+    rows = [
+        line.split()[:2] for line in lines if line.split()[:1] and line.split()[0] in CONNECTIVITIES
+    ]
+    assert rows == [[name, K] for name in CONNECTIVITIES for K in ("1", "2")]
+    assert "every seed" not in lines[-1]  # none was trained
+    assert report(result | {"learned": {"FLT": True, "LT_i": False}}).endswith(
+        "below 0.7 of the initial error at K = 4, every seed: FLT yes, LT_i NO"
+    )
+    variants.draw(result, Path(settings.folder), "variants")
+    with open(Path(settings.folder) / "variants.csv", encoding="utf-8") as file:
+        rows_of = list(csv.DictReader(file))
+    assert [row["loops"] for row in rows_of] == ["1", "2"]
+    error = np.mean(result["variants"]["FLT"]["2"]["error"])
+    assert float(rows_of[1]["FLT_mean"]) == pytest.approx(error)
+    assert rows_of[1]["FLT_never_left"] == "2"
+
+
+def test_a_variant_worse_than_one_loop_collapsed() -> None:
+    losses = 3 * np.linspace(1, 0.4, 300)
+
+    class Found:
+        def readings(self) -> dict[str, Any]:
+            return {"loss": np.stack([losses, losses], axis=1)[:, None]}
+
+    cell: Any = Found()
+    found = {"errors": [[0.5, None]], "initial": [[1.1, 1.1]]}
+    summed = variants._summed_up(cell, found, 0.3)
+    assert summed["collapse"] == ["error above 1.5 x that of one loop", "not finite"]
+    assert summed["left"][0] is not None
+    assert variants._summed_up(cell, found, None)["collapse"][0] == ""
+
+
+def test_learned_is_of_every_seed() -> None:
+    good, bad = (
+        {"error": [0.5, 0.6], "initial": [1.0, 1.0]},
+        {"error": [0.5, 0.8], "initial": [1.0] * 2},
+    )
+    measured = {"LT_i": {"4": good}, "FLT": {"4": bad}, "FLT_res": {"8": good}}
+    assert variants._learned(measured) == {"LT_i": True, "FLT": False}
+    lost = {"error": [None, 0.5], "initial": [1.0, 1.0]}
+    assert variants._learned(measured | {"FLT": {"4": lost}})["FLT"] is False
+
+
+@pytest.mark.parametrize(("asked_steps", "said"), [(3, ["LT_i", "FLT", "FLT_res"]), (4, [])])
+def test_learned_is_said_of_enough_steps(
+    asked_steps: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("ASKED_STEPS", asked_steps), ("ASKED_LOOPS", 2)):
+        monkeypatch.setattr(variants, name, value)
+    settings = StabilitySettings(
+        "variants", loops=(2,), seeds=1, steps=3, at_once=1, folder=str(tmp_path)
+    )
+    result = variants.measure(settings)
+    assert list(result["learned"]) == said
+    assert ("at K = 2, every seed" in report(result)) == bool(said)
+
+
+@pytest.mark.slow
+def test_fully_looped_models_learn() -> None:
+    """To below 0.7 of the initial error by step 2,000."""
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        for name, value in (("WIDTH", 32), ("BATCH", 32)):
+            patch.setattr(regression, name, value)
+        settings = StabilitySettings("variants", seeds=1, at_once=1, folder=folder)
+        for name in ("LT_i", "FLT", "FLT_res"):
+            found = variant_cell(settings, name, 4)()
+            assert found["errors"][0][0] < 0.7 * found["initial"][0][0], name
+
+
+@pytest.mark.parametrize(("steps", "drawn"), [(3, [3]), (12, [10, 12]), (20, [10, 20])])
+def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: Path) -> None:
+    settings = StabilitySettings(
+        "fully_looped", loops=(1,), seeds=1, steps=steps, at_once=1, folder=str(tmp_path)
+    )
+    result = fully_looped.measure(settings)
+    assert result["steps"] == drawn
+    assert all(value is not None for value in result["curves"]["LT"]["1"]["last_norm"])
+    assert len(result["curves"]["LT"]["1"]["last_norm"]) == len(drawn)
+
+
+def test_norms_come_from_the_same_training(
+    measured: tuple[StabilitySettings, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the table trained is found, nothing is trained anew."""
+
+    def refuse(trainer: BatchedTrainer, step: int) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(BatchedTrainer, "update", refuse)
+    settings = StabilitySettings("fully_looped", loops=(1, 2), **_others(measured[0]))
+    result = fully_looped.measure(settings)
+    assert json.loads(json.dumps(result)) == result
+    assert result["steps"] == [10]
+    readings = variant_cell(settings, "FLT", 2).readings()
+    weights = 0.98 ** np.arange(9, -1, -1)
+    for name, divisor in (("loss", 3), ("last_norm", 1), ("mlp_gradient", 1)):
+        curve = readings[name][:, 0].mean(axis=1) / divisor
+        expected = (weights * curve).sum() / weights.sum()
+        assert result["curves"]["FLT"]["2"][name][-1] == pytest.approx(expected)
+    folder = Path(settings.folder)
+    (path,) = fully_looped.draw(result, folder, "fully_looped")
+    assert path.stat().st_size > 10_000
+    with open(path.with_suffix(".csv"), encoding="utf-8") as file:
+        row = list(csv.DictReader(file))[-1]
+    assert float(row["LT_K2_first_norm_mean"]) == result["curves"]["LT"]["2"]["first_norm"][-1]
+    assert "FLT, 2" in fully_looped.report(result)
+
+
+def _others(settings: StabilitySettings) -> dict[str, Any]:
+    names = ("seeds", "steps", "at_once", "folder")
+    return {name: getattr(settings, name) for name in names}

@@ -1,0 +1,205 @@
+"""Every block with every attention: the formula, what a token can see, and how small it rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from inspect import signature
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.models.blocks import attention
+from reloop.models.blocks.attention import attend_heads
+from reloop.models.blocks.gpt2 import Block
+from reloop.models.blocks.make import PreNormBlock, make_block
+from reloop.models.blocks.parameters import initialise_block
+from reloop.models.blocks.rotary import rotation
+from reloop.models.blocks.spec import ATTENTIONS, KINDS, BlockSpec
+from reloop.models.queries import Queries, lay_out
+from tests.models.plain_blocks import ALL, WINDOW, draw_stream, drawn_block, plain_block, small_spec
+
+LENGTH = 8
+
+
+@pytest.fixture(params=ALL, ids="-".join)
+def spec(request: pytest.FixtureRequest) -> BlockSpec:
+    """Each kind of block with each kind of attention."""
+    return small_spec(*request.param)
+
+
+def window_of(spec: BlockSpec) -> int | None:
+    """What layer 0 of `small_spec` sees."""
+    return WINDOW if spec.attention == "sliding" else None
+
+
+def test_block_is_the_formula(spec: BlockSpec) -> None:
+    block, stream = drawn_block(spec), draw_stream(2, LENGTH, 24)
+    expected = [plain_block(spec, block, x, window=window_of(spec)) for x in stream.numpy()]
+    actual = block(stream).detach().numpy()
+    np.testing.assert_allclose(actual, np.stack(expected), rtol=1e-9, atol=1e-9)
+
+
+def test_block_is_the_formula_with_all_it_can_be_given(spec: BlockSpec) -> None:
+    """Any mask: one that looks ahead too, and tokens that do not see themselves. Positions with
+    gaps, and one that stands between others."""
+    block, stream, memory = drawn_block(spec), draw_stream(LENGTH, 24), draw_stream(8, 24, seed=2)
+    mask = torch.rand(LENGTH, LENGTH, generator=torch.Generator().manual_seed(3)) < 0.6
+    mask |= torch.eye(LENGTH).roll(1, 0).bool()  # nobody sees nothing
+    assert mask.triu(1).any()
+    assert not mask.diagonal().all()
+    positions = [0, 1, 3, 4, 5, 7, 9, 4]
+    tokens = slice(1, None, 2)
+    actual = block(
+        stream[None], memory=memory[None], positions=torch.tensor(positions), mask=mask,
+        scale=0.25, tokens=tokens,
+    )  # fmt: skip
+    expected = plain_block(
+        spec, block, stream.numpy(), window=window_of(spec), memory=memory.numpy(),
+        positions=positions, mask=mask.numpy(), scale=0.25,
+    )  # fmt: skip
+    np.testing.assert_allclose(actual[0].detach(), expected[tokens], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("j", [0, 3, LENGTH - 1])
+def test_a_token_sees_itself_and_what_is_before_it(spec: BlockSpec, j: int) -> None:
+    """As far back as the window, bit for bit."""
+    block, stream = drawn_block(spec), draw_stream(1, LENGTH, 24)
+    altered = stream.clone()
+    altered[:, j] = draw_stream(24, seed=4)
+    changed = (block(stream) != block(altered)).all(-1)[0]
+    same = (block(stream) == block(altered)).all(-1)[0]
+    sees = torch.arange(LENGTH) >= j
+    if spec.attention == "sliding":
+        sees &= torch.arange(LENGTH) < j + WINDOW
+    assert torch.equal(changed, sees)
+    assert torch.equal(same, ~sees)
+
+
+def test_queries_beside_a_context_are_asked_alone(spec: BlockSpec) -> None:
+    """Through both layers: by mask and positions as in a prompt that ends with the query."""
+    blocks = [drawn_block(spec, layer, seed=layer) for layer in (0, 1)]
+    seen = torch.tensor([2, 4, 0, 2])
+    xs = torch.zeros(1, 4, 3)
+    layout = lay_out(Queries(xs, seen), torch.zeros(1, 4, 3))
+    stream = draw_stream(1, 2 * 4 + len(seen), 24)
+    together = stream
+    for block in blocks:
+        together = block(together, positions=layout.positions, mask=layout.mask)
+    for j, pairs in enumerate(seen.tolist()):
+        alone = torch.cat((stream[:, : 2 * pairs], stream[:, 8 + j, None]), dim=1)
+        for block in blocks:
+            alone = block(alone)
+        torch.testing.assert_close(together[:, 8 + j], alone[:, -1], rtol=1e-10, atol=1e-10)
+
+
+def test_memory_asks_and_nothing_else(spec: BlockSpec) -> None:
+    """A token's memory matters to that token alone; the stream's own is as none."""
+    block, stream = drawn_block(spec), draw_stream(1, LENGTH, 24)
+    torch.testing.assert_close(block(stream, memory=stream), block(stream))
+    memory = draw_stream(1, LENGTH, 24, seed=5)
+    altered = memory.clone()
+    altered[:, 3] += draw_stream(24, seed=6)
+    before, after = block(stream, memory=memory), block(stream, memory=altered)
+    different = (before != after).any(-1)[0]
+    assert different.tolist() == [i == 3 for i in range(LENGTH)]
+
+
+@pytest.mark.parametrize("tokens", [slice(None, None, 2), slice(5, None)])
+def test_some_tokens_are_those_of_all(spec: BlockSpec, tokens: slice) -> None:
+    block, stream = drawn_block(spec), draw_stream(2, LENGTH, 24)
+    torch.testing.assert_close(block(stream, tokens=tokens), block(stream)[:, tokens])
+
+
+def test_scale_none_at_all_leaves_the_stream(spec: BlockSpec) -> None:
+    block, stream = drawn_block(spec), draw_stream(1, LENGTH, 24)
+    before = stream.clone()
+    assert torch.equal(block(stream, scale=0.0), before)
+    assert torch.equal(stream, before)
+
+
+@pytest.mark.parametrize("length", [6, 60])
+def test_bf16_is_near_and_every_gradient_is_there(spec: BlockSpec, length: int) -> None:
+    """Products in bfloat16 over float32 weights, on both sides of where attention changes its way.
+    An error of 2 % in a gradient is cos 0.02 = 0.9998; softmax and squares triple it at most."""
+    shape = replace(spec, n_embd=64, length=80, std=0.1)
+    block = make_block(shape)
+    initialise_block(block, replace(shape, kind="llama"), torch.Generator().manual_seed(0))
+    stream, memory = draw_stream(2, length, 64).float(), draw_stream(2, length, 64, seed=7).float()
+    weights = draw_stream(2, length, 64, seed=8).float()
+    found: list[dict[str, Tensor | None]] = []
+    for rounded in (False, True):
+        block.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=rounded):
+            out = block(stream, memory=memory)
+        assert out.dtype == torch.float32
+        (out * weights).sum().backward()
+        found.append({name: p.grad for name, p in block.named_parameters()})
+    for name, exact in found[0].items():
+        actual = found[1][name]
+        assert exact is not None, name
+        assert actual is not None, name
+        assert actual.dtype == torch.float32
+        assert torch.isfinite(actual).all()
+        if exact.norm() > 1e-3:  # a bias of keys moves nothing
+            cosine = torch.cosine_similarity(actual.flatten(), exact.flatten(), dim=0)
+            assert cosine > 0.998, f"{name}: {cosine:.5f}"
+
+
+@pytest.mark.parametrize("kind", ["llama", "flt"])
+def test_rotation_in_float32_leaves_attention_in_bf16(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dtypes = []
+
+    def note(heads: Tensor, mask: Tensor | None) -> Tensor:
+        dtypes.append(heads.dtype)
+        return attend_heads(heads, mask)
+
+    monkeypatch.setattr(attention, "attend_heads", note)
+    with torch.autocast("cpu", torch.bfloat16):
+        drawn_block(small_spec(kind, "full")).float()(draw_stream(1, LENGTH, 24).float())
+    assert dtypes == [torch.bfloat16]
+
+
+@pytest.mark.parametrize("pieces", ATTENTIONS)
+def test_a_new_block_of_the_fully_looped_is_the_identity(pieces: str) -> None:
+    """However often it is looped, whoever asks."""
+    spec = small_spec("flt", pieces)
+    block, stream = make_block(spec), draw_stream(2, LENGTH, 24).float()
+    initialise_block(block, spec, torch.Generator().manual_seed(0))
+    x = stream
+    for _ in range(3):
+        x = block(x, memory=2 * stream)
+    assert torch.equal(x, stream)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_layer_of_a_sliding_stack_sees_all(kind: str) -> None:
+    sliding, full = (small_spec(kind, pieces) for pieces in ("sliding", "full"))
+    pair = [drawn_block(spec, layer=1) for spec in (sliding, full)]
+    for ours, theirs in zip(pair[0].parameters(), pair[1].parameters(), strict=True):
+        assert ours.shape == theirs.shape
+        ours.data.copy_(theirs.data)
+    stream = draw_stream(1, LENGTH, 24)
+    torch.testing.assert_close(pair[0](stream), pair[1](stream), rtol=1e-10, atol=1e-10)
+
+
+def test_angles_are_not_rounded_to_bf16() -> None:
+    """In bfloat16 position 301 would be 300 or 302: more than half a radian off."""
+    positions = torch.tensor([301])
+    exact = rotation(positions, 8, torch.float64)
+    for rounded, wanted in zip(rotation(positions, 8, torch.bfloat16), exact, strict=True):
+        torch.testing.assert_close(rounded.double(), wanted, rtol=0, atol=1e-4)
+
+
+def test_all_blocks_are_called_alike() -> None:
+    """What loops them need not know which it has."""
+    assert signature(PreNormBlock.forward) == signature(Block.forward)
+
+
+def test_a_layer_that_is_not_there_is_refused() -> None:
+    for layer in (-1, 2):
+        with pytest.raises(ValueError, match=f"2 layers has no layer {layer}"):
+            make_block(small_spec("llama", "full"), layer)

@@ -1,0 +1,130 @@
+"""What cannot be is one clear line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reloop.openml_eval import LoopedClassifier, LoopedRegressor, weights
+from tests.openml_eval.data import halves
+
+
+def message(estimator: Any, X: Any = None, y: Any = None) -> str:
+    """What the fit of an estimator to a small table says no with; one line of ValueError."""
+    rows, labels = halves(12, 4)
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the callers compare the line)
+        estimator.fit(rows if X is None else X, labels if y is None else y)
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"n_loops": 0}, 'n_loops must be a whole number at least 1 (also None or "auto"), got 0'),
+        ({"n_loops": 2.5}, "n_loops must be a whole number"),
+        ({"n_loops": True}, "n_loops must be a whole number"),
+        ({"n_loops": "all"}, "n_loops must be a whole number"),
+        ({"n_contexts": 0}, "n_contexts must be a whole number at least 1, got 0"),
+        ({"max_context": 0}, "max_context must be a whole number from 1 to 12, got 0"),
+        ({"max_context": 13}, "max_context must be a whole number from 1 to 12, got 13"),
+        ({"device": "gpu"}, "device cannot be 'gpu' on this machine"),
+    ],
+)
+def test_a_parameter(params: dict[str, Any], says: str, runs: Path) -> None:
+    assert message(LoopedClassifier(runs / "restless-classifier", **params)).startswith(says)
+
+
+def test_loops_beyond_a_standard_model_s_layers(runs: Path) -> None:
+    said = message(LoopedClassifier(runs / "classifier", n_loops=3))
+    assert said.startswith("n_loops must be a whole number from 1 to 2")
+
+
+def test_a_checkpoint_of_the_other_kind(runs: Path) -> None:
+    said = message(LoopedClassifier(runs / "regressor"))
+    assert said.endswith("regressor is a regressor, and a classifier of two classes is needed")
+    said = message(LoopedRegressor(runs / "classifier"))
+    assert said.endswith("classifier is a classifier of two classes, and a regressor is needed")
+
+
+def test_a_checkpoint_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert message(LoopedClassifier("runs/none")) == "checkpoint runs/none does not exist"
+    assert message(LoopedClassifier(tmp_path)).endswith("it holds no config.yaml")
+    monkeypatch.setattr(weights, "SHIPPED", tmp_path)
+    said = message(LoopedRegressor())
+    assert said == f"checkpoint must be given: {tmp_path / 'regressor'} is not there"
+
+
+def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(runs / "classifier", copy)
+    (file,) = (copy / "checkpoints").glob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert "is damaged" in message(LoopedClassifier(copy))
+    assert "is damaged" in message(LoopedClassifier(file))
+    shutil.rmtree(copy / "checkpoints")
+    assert message(LoopedClassifier(copy)).endswith("holds none that can be read")
+
+
+def test_a_checkpoint_of_another_configuration(tmp_path: Path, runs: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(runs / "classifier", copy)
+    config = (copy / "config.yaml").read_text().replace("n_layer: 2", "n_layer: 1")
+    (copy / "config.yaml").write_text(config)
+    assert "does not fit its configuration" in message(LoopedClassifier(copy))
+
+
+def test_more_features_than_dims_names_the_way_out(runs: Path) -> None:
+    said = message(LoopedClassifier(runs / "classifier"), *halves(12, 11))
+    assert "X has 11 features" in said
+    assert "at most 10" in said
+    assert "make_pipeline(SelectKBest(k=10), LoopedClassifier())" in said
+    assert "PCA(10)" in said
+
+
+def test_what_a_table_holds(runs: Path) -> None:
+    classifier = LoopedClassifier(runs / "restless-classifier")
+    X, labels = halves(12, 4)
+    said = message(classifier, y=np.arange(12) % 3)
+    assert said.startswith("Only binary classification is supported.")
+    fitted = classifier.fit(X, labels)
+    holes = X.copy()
+    holes[3, 1] = np.nan
+    for act in (
+        lambda: classifier.fit(holes, labels),
+        lambda: fitted.predict(holes),
+        lambda: LoopedRegressor(runs / "restless-regressor").fit(holes, labels),
+    ):
+        with pytest.raises(ValueError, match="contains NaN"):
+            act()
+
+
+def test_a_checkpoint_may_be_one_file_of_a_run(runs: Path) -> None:
+    """Else it is the newest. The task it was trained on is nowhere to be found."""
+    X, labels = halves(12, 4)
+    run = runs / "restless-classifier"
+    files = sorted((run / "checkpoints").glob("*.safetensors"))
+    first, second, newest = (
+        LoopedClassifier.from_checkpoint(path, n_contexts=2).fit(X, labels).predict_proba(X)
+        for path in (*map(str, files), str(run))
+    )
+    np.testing.assert_array_equal(second, newest)
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_from_checkpoint_only_stores(runs: Path) -> None:
+    """Nothing is read before the fit."""
+    estimator = LoopedRegressor.from_checkpoint("nowhere", n_loops="auto", random_state=3)
+    params = estimator.get_params()
+    assert (params["checkpoint"], params["n_loops"], params["random_state"]) == (
+        "nowhere",
+        "auto",
+        3,
+    )

@@ -1,0 +1,89 @@
+"""`python -m openml_eval action=ship`: a run becomes the estimators' own checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.saved import read_config
+from reloop.conf.schema import Config
+from reloop.openml_eval import LoopedClassifier, weights
+from reloop.openml_eval.__main__ import main
+from reloop.openml_eval.ship import ship
+from reloop.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
+from reloop.training.run_folder.run import RunFolder
+from tests.openml_eval.data import halves
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of its own for what ships."""
+    folder = tmp_path / "checkpoints"
+    monkeypatch.setattr(weights, "SHIPPED", folder)
+    return folder
+
+
+def test_what_is_shipped_is_found_and_answers_as_the_run_does(runs: Path, shelf: Path) -> None:
+    X, labels = halves(30, 4)
+    run = runs / "restless-classifier"
+    for _ in range(2):  # the second replaces the first
+        assert ship(run, "classifier") == shelf / "classifier"
+        files = [path.name for path in sorted((shelf / "classifier").rglob("*.*"))]
+        assert files == ["00000002.json", "00000002.safetensors", "config.yaml"]
+    expected = LoopedClassifier(run).fit(X, labels).predict_proba(X)
+    found = LoopedClassifier().fit(X, labels).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_nothing_but_weights_and_their_settings_is_kept(
+    tmp_path: Path, runs: Path, shelf: Path
+) -> None:
+    """Not the optimiser's state, nor where the run was and on what."""
+    run = tmp_path / "run"
+    config = read_config(runs / "restless-regressor")
+    RunFolder(run).create(replace(config, folder="/home/somebody", device="cuda"))
+    weights_of = load_checkpoint(runs / "restless-regressor/checkpoints/00000002.safetensors")
+    adam = {"adam.step.read_in.weight": torch.ones(3), "rate_factor": torch.tensor(1.0)}
+    save_checkpoint(run / "checkpoints", 7, weights_of.tensors | adam)
+    folder = ship(run, "regressor")
+    kept = load_checkpoint(folder / "checkpoints" / "00000007.safetensors").tensors
+    assert kept.keys() == weights_of.tensors.keys()
+    shipped = read_config(folder)
+    assert (shipped.folder, shipped.device) == (Config.folder, Config.device)
+    for part in ("task", "model", "loops", "curriculum", "training", "seed"):
+        assert getattr(shipped, part) == getattr(config, part)
+
+
+def test_a_run_of_the_other_kind_replaces_nothing(runs: Path, shelf: Path) -> None:
+    ship(runs / "classifier", "classifier")
+    with pytest.raises(ConfigError, match="a classifier of two classes is needed"):
+        ship(runs / "regressor", "classifier")
+    assert weights.read_model(shelf / "classifier", classes=2).model.spec.classes == 2
+
+
+def test_the_command_says_what_it_wrote(
+    runs: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["action=ship", f"run={runs / 'regressor'}", "name=regressor"]) == 0
+    assert capsys.readouterr().out.startswith(f"{shelf / 'regressor'}: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["run=runs/NAME", "name=clasifier"], "name cannot be 'clasifier'; did you mean"),
+        (["run=nowhere", "name=regressor"], "nowhere is no run folder"),
+        (["name=regressor"], "run must be given"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], line: str, shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["action=ship", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"openml_eval: {line}")
+    assert not shelf.exists()

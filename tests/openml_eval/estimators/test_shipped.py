@@ -1,0 +1,83 @@
+"""The two checkpoints that come with the project: what they pass, and what they are worth."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from reloop.openml_eval import LoopedClassifier, LoopedRegressor
+from reloop.openml_eval.weights import SHIPPED, read_model
+
+BOTH = [(LoopedClassifier, "classifier", 2), (LoopedRegressor, "regressor", 0)]
+
+
+@pytest.mark.parametrize(("cls", "name", "classes"), BOTH)
+def test_every_check_of_scikit_learn_passes(cls: Any, name: str, classes: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(cls(), on_skip=None)  # raises at the first that fails
+    assert len(results) > 50
+    unpassed = [r["check_name"] for r in results if r["status"] != "passed"]
+    assert set(unpassed) <= {"check_array_api_input"}  # see test_estimators_checks.py
+
+
+@pytest.mark.parametrize(("cls", "name", "classes"), BOTH)
+def test_what_ships_is_small_and_holds_weights_alone(cls: Any, name: str, classes: int) -> None:
+    folder = SHIPPED / name
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    (tensors,) = (folder / "checkpoints").glob("*.safetensors")
+    stem = f"checkpoints/{tensors.stem}"
+    assert files == {"config.yaml", f"{stem}.safetensors", f"{stem}.json"}
+    assert sum((folder / file).stat().st_size for file in files) < 1_000_000
+    length = int.from_bytes(tensors.read_bytes()[:8], "little")
+    names = json.loads(tensors.read_bytes()[8 : 8 + length])
+    assert all(key.startswith("model.") for key in names if key != "__metadata__")
+    trained = read_model(folder, classes)
+    assert trained.model.spec.dims >= 10
+    assert (trained.context, trained.config.folder) == (40, "runs")
+    assert trained.config.training.steps == int(tensors.stem)
+
+
+def shares(X: Any, y: Any, models: list[Any], rows: int = 40, repeats: int = 8) -> Any:
+    """Mean score of each model fitted to `rows` random rows, on 300 others."""
+    scores = []
+    for seed in range(repeats):
+        order = np.random.default_rng(seed).permutation(len(X))
+        few, rest = order[:rows], order[rows : rows + 300]
+        scores.append([model.fit(X[few], y[few]).score(X[rest], y[rest]) for model in models])
+    return np.mean(scores, axis=0)
+
+
+def test_the_classifier_reads_a_real_table() -> None:
+    """Not far below logistic regression of the same rows, also when columns are few."""
+    X, y = load_breast_cancer(return_X_y=True)
+    logistic = make_pipeline(StandardScaler(), LogisticRegression())
+    for columns in (10, 3):
+        ours, theirs = shares(X[:, :columns], y, [LoopedClassifier(device="cpu"), logistic])
+        assert ours > max(0.85, theirs - 0.04)
+
+
+@pytest.mark.parametrize("features", [1, 2, 3, 5, 10])
+def test_the_regressor_follows_linear_functions_of_few_features(features: int) -> None:
+    random = np.random.default_rng(features)
+    X = random.normal(size=(600, features)) * 10.0 ** random.uniform(-2, 2, features)
+    y = (X / X.std(0)) @ random.normal(size=features) + 5
+    (ours,) = shares(X, y, [LoopedRegressor(device="cpu")])
+    assert ours > 0.96
+
+
+def test_columns_may_stand_in_any_order() -> None:
+    """No feature's place matters much: accuracies stay when columns are turned round."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LoopedClassifier(device="cpu")
+    (one,), (other,) = (shares(columns, y, [model]) for columns in (X[:, :10], X[:, 9::-1]))
+    assert abs(one - other) < 0.04

@@ -1,0 +1,205 @@
+"""`python -m openml_eval`: trained on the others, tested on one; found again; failures apart."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reloop import training
+from reloop.conf.mistakes import HeldElsewhere, RunError
+from reloop.openml_eval.__main__ import main
+from reloop.openml_eval.jobs import Scoring, SolverJob
+from reloop.openml_eval.participants import participants
+from reloop.openml_eval.run_settings import RunSettings
+from reloop.openml_eval.solvers import SOLVERS
+from reloop.training import Interrupted
+from reloop.training.jobs.processes import run_jobs
+from reloop.training.run_folder.run import RunFolder
+from tests.conftest import HOME
+from tests.openml_eval.leave_out import words, write_tables
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tables(tmp_path_factory.mktemp("data"))
+
+
+def result_of(runs: Path) -> dict[str, Any]:
+    (path,) = runs.glob("openml-????????/openml.json")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_all_tables_in_two_processes_and_everything_is_found_again(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given = words(data, tmp_path, "held_out=[third,720]", "jobs=2", "model=looped", "seeds=[0,1]")
+    assert main(given) == 0
+    said = capfd.readouterr().out
+    assert said.count("looped, seed") == 4
+    assert "beats the larger class on" in said
+    result = result_of(tmp_path)
+    assert [entry["name"] for entry in result["tables"]] == ["third", "abalone"]
+    assert [entry["sha256"] for entry in result["tables"]] == [
+        json.loads((data / f"{name}.json").read_text())["sha256"] for name in ("third", "abalone")
+    ]
+    (place,) = tmp_path.glob("openml-????????")
+    with np.load(place / "openml.npz", allow_pickle=False) as file:
+        arrays = dict(file)
+    for entry in result["tables"]:
+        model = entry["models"]["looped"]
+        assert [run["seed"] for run in model["runs"]] == [0, 1]
+        hits = [arrays[Path(run["path"]).name] for run in model["runs"]]
+        rows = entry["rows"]
+        for each in hits:
+            assert each.shape[:2] == (2, 3)
+            assert ((each != 255).sum((1, 2)) == rows).all()
+        expected = np.mean([each[each != 255].mean() for each in hits])
+        assert model["accuracy"]["mean"] == pytest.approx(expected)
+        assert model["accuracy"]["low"] <= expected <= model["accuracy"]["high"]
+        assert set(entry["solvers"]) == {"logistic", "k-NN", "forest", "boosting", "majority"}
+    assert result["tables"][1]["models"]["looped"]["published"]["mean"] == 0.6622
+    assert result["tables"][0]["models"]["looped"]["published"] is None
+    with open(place / "openml.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["name"] for line in lines] == ["third", "abalone"]
+    assert float(lines[1]["looped_published_mean"]) == 0.6622
+    assert {path.name for path in (place / "figures").iterdir()} == {"accuracy.png", "accuracy.csv"}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    caches = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*cache/*.npz")}
+    assert main([*given[:-3], "jobs=1", *given[-2:]]) == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*cache/*.npz")} == caches
+    assert result_of(tmp_path) == result
+
+
+def test_one_failure_is_named_and_the_rest_goes_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = training.train
+
+    def train(config: Any) -> Any:
+        if config.task.settings["held_out"] == "second":
+            raise RunError("the disk is full")
+        return trained(config)
+
+    monkeypatch.setattr("reloop.openml_eval.jobs.train", train)
+    assert main(words(data, tmp_path, "model=looped", "jobs=1", "evaluation_seeds=1")) == 1
+    said = capsys.readouterr().out
+    assert "failed: 8 second, looped, seed 0: the disk is full" in said
+    result = result_of(tmp_path)
+    assert [bool(entry["models"]) for entry in result["tables"]] == [True, False, True]
+    assert result["beats_majority"]["looped"][1] == 2
+
+
+def test_a_process_that_dies_is_a_failure(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one, other = run_jobs([Dies(), Lives()], at_once=2, logs=tmp_path)
+    assert one.failure.startswith("tried twice: its process ended with code 7; ")
+    assert other.result == {"threads": 1}
+    assert "Lives: 1 thread" in capfd.readouterr().out
+    assert (tmp_path / "001.txt").read_text() == "speaking\n"
+
+
+def test_solvers_answer_for_a_table_in_one_process_only(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reloop.openml_eval.jobs.SOLVERS", {"majority": SOLVERS["majority"]})
+    asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
+    (table,), _ = participants(asked)
+    job = SolverJob(table, Scoring(data, 8, 3, 1), tmp_path)
+    found = job()
+    (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
+        job()
+    np.testing.assert_array_equal(job()["hits"]["majority"], found["hits"]["majority"])
+
+
+class Dies:
+    name = "Dies"
+
+    def __call__(self) -> dict[str, Any]:
+        os._exit(7)
+
+    def said(self, result: dict[str, Any]) -> str:
+        return ""
+
+
+class Lives:
+    name = "Lives"
+
+    def __call__(self) -> dict[str, Any]:
+        print("speaking")
+        return {"threads": torch.get_num_threads()}
+
+    def said(self, result: dict[str, Any]) -> str:
+        return f"{result['threads']} thread"
+
+
+@pytest.mark.slow
+def test_a_signal_saves_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
+    given = words(data, tmp_path, "held_out=[8,720]", "model=looped", "jobs=2")
+    given = [word for word in given if not word.startswith("training.steps")]
+    command = [sys.executable, "-m", "openml_eval", *given, "training.log_every=1"]
+    process = subprocess.Popen(
+        [*command, "training.steps=100000"], cwd=HOME, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("tables-*/metrics.jsonl"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert said.endswith("stopped, with every training saved; the same command goes on\n")
+    for path in tmp_path.glob("tables-*"):
+        status = json.loads((path / "status.json").read_text())
+        assert status["state"] == "interrupted"
+        assert (path / "checkpoints" / f"{status['step']:08d}.safetensors").exists()
+    assert not list(tmp_path.glob("openml-*/openml.json"))
+
+
+def test_an_interrupted_training_here_ends_the_command(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(config: Any) -> Any:
+        raise Interrupted(signal.SIGINT, 3)
+
+    monkeypatch.setattr("reloop.openml_eval.jobs.train", train)
+    assert main(words(data, tmp_path, "held_out=8", "jobs=1")) == 130
+    assert "the same command goes on" in capsys.readouterr().out
+
+
+def test_the_references_protocol_stands_beside_table_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_tables(tmp_path / "data")
+    given = words(data, tmp_path, "held_out=720", "protocol=reference", "model=looped", "jobs=1")
+    given = [word for word in given if not word.startswith("task.points")] + ["task.points=5"]
+    assert main(given) == 0
+    result = result_of(tmp_path)
+    (entry,) = result["tables"]
+    found = entry["models"]["looped"]
+    (place,) = tmp_path.glob("openml-????????")
+    with np.load(place / "openml.npz") as file:
+        (accuracies,) = file.values()
+    assert accuracies.shape == (5, 2)
+    assert found["accuracy"] == {
+        "mean": pytest.approx(accuracies[:, 0].mean()),
+        "std": pytest.approx(accuracies[:, 0].std()),
+    }
+    said = capsys.readouterr().out
+    assert f"{found['accuracy']['mean']:.3f} ± {found['accuracy']['std']:.3f}" in said
+    assert "0.662" in said

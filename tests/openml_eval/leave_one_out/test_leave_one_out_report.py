@@ -1,0 +1,101 @@
+"""What the numbers say, in words and columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reloop.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
+from reloop.openml_eval.jobs import RunJob, Scoring, SolverJob
+from reloop.openml_eval.participants import Participant
+from reloop.openml_eval.report import csv_text, report
+from reloop.openml_eval.scoring import ABSENT
+from reloop.openml_eval.summary import summary
+
+POLLEN = Participant("pollen", 871, 40, 5, (24, 16), "a" * 64, ("half of the file", "rebuilt"))
+MINE = Participant("mine", None, 40, 3, (20, 20), "b" * 64, ("rebuilt",))
+
+
+def run(table: Participant, as_is: float, swapped: float, seed: int = 0) -> tuple[Any, Any]:
+    """A run that is right on so many of 8 groups of 5 rows (6 where one is absent)."""
+    settings = {"protocol": "corrected"}
+    config = Config(
+        task=TaskConfig("tables", settings=settings), model=ModelConfig("looped"), seed=seed
+    )
+    hits = np.zeros((2, 8, 6, 2), np.uint8)
+    hits[:, :, 5] = ABSENT
+    for side, share in enumerate((as_is, swapped)):
+        random = np.random.default_rng(side)
+        hits[:, :, :5, side] = random.permutation(80).reshape(2, 8, 5) < 80 * share
+    result = {"path": f"runs/{table.name}-{seed}", "step": 1, "seconds": 2.0, "hits": hits}
+    return RunJob(config, table, SCORING), result
+
+
+SCORING = Scoring(None, 40, 8, 2)  # type: ignore[arg-type]
+
+
+def told(*done: tuple[Any, Any], protocol: str = "corrected") -> tuple[dict[str, Any], str]:
+    tables = list({job.table.name: job.table for job, _ in done}.values())
+    asked = {"settings": {"protocol": protocol}, "k": 40, "evaluation_seeds": 2, "failed": []}
+    result = asked | summary(done, tables, EvaluationConfig(resamples=200))
+    return result, report(result)
+
+
+def test_accuracy_is_the_mean_of_both_polarities_and_must_clear_the_larger_class() -> None:
+    result, said = told(run(POLLEN, 1.0, 0.9), run(MINE, 0.6, 0.45))
+    pollen, mine = (entry["models"]["looped"] for entry in result["tables"])
+    assert pollen["accuracy"]["mean"] == pytest.approx(0.95)
+    assert pollen["as_is"]["mean"] == 1.0
+    assert pollen["swapped"]["mean"] == pytest.approx(0.9)
+    assert result["tables"][0]["majority_share"] == 0.6
+    assert (pollen["beats_majority"], mine["beats_majority"]) == (True, False)
+    assert result["beats_majority"] == {"looped": [1, 2]}
+    assert "looped beats the larger class on 1 of 2 tables beyond its interval" in said
+    assert "polarity" not in said
+    low = run(POLLEN, 0.62, 0.62)
+    assert not told(low)[0]["tables"][0]["models"]["looped"]["beats_majority"]
+
+
+def test_training_seeds_are_averaged_and_named() -> None:
+    result, _ = told(run(POLLEN, 0.9, 0.9, seed=0), run(POLLEN, 0.5, 0.5, seed=1))
+    found = result["tables"][0]["models"]["looped"]
+    assert found["accuracy"]["mean"] == pytest.approx(0.7)
+    assert found["accuracy"]["low"] < 0.55  # one seed twice
+    assert [each["seed"] for each in found["runs"]] == [0, 1]
+
+
+def test_below_chance_is_explained() -> None:
+    _, said = told(run(MINE, 0.1, 0.85))
+    text = " ".join(said.split())
+    assert "mine, looped: below one half, 0.100, with labels as they are, and 0.850" in text
+    assert "swapped: polarity" in text
+    _, said = told(run(MINE, 0.1, 0.2))
+    assert "the context misleads it both ways" in " ".join(said.split())
+
+
+def test_remarks_stand_once_with_the_tables_they_are_of() -> None:
+    _, said = told(run(POLLEN, 0.9, 0.9), run(MINE, 0.9, 0.9))
+    assert "871 pollen (ab)" in said
+    assert "mine (b)" in said
+    assert "(a) 871 pollen: half of the file" in said
+    assert "(b) 871 pollen, mine: rebuilt" in said
+    assert said.count("rebuilt") == 1
+
+
+def test_solvers_and_the_paper_stand_beside() -> None:
+    hits = np.ones((2, 8, 6), np.uint8)
+    hits[:, :, 5] = ABSENT
+    hits[:, :4, :5] = 0
+    solved = (SolverJob(POLLEN, SCORING, None), {"hits": {"forest": hits}, "seconds": 1.0})  # type: ignore[arg-type]
+    result, said = told(run(POLLEN, 0.9, 0.9), solved)
+    assert result["tables"][0]["solvers"]["forest"]["mean"] == 0.5
+    row = next(line for line in said.splitlines() if line.startswith("871 pollen"))
+    assert row.split()[3:8] == ["40", "5", "0.900", *row.split()[6:8]]
+    assert "0.510" in row  # printed
+    head, line = csv_text(result).splitlines()
+    values = dict(zip(head.split(","), line.split(","), strict=True))
+    assert float(values["forest_mean"]) == 0.5
+    assert float(values["looped_published_mean"]) == 0.5098
+    assert values["majority_share"] == "0.6"

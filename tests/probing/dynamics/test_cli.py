@@ -1,0 +1,264 @@
+"""`python -m probing.dynamics` end to end: what it writes, shows, keeps and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reloop.conf.schema import ModelConfig
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.probing.dynamics import measure as dynamics_run
+from reloop.probing.dynamics.__main__ import main
+from reloop.probing.dynamics.measure import dynamics
+from reloop.probing.dynamics.settings import DynamicsSettings
+from reloop.probing.dynamics.trajectory import follow
+from reloop.training import Run, train
+from reloop.training.run_folder.run import RunFolder
+from tests.conftest import HOME, tiny_config
+
+FIGURES = {"norm", "change", "increment_cosines", "effective_rank", "residual"}
+
+
+@pytest.fixture
+def standard_run(tmp_path: Path) -> Run:
+    """Two layers, hardly trained."""
+    model = ModelConfig("standard", 2, n_embd=16, n_head=2, n_positions=7, injection="none")
+    config = replace(tiny_config(tmp_path), model=model)
+    return train(replace(config, training=replace(config.training, steps=2)))
+
+
+def columns(path: Path) -> dict[str, list[float | None]]:
+    with open(path, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}
+
+
+def shown(result: dict[str, Any]) -> dict[str, dict[str, list[float | None]]]:
+    """What each figure's CSV is to hold, from the JSON."""
+    unit = "layer" if result["family"] == "standard" else "loop"
+    tables = {}
+    norms = ["stream"] if unit == "layer" else ["raw", "stream"]
+    for figure, names in (("norm", norms), ("change", ["absolute", "relative"])):
+        part = result[figure]
+        tables[figure] = {unit: part["loop"]} | {
+            f"{name}_{end}": part[name][end] for name in names for end in ("mean", "low", "high")
+        }
+    matrix = result["cosines"]
+    tables["increment_cosines"] = {unit: matrix["loop"]} | {
+        f"cosine_{loop}": row for loop, row in zip(matrix["loop"], matrix["mean"], strict=True)
+    }
+    rank = result["effective_rank"]
+    tables["effective_rank"] = {unit: rank["loop"], "effective_rank_value": rank["value"]}
+    if "residual" in result:
+        part = result["residual"]
+        means = {
+            f"{name}_{end}": part[name][end]
+            for name in ("absolute", "relative")
+            for end in ("mean", "low", "high")
+        }
+        spread = {f"relative_{name}": values for name, values in part["over_prompts"].items()}
+        tables["residual"] = {unit: part["loop"]} | means | spread
+    return tables
+
+
+def test_one_command_measures_draws_keeps_and_shows(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"run={tiny_run.path}", "loops=20", "prompts=20", "seed=3", "device=cpu"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert out.endswith(f"{tiny_run.path}: dynamics.json, probing/dynamics/\n")
+    folder = tiny_run.path / "probing" / "dynamics"
+    result = json.loads((tiny_run.path / "dynamics.json").read_text())
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {
+        f"{name}.{kind}" for name in FIGURES for kind in ("png", "csv")
+    }
+    for figure, table in shown(result).items():
+        assert columns(folder / f"{figure}.csv") == table
+        assert (folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    # b is 4: angles and ranks up to 3 b, the rest as far as asked.
+    assert result["norm"]["loop"] == list(range(21))
+    assert result["change"]["loop"] == list(range(1, 21))
+    assert result["residual"]["loop"] == list(range(1, 21))
+    assert result["cosines"]["loop"] == list(range(1, 13))
+    assert result["effective_rank"]["loop"] == list(range(13))
+    assert result["contraction"]["loop"] == 20
+    assert len(result["contraction"]["spectral_norm"]["by_prompt"]) == 20
+    # The same command shows what is kept, and mistakes all the same; another seed is measured anew.
+    measured = dynamics_run._measured
+    monkeypatch.setattr(dynamics_run, "_measured", _refuse)
+    assert main(words) == 0
+    assert capsys.readouterr().out == out
+    assert main([*words[:-1], "device=abacus"]) == 2
+    monkeypatch.setattr(dynamics_run, "_measured", measured)
+    again = dynamics(DynamicsSettings(str(tiny_run.path), loops=20, prompts=20, seed=4))
+    assert again["norm"]["stream"] != result["norm"]["stream"]
+
+
+def _refuse(*_: Any) -> dict[str, Any]:
+    raise AssertionError("measured again")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_numbers_are_those_of_the_runs_states(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches or not, by the model in float64 on the evaluation prompts of the seed."""
+    settings = DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=3)
+    result = dynamics(settings)
+    monkeypatch.setattr(dynamics_run, "_BATCH_BYTES", 128 * 14 * 16 * 8 * 8)  # of eight prompts
+    shutil.rmtree(tiny_run.path / "probing" / "dynamics" / "kept")
+    again = dynamics(settings)
+    for part in ("norm", "change", "cosines", "residual", "effective_rank"):
+        np.testing.assert_allclose(_flat(again[part]), _flat(result[part]), rtol=1e-9)
+    prompts = evaluation_prompts(tiny_run.task, 20, 7, 3)
+    model = tiny_run.model.double()
+    trajectory = follow(model, dynamics_run._on(model, prompts), 6)
+    *_, before, last = trajectory.states
+    moved = (last.stream - before.stream).norm(dim=-1)
+    residual = result["residual"]
+    assert residual["absolute"]["mean"][-2] == pytest.approx(moved.mean().item())
+    ratios = (moved / before.stream.norm(dim=-1)).mean(1)
+    assert residual["relative"]["mean"][-2] == pytest.approx(ratios.mean().item())
+    for name, level in (("percentile_5", 0.05), ("median", 0.5), ("percentile_95", 0.95)):
+        value = residual["over_prompts"][name][-2]
+        assert value == pytest.approx(np.quantile(ratios.numpy(), level))
+    norm = last.raw.norm(dim=-1).mean(1)
+    assert result["norm"]["raw"]["mean"][-1] == pytest.approx(norm.mean().item())
+    assert result["norm"]["raw"]["low"][-1] < norm.mean() < result["norm"]["raw"]["high"][-1]
+    matrix = np.array(result["cosines"]["mean"])
+    np.testing.assert_allclose(np.diagonal(matrix), 1)
+    assert result["cosines"]["consecutive"]["mean"] == pytest.approx(np.diagonal(matrix, 1))
+    apart = matrix[~np.eye(6, dtype=bool)].mean()
+    assert result["cosines"]["pairs"]["mean"] == [pytest.approx(apart)]
+
+
+def _flat(part: Any) -> np.ndarray[Any, Any]:
+    """All numbers in a part of a result."""
+    if isinstance(part, dict):
+        return np.concatenate([_flat(value) for value in part.values()])
+    return np.array(part, dtype=np.float64).ravel()
+
+
+def test_by_default_a_loop_is_followed_far_and_a_standard_model_to_its_end(
+    tiny_run: Run, standard_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dynamics(DynamicsSettings(str(tiny_run.path), prompts=4))["loops"] == 100
+    assert main([f"run={standard_run.path}", "prompts=4"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("layer")
+    for absent in ("fixed", "spectral", "LayerNorm", "at rest"):
+        assert absent not in out
+    folder = standard_run.path / "probing" / "dynamics"
+    result = json.loads((standard_run.path / "dynamics.json").read_text())
+    assert {"residual", "contraction"} & set(result) == set()
+    assert result["change"]["loop"] == [1, 2]
+    assert not (folder / "residual.png").exists()
+    for figure, table in shown(result).items():
+        assert columns(folder / f"{figure}.csv") == table
+    assert main([f"run={standard_run.path}", "loops=3"]) == 2
+    assert "loops is 3, but this standard model has 2 layers and no more" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_new_weights_and_lost_figures_are_measured_anew(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4)
+    before = dynamics(settings)
+    picture = tiny_run.path / "probing" / "dynamics" / "norm.png"
+    picture.unlink()
+    dynamics(settings)
+    assert picture.exists()
+    with torch.no_grad():
+        tiny_run.model.read_in.weight.mul_(2)
+    monkeypatch.setattr(dynamics_run, "load_run", lambda _: tiny_run)
+    assert dynamics(settings)["norm"] != before["norm"]
+
+
+def test_a_run_without_a_checkpoint_is_one_line(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tiny_run.path / "checkpoints").iterdir():
+        path.unlink()
+    capsys.readouterr()
+    assert main([f"run={tiny_run.path}"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("probing.dynamics: ")
+    assert "has no checkpoint that can be read" in err
+    assert err.count("\n") == 1
+
+
+def test_states_that_are_not_finite_are_said_so(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with torch.no_grad():
+        tiny_run.model.get_parameter("loop.norm.weight").fill_(math.inf)
+    monkeypatch.setattr(dynamics_run, "load_run", lambda _: tiny_run)
+    assert main([f"run={tiny_run.path}", "loops=5"]) == 1
+    assert "its states are not finite by loop 5" in capsys.readouterr().err
+    assert not (tiny_run.path / "probing").exists()
+
+
+def test_a_folder_that_another_holds_is_left_alone(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RunFolder(tiny_run.path).lock("dynamics"):
+        assert main([f"run={tiny_run.path}"]) == 1
+    assert f"is being worked on by process {os.getpid()}" in capsys.readouterr().err
+    assert not (tiny_run.path / "probing").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", "run must name the run folder to measure: run=runs/<name>"),
+        ("run=nowhere", "nowhere is no run folder: it holds no config.yaml"),
+        ("run=RUN prompts=1", "prompts must be at least 2, got 1"),
+        ("run=RUN loops=1", "loops must be at least 2, got 1"),
+        ("run=RUN seed=-1", "seed must be at least 0, got -1"),
+        (f"run=RUN seed={2**62}", "seed must be below 2^62"),
+        ("run=RUN lopps=3", "lopps is not a setting; did you mean 'loops'"),
+        ("run=RUN loops=far", "loops must be a whole number"),
+        ("run=RUN device=abacus", "device cannot be 'abacus' on this machine"),
+        ("RUN", "is not of the form key=value"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(
+    words: str, expected: str, tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    before = set(tiny_run.path.rglob("*"))
+    assert main(words.replace("RUN", str(tiny_run.path)).split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("probing.dynamics: ")
+    assert err.count("\n") == 1
+    assert expected in err
+    assert set(tiny_run.path.rglob("*")) == before
+
+
+def test_help_is_answered_without_torch() -> None:
+    code = (
+        "import sys; from reloop.probing.dynamics.__main__ import main\n"
+        "assert main(['--help']) == 0\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "python -m probing.dynamics run=runs/NAME" in done.stdout
+    assert "  loops=null prompts=64 seed=2024 device=auto\n" in done.stdout

@@ -1,0 +1,201 @@
+"""Maps whose dynamics are known, ranks of known spectra, and the models' own states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from reloop.models.loops.loop import LoopState
+from reloop.probing.dynamics.effective_rank import StateSpread, effective_rank
+from reloop.probing.dynamics.trajectory import Movements, Trajectory, cosines, follow
+from tests.models.small import as_double, draw_prompts, make_model
+
+LOOPS = 9
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def shrinking(factor: float, centre: Tensor, start: Tensor, loops: int = LOOPS) -> Trajectory:
+    """Y ↦ centre + factor (Y − centre), whose fixed point is the centre; raw is three times it."""
+
+    def one_loop(y: Tensor) -> Tensor:
+        return centre + factor * (y - centre)
+
+    def states() -> Iterator[LoopState]:
+        y = start
+        for _ in range(loops):
+            y = one_loop(y)
+            yield LoopState(y, 3 * y)
+
+    return Trajectory(start, start, states(), one_loop)
+
+
+def movements(trajectory: Trajectory, near: int = LOOPS) -> dict[str, np.ndarray]:
+    found = Movements(near)
+    found.add(trajectory)
+    return found.arrays()
+
+
+@pytest.mark.parametrize("factor", [0.5, -0.7])
+def test_a_map_with_a_fixed_point_shrinks_by_its_factor(factor: float) -> None:
+    centre, start = normal(2, 5, 4), normal(2, 5, 4, seed=1)
+    found = movements(shrinking(factor, centre, start))
+    first = (start - centre).norm(dim=-1) * abs(factor - 1)
+    expected = first.mean(1).numpy()[:, None] * abs(factor) ** np.arange(LOOPS)
+    np.testing.assert_allclose(found["absolute"], expected, rtol=1e-12)
+    # Ratios token by token: what moves from loop t to the next, over what is there at either.
+    for loop in (1, LOOPS - 1, LOOPS):
+        moves = first * abs(factor) ** loop
+        here, later = (
+            (centre + factor**at * (start - centre)).norm(dim=-1) for at in (loop, loop + 1)
+        )
+        np.testing.assert_allclose(found["residual"][:, loop - 1], moves.mean(1))
+        ratio = found["relative_residual"][:, loop - 1]
+        np.testing.assert_allclose(ratio, (moves / here).mean(1))
+        if loop < LOOPS:
+            np.testing.assert_allclose(found["relative"][:, loop], (moves / later).mean(1))
+    assert found["residual"].shape == found["relative_residual"].shape == (2, LOOPS)
+    # Increments lie on one line: all one way, or to and fro.
+    signs = np.sign(factor) ** np.arange(LOOPS)
+    np.testing.assert_allclose(found["cosines"], np.stack([np.outer(signs, signs)] * 2))
+
+
+def test_norms_begin_at_the_read_in_and_tell_raw_from_stream() -> None:
+    centre, start, read_in = (normal(2, 5, 4, seed=seed) for seed in range(3))
+    found = movements(shrinking(0.0, centre, start)._replace(read_in=read_in))
+    lengths = [states.norm(dim=-1).mean(1) for states in (read_in, *[centre] * LOOPS)]
+    np.testing.assert_allclose(found["stream"], torch.stack(lengths, dim=1))
+    np.testing.assert_allclose(found["raw"][:, 0], found["stream"][:, 0])
+    np.testing.assert_allclose(found["raw"][:, 1:], 3 * found["stream"][:, 1:])
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e4])
+def test_what_rests_has_no_direction(size: float) -> None:
+    """After the first loop of a constant map nothing moves, and rounding is no movement."""
+    centre, start = size * (normal(2, 5, 4) + 10), size * normal(2, 5, 4, seed=1)
+    found = movements(shrinking(1e-14, centre, start))
+    np.testing.assert_allclose(found["cosines"][:, 0, 0], 1)
+    assert np.isnan(found["cosines"][:, 1:]).all()
+    # Small movements are movements: the fifth is 1e-8 of the first.
+    found = movements(shrinking(0.01, centre, start), near=5)
+    np.testing.assert_allclose(found["cosines"], 1, rtol=1e-4)
+
+
+def test_a_token_that_rests_does_not_count_among_those_that_move() -> None:
+    one, other = normal(1, 2, 3), normal(1, 2, 3, seed=1)
+    one, other = one / one.norm(dim=-1, keepdim=True), other / other.norm(dim=-1, keepdim=True)
+    other[0, 1] = 0
+    both = cosines([one, other])[0]
+    torch.testing.assert_close(both[0, 1], one[0, 0] @ other[0, 0])
+    torch.testing.assert_close(both.diagonal(), torch.ones(2, dtype=torch.float64))
+
+
+def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> None:
+    states = normal(4, 2, 5, 3)  # the start, and after three loops
+    steps = (LoopState(y, y) for y in states[1:])
+    found = movements(Trajectory(normal(2, 5, 3, seed=1), states[0], steps, None), near=2)
+    torch.testing.assert_close(
+        torch.tensor(found["absolute"]), states.diff(dim=0).norm(dim=-1).mean(2).T
+    )
+    assert found["cosines"].shape == (2, 2, 2)
+    assert "residual" not in found
+    first, second, _ = states.diff(dim=0)
+    cosine = torch.cosine_similarity(first, second, dim=-1).mean(1)
+    np.testing.assert_allclose(found["cosines"][:, 0, 1], cosine)
+
+
+def test_batches_add_up() -> None:
+    centre, start = normal(6, 5, 4), normal(6, 5, 4, seed=1)
+    whole, parts = Movements(3), Movements(3)
+    last = whole.add(shrinking(0.5, centre, start))
+    ends = [
+        parts.add(shrinking(0.5, centre[rows], start[rows])) for rows in (slice(4), slice(4, 6))
+    ]
+    torch.testing.assert_close(torch.cat(ends), last)
+    arrays = parts.arrays()
+    for name, values in whole.arrays().items():
+        np.testing.assert_allclose(arrays[name], values)
+    assert parts.effective_ranks() == pytest.approx(whole.effective_ranks())
+    assert len(whole.effective_ranks()) == 4  # the read-in and three loops
+
+
+def test_effective_ranks_of_known_spectra() -> None:
+    assert effective_rank(torch.full((7,), 0.3)) == pytest.approx(7)
+    assert effective_rank(torch.tensor([2.0, 0.0, 0.0])) == pytest.approx(1)
+    # Shares 1/2, 1/4, 1/4: entropy 1.5 ln 2.
+    assert effective_rank(torch.tensor([2.0, 1.0, 1.0])) == pytest.approx(2**1.5)
+    assert np.isnan(effective_rank(torch.zeros(3)))
+
+
+def test_the_spread_of_states_is_that_of_their_centred_matrix() -> None:
+    states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
+    offsets = 4 * normal(5, 6, seed=1)  # of each position: the same in all prompts
+    spread = StateSpread()
+    for rows in (slice(3), slice(3, 8)):
+        spread.add(1, states[rows] + offsets)
+        spread.add(0, offsets.expand(8, -1, -1)[rows])
+    centred = (states - states.mean(0)).flatten(0, 1)
+    alike, found = spread.by_loop()
+    assert found == pytest.approx(effective_rank(torch.linalg.svdvals(centred)), rel=1e-6)
+    assert np.isnan(alike)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-15])
+def test_small_differences_between_prompts_have_the_rank_of_large_ones(size: float) -> None:
+    """Down to rounding, which has none."""
+    states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
+    spread = StateSpread()
+    spread.add(1, size * states + 4 * normal(5, 6, seed=1))
+    centred = (states - states.mean(0)).flatten(0, 1)
+    (found,) = spread.by_loop()
+    if size == 1e-15:
+        assert np.isnan(found)
+    else:
+        exact = effective_rank(torch.linalg.svdvals(centred))
+        assert found == pytest.approx(exact, rel=1e-4)
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none", "standard"])
+def test_a_models_states_are_those_of_its_steps(injection: str) -> None:
+    """From what its loop starts from, with the read-in at index 0, without the last y."""
+    families = {"none": make_model("tied"), "standard": make_model("standard")}
+    model = (families.get(injection) or make_model(injection=injection)).double()
+    prompts = as_double(draw_prompts())
+    trajectory = follow(model, prompts, 3)
+    states = list(trajectory.states)
+    assert trajectory.read_in.shape == (3, 11, 16)
+    torch.testing.assert_close(trajectory.read_in[:, ::2], model.read_in(prompts.xs))
+    first = {
+        "add": torch.zeros_like(trajectory.read_in),
+        "multiply": torch.ones_like(trajectory.read_in),
+        "none": trajectory.read_in,
+        "standard": trajectory.read_in + model.get_parameter("loop.positions")[:11],
+    }[injection]
+    torch.testing.assert_close(trajectory.start, first)
+    state, e = LoopState(first, first), model.loop.prepare(trajectory.read_in)
+    for t, found in enumerate(states):
+        if trajectory.one_loop is not None:
+            torch.testing.assert_close(trajectory.one_loop(state.stream), found.stream)
+        state = model.loop.step(state, e, t)
+        torch.testing.assert_close(found.stream, state.stream)
+        torch.testing.assert_close(found.raw, state.raw)
+    assert len(states) == 3
+    assert (trajectory.one_loop is None) == (injection == "standard")
+
+
+def test_ranks_are_those_of_what_the_next_loop_reads_at_x() -> None:
+    model, prompts = make_model().double(), as_double(draw_prompts(batch=64))
+    found = Movements(1)
+    found.add(follow(model, prompts, 2))
+    _, (state, _), _ = model.unroll(prompts, 2)
+    at_x = state.stream[:, ::2]
+    exact = effective_rank(torch.linalg.svdvals((at_x - at_x.mean(0)).flatten(0, 1)))
+    read_in, after = found.effective_ranks()
+    assert after == pytest.approx(exact, rel=1e-4)
+    assert 2 < read_in <= 3 + 1e-6  # of x: y's tokens have rank 1

@@ -1,0 +1,180 @@
+"""Spectral norms and radii of known matrices and of real loops, whose derivatives are checked
+against finite differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from reloop.probing.dynamics.jacobian import Estimate, Map, products, spectral_norm, spectral_radius
+from reloop.probing.dynamics.trajectory import follow
+from tests.models.small import as_double, draw_prompts, make_model
+
+
+def seeded(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def rotation(angle: float) -> Tensor:
+    cos, sin = math.cos(angle), math.sin(angle)
+    return torch.tensor([[cos, -sin], [sin, cos]], dtype=torch.float64)
+
+
+def linear(*matrices: Tensor) -> tuple[Map, Tensor]:
+    """x ↦ A x with a matrix A of its own for each prompt, and somewhere to stand."""
+    stacked = torch.stack(matrices)
+    at = torch.randn(stacked.shape[:2], generator=seeded(7), dtype=torch.float64)
+    return lambda x: torch.einsum("bij,bj->bi", stacked, x), at
+
+
+# Non-normal: eigenvalues 0.5, -0.3 and 0.1, but stretching by more than 4.
+SHEAR = torch.tensor([[0.5, 4.0, 0.0], [0.0, -0.3, 1.0], [0.0, 0.0, 0.1]], dtype=torch.float64)
+# Eigenvalues 0.9 e^{±0.7 i}, in axes that make the growth of a vector swing for ever; and 0.2.
+SWING = torch.block_diag(
+    torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
+    @ (0.9 * rotation(0.7))
+    @ torch.diag(torch.tensor([0.2, 1.0], dtype=torch.float64)),
+    torch.tensor([[0.2]], dtype=torch.float64),
+)
+
+
+def test_norm_and_radius_of_matrices_differ_and_are_theirs() -> None:
+    function, at = linear(SHEAR, SWING, 2 * SHEAR)
+    norm = spectral_norm(function, at, seeded())
+    exact = torch.stack([torch.linalg.matrix_norm(m, 2) for m in (SHEAR, SWING, 2 * SHEAR)])
+    torch.testing.assert_close(norm.values, exact, rtol=1e-9, atol=0)
+    radius = spectral_radius(function, at, seeded())
+    torch.testing.assert_close(
+        radius.values, torch.tensor([0.5, 0.9, 1.0], dtype=torch.float64), rtol=1e-9, atol=0
+    )
+    assert exact[0] > 8 * radius.values[0]
+
+
+def test_a_nonlinear_map_is_measured_where_it_stands() -> None:
+    at = torch.tensor([[0.3, 0.1], [1.5, 0.2]], dtype=torch.float64)
+    slopes = at.cos()
+    norm, radius = spectral_norm(torch.sin, at, seeded()), spectral_radius(torch.sin, at, seeded())
+    torch.testing.assert_close(norm.values, slopes.amax(1), rtol=1e-9, atol=0)
+    torch.testing.assert_close(radius.values, slopes.amax(1), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["dense", "diagonal", "of rank one", "badly scaled"])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_small_matrices_are_exact(kind: str, size: int) -> None:
+    """Also once an iteration has gone through the whole space and rounding is all that is left."""
+    drawn = torch.randn(50, size, size, generator=seeded(size), dtype=torch.float64)
+    matrices = {
+        "dense": drawn,
+        "diagonal": torch.diag_embed(drawn[:, 0]),
+        "of rank one": drawn[:, :, :1] * drawn[:, :1],
+        "badly scaled": drawn.triu() * torch.logspace(-3, 3, size)[:, None].double(),
+    }[kind]
+    function, at = linear(*matrices)
+    norm, radius = spectral_norm(function, at, seeded()), spectral_radius(function, at, seeded())
+    exact = torch.linalg.matrix_norm(matrices, 2)
+    torch.testing.assert_close(norm.values, exact, rtol=1e-9, atol=0)
+    exact = torch.linalg.eigvals(matrices).abs().amax(1)
+    torch.testing.assert_close(radius.values, exact, rtol=1e-9, atol=0)
+
+
+def stretching(most: float) -> Tensor:
+    """A symmetric matrix in axes of no meaning: eigenvalues evenly from 0.5 to 1, and `most`."""
+    values = torch.cat([torch.linspace(0.5, 1, 299), torch.tensor([most])]).double()
+    axes = torch.linalg.qr(torch.randn(300, 300, generator=seeded(5), dtype=torch.float64)).Q
+    return axes @ torch.diag(values) @ axes.T
+
+
+@pytest.mark.parametrize(
+    ("estimate", "tolerance"), [(spectral_norm, 1e-6), (spectral_radius, 1e-4)]
+)
+def test_an_iteration_ends_where_every_prompt_rests(
+    estimate: Callable[..., Estimate], tolerance: float
+) -> None:
+    alone = estimate(*linear(stretching(2.0)), seeded())
+    both = estimate(*linear(stretching(2.0), stretching(1.05)), seeded())
+    assert 16 <= alone.iterations < both.iterations < 128
+    exact = torch.tensor([2.0, 1.05], dtype=torch.float64)
+    torch.testing.assert_close(both.values, exact, rtol=tolerance, atol=0)
+    assert bool((both.change <= tolerance).all())
+    # No sooner than at the tolerance, and no later.
+    function, at = linear(stretching(1.05))
+    left = estimate(function, at, seeded(), tolerance=0.0, most=24).change.item()
+    for part, iterations in ((1.01, 24), (0.99, 32)):
+        found = estimate(function, at, seeded(), tolerance=part * left)
+        assert found.iterations == iterations
+
+
+@pytest.mark.parametrize("estimate", [spectral_norm, spectral_radius])
+def test_an_iteration_that_does_not_end_says_what_is_left(
+    estimate: Callable[..., Estimate],
+) -> None:
+    """Eigenvalues 1.001 and 1 are not told apart after ten iterations; read after 8 and 10."""
+    function, at = linear(stretching(1.001))
+    first, last = (estimate(function, at, seeded(), tolerance=0.0, most=n) for n in (8, 10))
+    assert (first.iterations, last.iterations) == (8, 10)
+    assert first.change.item() == math.inf
+    moved = (last.values - first.values).abs() / last.values
+    torch.testing.assert_close(last.change, moved, rtol=0.1, atol=0)
+    assert 1e-4 < moved.item() < 0.1
+
+
+def test_a_map_that_forgets_everything_has_radius_zero() -> None:
+    """At once, where its norm is zero too, or after two steps: up to rounding's root."""
+    twice = torch.tensor([[0.0, 3.0], [0.0, 0.0]], dtype=torch.float64)
+    function, at = linear(0 * twice, twice)
+    norm, radius = spectral_norm(function, at, seeded()), spectral_radius(function, at, seeded())
+    torch.testing.assert_close(norm.values, torch.tensor([0.0, 3.0], dtype=torch.float64))
+    assert radius.values[0] == 0
+    assert radius.values[1] < 1e-6
+    assert not norm.change.any()
+    assert radius.change[0] == 0
+
+
+def real_loop(injection: str, points: int = 6) -> tuple[Map, Tensor]:
+    """One loop of a small model in float64, at its state after four."""
+    family = "tied" if injection == "none" else "looped"
+    model = make_model(family, n_positions=30, injection=injection)
+    model.double().requires_grad_(False)
+    trajectory = follow(model, as_double(draw_prompts(batch=2, points=points)), 4)
+    *_, last = trajectory.states
+    assert trajectory.one_loop is not None
+    return trajectory.one_loop, last.stream
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+@pytest.mark.parametrize("points", [6, 30])  # 59 tokens are beyond what plain products serve
+def test_derivatives_of_a_real_loop_are_finite_differences(injection: str, points: int) -> None:
+    step, at = real_loop(injection, points)
+    direction = torch.randn(at.shape, generator=seeded(1), dtype=torch.float64)
+    push, pull = products(step, at)
+    forward = push(direction)
+    size = 1e-5
+    difference = (step(at + size * direction) - step(at - size * direction)) / (2 * size)
+    torch.testing.assert_close(forward, difference, rtol=1e-6, atol=1e-7)
+    # And the transposed product is that of the same Jacobian.
+    other = torch.randn(at.shape, generator=seeded(2), dtype=torch.float64)
+    torch.testing.assert_close((pull(other) * direction).sum(), (other * forward).sum())
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+def test_estimates_of_a_real_loop_are_those_of_its_whole_jacobian(injection: str) -> None:
+    step, at = real_loop(injection)
+    whole = torch.func.jacrev(step)(at).flatten(4).flatten(1, 2)  # [B, S·D, B, S, D] in rows
+    size = at[0].numel()
+    jacobians = [whole[i].reshape(size, 2, size)[:, i] for i in range(2)]
+    norm = spectral_norm(step, at, seeded())
+    exact = torch.stack([torch.linalg.matrix_norm(each, 2) for each in jacobians])
+    torch.testing.assert_close(norm.values, exact, rtol=1e-6, atol=0)
+    radius = spectral_radius(step, at, seeded())
+    exact = torch.stack([torch.linalg.eigvals(each).abs().max() for each in jacobians])
+    torch.testing.assert_close(radius.values, exact, rtol=1e-4, atol=0)
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    step, at = real_loop("add")
+    once, again = (spectral_radius(step, at, seeded(3), most=40) for _ in range(2))
+    assert torch.equal(once.values, again.values)

@@ -1,0 +1,109 @@
+"""How a run is measured: what is computed where, from which seed, in what batches, and what an
+interruption leaves behind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from reloop.conf.mistakes import ConfigError
+from reloop.probing.dynamics import measure as dynamics_run
+from reloop.probing.dynamics.jacobian import Estimate, Map
+from reloop.probing.dynamics.measure import dynamics
+from reloop.probing.dynamics.settings import DynamicsSettings
+from reloop.tasks import Prompts
+from reloop.training import Run
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+def test_each_setting_is_measured_on_its_own(tiny_run: Run) -> None:
+    settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4, seed=3)
+    for other in (settings, replace(settings, loops=5), settings, replace(settings, prompts=5)):
+        found = dynamics(other)
+        assert found["loops"] == len(found["change"]["loop"]) == other.loops
+        assert len(found["contraction"]["spectral_norm"]["by_prompt"]) == other.prompts
+    # What another version wrote is not taken for ours.
+    path = tiny_run.path / "dynamics.json"
+    path.write_text(json.dumps(found | {"format": 1, "norm": None}))
+    assert dynamics(other)["norm"] == found["norm"]
+
+
+def test_an_interrupted_drawing_leaves_no_result_beside_other_pictures(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4)
+    first = dynamics(settings)
+    path = tiny_run.path / "dynamics.json"
+    shown = json.loads(path.read_text())
+    assert {key: shown[key] for key in first} == first
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    other = replace(settings, seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(dynamics_run, "_measured", stop)
+        with pytest.raises(KeyboardInterrupt):
+            dynamics(other)
+    assert path.exists()  # nothing drawn yet
+    with monkeypatch.context() as patch:
+        patch.setattr(dynamics_run, "draw_dynamics", stop)
+        with pytest.raises(KeyboardInterrupt):
+            dynamics(other)
+    assert not path.exists()
+    assert dynamics(settings) == first
+
+
+def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, int, torch.dtype]] = []
+
+    def estimate(name: str, value: float) -> Any:
+        def measured(function: Map, at: Tensor, generator: Generator) -> Estimate:
+            seen.append((name, generator.initial_seed(), at.dtype))
+            # One more loop from here is the residual of the last.
+            gap = (function(at) - at).norm(dim=-1).mean(1)
+            return Estimate(value * gap, gap, 8)
+
+        return measured
+
+    monkeypatch.setattr(dynamics_run, "spectral_norm", estimate("norm", 2.0))
+    monkeypatch.setattr(dynamics_run, "spectral_radius", estimate("radius", 3.0))
+    found = dynamics(DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=5))
+    assert seen == [("norm", 5, torch.float64), ("radius", 5, torch.float64)] * 2
+    (norm,) = found["contraction"]["spectral_norm"]["mean"]
+    (radius,) = found["contraction"]["spectral_radius"]["mean"]
+    assert radius / norm == pytest.approx(1.5)
+    assert norm / 2 == pytest.approx(found["residual"]["absolute"]["mean"][-1])
+
+
+def test_a_batch_is_as_large_as_what_is_kept_of_its_prompts_allows() -> None:
+    """128 vectors of an iteration at least, each of 2n tokens of n_embd numbers."""
+
+    def size(points: int, near: int, n_embd: int) -> int:
+        prompts = Prompts(torch.zeros(1, points, 2), torch.zeros(1, points))
+        return dynamics_run._batch_size(prompts, near, n_embd)
+
+    assert size(points=11, near=36, n_embd=32) == 16
+    assert size(points=41, near=60, n_embd=256) == 2**28 // (128 * 82 * 256 * 8) == 12
+    assert size(points=41, near=256, n_embd=256) == 6
+    assert size(points=1000, near=300, n_embd=1024) == 1
+
+
+def test_a_device_without_float64_is_refused(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place(*_: str) -> SimpleNamespace:
+        return SimpleNamespace(device=torch.device("mps"))
+
+    monkeypatch.setattr(dynamics_run, "place", place)
+    with pytest.raises(ConfigError, match="device cannot be mps: it has no float64"):
+        dynamics(DynamicsSettings(str(tiny_run.path)))

@@ -1,0 +1,104 @@
+"""Plain values of measurements made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reloop.probing.dynamics.jacobian import Estimate
+from reloop.probing.dynamics.summary import contraction, summary
+from reloop.probing.dynamics.trajectory import Movements
+
+NAN = np.nan
+PROMPTS, LOOPS, NEAR = 40, 3, 2
+RNG = np.random.default_rng(0)
+ARRAYS = {
+    "raw": RNG.random((PROMPTS, LOOPS + 1)),
+    "stream": RNG.random((PROMPTS, LOOPS + 1)),
+    "absolute": RNG.random((PROMPTS, LOOPS)),
+    "relative": RNG.random((PROMPTS, LOOPS)),
+    "cosines": RNG.random((PROMPTS, NEAR, NEAR)),
+    "residual": RNG.random((PROMPTS, LOOPS)),
+    "relative_residual": RNG.random((PROMPTS, LOOPS)),
+}
+
+
+class Measured(Movements):
+    """What is given."""
+
+    def __init__(self, **arrays: Any) -> None:
+        self._given = ARRAYS | arrays
+
+    def arrays(self) -> dict[str, Any]:
+        return {name: values for name, values in self._given.items() if values is not None}
+
+    def effective_ranks(self) -> list[float]:
+        return [3.0, NAN, 2.0]
+
+
+def test_parts_have_their_loops_means_and_intervals() -> None:
+    found = summary(Measured(), seed=0)
+    assert found["norm"]["loop"] == [0, 1, 2, 3]
+    assert found["change"]["loop"] == found["residual"]["loop"] == [1, 2, 3]
+    assert found["cosines"]["loop"] == [1, 2]
+    assert found["effective_rank"] == {"loop": [0, 1, 2], "value": [3.0, None, 2.0]}
+    for curve, name in (
+        (found["norm"]["raw"], "raw"),
+        (found["norm"]["stream"], "stream"),
+        (found["change"]["absolute"], "absolute"),
+        (found["change"]["relative"], "relative"),
+        (found["residual"]["absolute"], "residual"),
+        (found["residual"]["relative"], "relative_residual"),
+    ):
+        values = ARRAYS[name]
+        assert curve["mean"] == pytest.approx(values.mean(0))
+        # 1.645 standard errors to either side of the mean.
+        width = np.array(curve["high"]) - curve["low"]
+        np.testing.assert_allclose(width, 2 * 1.645 * values.std(0) / PROMPTS**0.5, rtol=0.15)
+    assert summary(Measured(), seed=1)["norm"]["raw"] != found["norm"]["raw"]
+    assert "residual" not in summary(Measured(residual=None), seed=0)
+
+
+def test_prompts_that_rest_are_told_from_those_that_do_not() -> None:
+    """A quarter rests at the end, of which all but one have moved before."""
+    relative = np.full((PROMPTS, LOOPS), 0.5) + np.arange(PROMPTS)[:, None]
+    relative[:10, -1] = 9e-7
+    relative[10, -1], relative[0] = 2e-6, 9e-7
+    found = summary(Measured(relative_residual=relative), seed=0)["residual"]
+    assert found["at_rest"]["below"] == 1e-6
+    assert found["at_rest"]["mean"] == [0.25]
+    assert 0.1 < found["at_rest"]["low"][0] < 0.25 < found["at_rest"]["high"][0] < 0.4
+    for name, level in (("percentile_5", 0.05), ("median", 0.5), ("percentile_95", 0.95)):
+        np.testing.assert_allclose(found["over_prompts"][name], np.quantile(relative, level, 0))
+
+
+def test_pairs_are_those_of_different_increments_that_all_have_an_angle() -> None:
+    cosines = np.ones((4, 3, 3))
+    cosines[:, 0, 1] = cosines[:, 1, 0] = [0.1, 0.2, 0.3, 0.4]
+    cosines[:, 1, 2] = cosines[:, 2, 1] = [0.8, 0.8, NAN, 0.8]
+    cosines[:, 0, 2] = cosines[:, 2, 0] = [0.5, 0.6, 0.7, 0.8]
+    found = summary(Measured(cosines=cosines), seed=0)["cosines"]
+    assert found["mean"][0] == pytest.approx([1, 0.25, 0.65])
+    assert found["mean"][2] == [pytest.approx(0.65), None, 1]
+    assert found["consecutive"]["mean"] == [pytest.approx(0.25), None]
+    assert found["pairs"]["mean"] == [pytest.approx(0.45)]
+    resting = np.where(np.eye(3, dtype=bool), 1.0, NAN)
+    assert summary(Measured(cosines=resting[None]), seed=0)["cosines"]["pairs"] is None
+
+
+def test_contraction_tells_norm_from_radius() -> None:
+    """Over batches; a loop may stretch at once and yet come to rest."""
+    norms = Estimate(torch.tensor([2.0, 3.0]), torch.tensor([1e-7, 1e-9]), 30)
+    radii = Estimate(torch.tensor([0.5, 1.5]), torch.tensor([1e-4, 2e-4]), 40)
+    more = Estimate(torch.tensor([0.75]), torch.tensor([1e-3]), 32)
+    found = contraction((norms, more), (radii, more), loop=7, seed=0)
+    assert found["loop"] == 7
+    assert found["spectral_norm"]["by_prompt"] == [2.0, 3.0, 0.75]
+    assert found["spectral_norm"]["mean"] == [pytest.approx(5.75 / 3)]
+    assert found["spectral_radius"]["by_prompt"] == [0.5, 1.5, 0.75]
+    assert found["spectral_radius"]["iterations"] == 40
+    assert found["spectral_radius"]["remaining_change"] == pytest.approx(1e-3)
+    assert found["below_one"]["mean"] == [pytest.approx(2 / 3)]

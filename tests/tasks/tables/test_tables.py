@@ -1,0 +1,267 @@
+"""Prompts of tables: which rows they are, what their labels are, and that none of the held-out
+table is among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import train_test_split
+from torch import Tensor
+
+from reloop.conf.mistakes import RunError
+from reloop.tasks import Draws, Prompts, table_rows, tables
+from reloop.tasks.table_rows import distinct
+from reloop.tasks.tables import HeldOut, Tables
+from tests.tasks.small_tables import SIZES, classes, inputs, task, write
+from tests.tasks.statistics import assert_frequencies, generator
+
+DIMS, POINTS = 6, 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("tables"))
+
+
+def standard(name: str) -> Tensor:
+    """A table of mean 0 and variance 1 over all its rows, as the reference has it."""
+    xs = inputs(name)
+    return torch.from_numpy((xs - xs.mean(0)) / xs.std(0)).float()
+
+
+def rows_of(prompts: Prompts, name: str) -> list[list[int]]:
+    """Which rows of a table each prompt of protocol reference consists of; -1 for none."""
+    xs = prompts.xs[:, :, -SIZES[name][1] :]
+    near = (xs[:, :, None] - standard(name)).abs().amax(3) < 1e-5
+    return torch.where(near.any(2), near.int().argmax(2), -1).tolist()
+
+
+@pytest.mark.parametrize("protocol", ["corrected", "reference"])
+@pytest.mark.parametrize("distinct_prompts", [0, 10**6])
+def test_prompts_come_from_the_generator_alone(
+    folder: Path, protocol: Any, distinct_prompts: int
+) -> None:
+    made = task(folder, protocol=protocol, distinct_prompts=distinct_prompts)
+    for each in (made, made.for_evaluation()):
+        one, again, other = (each.sample(generator(seed), 4, 9) for seed in (3, 3, 4))
+        assert one.xs.shape == (4, 9, DIMS)
+        assert one.xs.dtype == one.ys.dtype == torch.float32
+        assert torch.equal(one.xs, again.xs)
+        assert torch.equal(one.ys, again.ys)
+        assert not torch.equal(one.xs, other.xs)
+
+
+def test_there_are_as_many_prompts_in_the_world_as_asked_for(folder: Path) -> None:
+    few = task(folder, distinct_prompts=5)
+    xs = torch.cat([few.sample(generator(seed), 60, POINTS).xs for seed in range(2)])
+    assert len(xs.flatten(1).unique(dim=0)) == 5
+    endless = few.for_evaluation().sample(generator(), 60, POINTS)
+    assert len(endless.xs.flatten(1).unique(dim=0)) == 60
+
+
+def columns_of(prompts: Prompts, which: int) -> Tensor:
+    """A prompt's columns that are not zero, [n, features]."""
+    xs = prompts.xs[which]
+    return xs[:, (xs != 0).any(0)]
+
+
+@pytest.mark.parametrize("protocol", ["corrected", "reference"])
+def test_nothing_of_the_held_out_table_reaches_training(tmp_path: Path, protocol: Any) -> None:
+    """Bit for bit the same prompts once its file is gone, which no other table's may be."""
+    made = task(write(tmp_path), protocol=protocol)
+    before = [made.sample(generator(seed), 10, POINTS) for seed in range(5)]
+    (tmp_path / "beta.npz").unlink()
+    table_rows._loaded.cache_clear()
+    for seed, prompts in enumerate(before):
+        again = made.sample(generator(seed), 10, POINTS)
+        assert torch.equal(prompts.xs, again.xs)
+        assert torch.equal(prompts.ys, again.ys)
+    (tmp_path / "alpha.npz").unlink()
+    with pytest.raises(RunError, match=r"alpha\.npz"):
+        made.sample(generator(), 10, POINTS)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The rows' numbers that are drawn while a test goes on."""
+    seen: list[Tensor] = []
+
+    def spy(draws: Draws, count: Tensor, points: int) -> Tensor:
+        seen.append(distinct(draws, count, points))
+        return seen[-1]
+
+    monkeypatch.setattr(tables, "distinct", spy)
+    return seen
+
+
+def test_prompts_hold_the_rows_that_are_drawn(folder: Path, drawn: list[Tensor]) -> None:
+    """Undone by hand: columns found by where they stand, the context's scale, signs, labels."""
+    made = task(folder)
+    prompts, choice = made.draw(generator(), 40, 41)
+    (rows,) = drawn
+    names = [name for name in SIZES if name != "beta"]
+    mirrored = []
+    for which in range(40):
+        name = names[int(choice.table[which])]
+        table = inputs(name)[rows[which].numpy()]
+        scaled = (table - table[:-1].mean(0)) / table[:-1].std(0)
+        shown = columns_of(prompts, which).double().numpy()
+        for column in shown.T:
+            as_it_is = np.abs(column[:, None] - scaled).max(0).min() < 1e-4
+            assert as_it_is != (np.abs(column[:, None] + scaled).max(0).min() < 1e-4)
+            mirrored.append(not as_it_is)
+        if choice.kind[which] < 1 / 3:
+            own = classes(name)[rows[which].numpy()] == 1
+            assert np.array_equal(prompts.ys[which].numpy() > 0, own ^ bool(choice.swapped[which]))
+    assert 0.3 < np.mean(mirrored) < 0.7
+
+
+def test_no_row_stands_twice_in_a_prompt(folder: Path) -> None:
+    prompts = task(folder).sample(generator(), 300, 41)
+    for which in range(len(prompts)):
+        rows = columns_of(prompts, which)
+        assert len(rows.unique(dim=0)) == 41
+
+
+def test_inputs_are_standardised_by_their_context(folder: Path) -> None:
+    made = task(folder)
+    for each in (made, made.for_evaluation()):
+        context = each.sample(generator(), 50, 41).xs[:, :-1]
+        shown = (context != 0).any(1)
+        assert shown.any(1).all()
+        torch.testing.assert_close(context.mean(1), torch.zeros(50, DIMS), atol=1e-5, rtol=0)
+        spread = context.std(1, correction=0)
+        torch.testing.assert_close(spread, shown.float(), atol=1e-5, rtol=0)
+
+
+def test_columns_stand_everywhere_among_the_visible_dims_mirrored_or_not(folder: Path) -> None:
+    made = task(folder, tables=("gamma", "beta"))
+    for dims in (2, 4, 6):
+        prompts, choice = made.draw(generator(), 4000, 3, dims)
+        assert (prompts.xs[:, :, dims:] == 0).all()
+        shown = (prompts.xs != 0).any(1)
+        kept = (choice.kind < 1 / 3) | (choice.kind >= 2 / 3)  # no column is the class
+        assert (shown[kept].sum(1) == 2).all()
+        assert_frequencies(shown[kept][:, :dims], 2 / dims)
+    prompts = task(folder).sample(generator(), 300, 3, dims=1)  # of three features and of two
+    assert ((prompts.xs != 0).any(1).sum(1) == 1).all()
+    sign = torch.where(choice.sign > 0, 1.0, 0.0)
+    assert_frequencies(sign[:, :2] > 0, 0.5)
+
+
+def test_the_class_is_the_tables_own_a_column_or_a_halfspace(folder: Path) -> None:
+    made = task(folder, tables=("gamma", "beta"))
+    prompts, choice = made.draw(generator(), 3000, 41)
+    shown = (prompts.xs != 0).any(1).sum(1)
+    by_column = shown == 1
+    assert_frequencies(by_column[:, None], 1 / 3)
+    own = choice.kind < 1 / 3
+    assert_frequencies(own[:, None], 1 / 3)
+    swapped = choice.swapped
+    assert_frequencies(swapped[:, None], 0.5)
+    ones = (prompts.ys > 0).float().mean(1)
+    share = classes("gamma").mean()
+    assert ones[own & ~swapped].mean() == pytest.approx(share, abs=0.02)
+    assert ones[own & swapped].mean() == pytest.approx(1 - share, abs=0.02)
+    assert ones[~own].mean() == pytest.approx(0.5, abs=0.02)
+    assert set(prompts.ys.unique().tolist()) == {-1.0, 1.0}
+
+
+def separable(prompts: Prompts, which: int) -> bool:
+    """Whether a halfspace through zero has the prompt's labels: the perceptron finds it."""
+    xs, ys = columns_of(prompts, which), prompts.ys[which]
+    weights = torch.zeros(xs.shape[1])
+    for _ in range(3000):
+        wrong = (xs @ weights) * ys <= 0
+        if not wrong.any():
+            return True
+        row = int(wrong.int().argmax())
+        weights += ys[row] * xs[row]
+    return False
+
+
+def test_below_its_features_a_tables_classes_are_halfspaces_of_what_is_shown(folder: Path) -> None:
+    made = task(folder, tables=("alpha", "beta"), dims=6)
+    prompts, choice = made.draw(generator(), 60, 15, dims=2)
+    assert all(separable(prompts, which) for which in range(60))
+    full, choice = made.draw(generator(), 60, 15, dims=3)
+    own = (choice.kind < 2 / 3).nonzero()[:, 0].tolist()
+    assert not all(separable(full, which) for which in own)
+    rest = (choice.kind >= 2 / 3).nonzero()[:, 0].tolist()
+    assert all(separable(full, which) for which in rest)
+
+
+def test_a_table_of_one_column_keeps_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", xs=inputs("alpha")[:, :1], ys=classes("alpha"))
+    prompts = Tables(3, data_dir=str(tmp_path), tables=("one",), held_out="").sample(
+        generator(), 200, 9
+    )
+    assert ((prompts.xs != 0).any(1).sum(1) == 1).all()
+
+
+def test_evaluation_has_the_held_out_tables_rows_and_classes_in_their_order(
+    folder: Path, drawn: list[Tensor]
+) -> None:
+    evaluated = task(folder).for_evaluation()
+    assert isinstance(evaluated, HeldOut)
+    prompts, swapped = evaluated.draw(generator(), 500, 41)
+    assert (prompts.xs[:, :, :1] == 0).all()
+    assert_frequencies(swapped[:, None], 0.5)
+    rows = drawn[0].numpy()
+    table = inputs("beta")[rows]
+    context = table[:, :-1]
+    scaled = (table - context.mean(1, keepdims=True)) / context.std(1, keepdims=True)
+    np.testing.assert_allclose(prompts.xs[:, :, 1:].numpy(), scaled, atol=1e-4)
+    own = (classes("beta")[rows] == 1) ^ swapped.numpy()[:, None]
+    assert np.array_equal(prompts.ys.numpy(), np.where(own, 1.0, -1.0))
+
+
+def test_without_a_held_out_table_all_are_trained_on_and_asked(folder: Path) -> None:
+    made = task(folder, held_out="", distinct_prompts=9)
+    _, choice = made.draw(generator(), 300, POINTS)
+    assert set(choice.table.tolist()) == {0, 1, 2}
+    asked = made.for_evaluation()
+    assert isinstance(asked, Tables)
+    assert asked.distinct_prompts == 0
+
+
+def test_the_reference_protocol_takes_a_batch_from_95_percent_of_one_table(folder: Path) -> None:
+    made = task(folder, protocol="reference")
+    names, seen = ("alpha", "gamma"), set()
+    train = {
+        name: train_test_split(range(SIZES[name][0]), test_size=0.05, random_state=2021)[0]
+        for name in names
+    }
+    for seed in range(12):
+        prompts, table = made.draw(generator(seed), 4, POINTS, dims=2)  # its dims are always all
+        assert len(table.unique()) == 1
+        name = "alpha" if (prompts.xs[:, :, -3] != 0).any() else "gamma"
+        rows = rows_of(prompts, name)
+        flat = [row for each in rows for row in each]
+        assert len(set(flat)) == 4 * POINTS
+        assert set(flat) <= set(train[name])
+        assert (prompts.xs[:, :, : DIMS - SIZES[name][1]] == 0).all()
+        assert prompts.ys.tolist() == [[float(classes(name)[row]) for row in each] for each in rows]
+        seen.add(name)
+    assert seen == set(names)
+
+
+def test_the_reference_protocol_evaluates_on_the_rest_of_its_table(folder: Path) -> None:
+    made = task(folder, protocol="reference", held_out="gamma").for_evaluation()
+    prompts = made.sample(generator(), 30, 5)
+    rows = rows_of(prompts, "gamma")
+    own = classes("gamma")
+    assert prompts.ys.tolist() == [[float(own[row]) for row in each] for each in rows]
+    _, test = train_test_split(range(400), test_size=0.05, random_state=2021)
+    assert {row for each in rows for row in each} == set(test)
+    assert all(len(set(each)) == 5 for each in rows)
+
+
+def test_labels_are_what_the_protocol_has(folder: Path) -> None:
+    assert task(folder).labels == (-1.0, 1.0)
+    assert task(folder, protocol="reference").labels == (0.0, 1.0)
+    assert task(folder).left_padded

@@ -1,0 +1,58 @@
+"""Tables that are absent, too wide or too short, and settings that cannot be: one line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.tasks import make_task
+from tests.tasks.small_tables import SIZES, task, write
+from tests.tasks.statistics import generator
+
+DIMS, POINTS = 6, 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("tables"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"held_out": "delta"}, "held_out is 'delta', none of the tables: alpha, beta, gamma"),
+        ({"tables": ("beta",)}, "tables must hold one to train on, beside held_out"),
+        ({"protocol": "publshed"}, "protocol cannot be 'publshed'; expected one of corrected"),
+    ],
+)
+def test_settings_that_cannot_be(folder: Path, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        task(folder, **settings)
+
+
+def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    with pytest.raises(RunError, match=r"alpha\.npz"):
+        made.check_data()
+    with pytest.raises(RunError, match=r"gamma\.npz|alpha\.npz"):
+        made.sample(generator(), 2, POINTS)
+
+
+def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:
+    with pytest.raises(RunError, match=r"beta has 5 features, more than the 4 .*task.dims=5"):
+        task(folder, dims=4).check_data()
+    task(folder, dims=5).check_data()
+    with pytest.raises(ConfigError, match=r"task.points is 301, and a table has 300 rows"):
+        task(folder).sample(generator(), 2, 301)
+    with pytest.raises(ConfigError, match=r"task.points is 241, and a table has 240 rows"):
+        task(folder).for_evaluation().sample(generator(), 2, 241)
+    with pytest.raises(ConfigError, match=r"training.batch_size is 24.* 285 rows"):
+        task(folder, protocol="reference").sample(generator(), 24, POINTS)
+
+
+def test_lists_from_a_file_become_tuples(folder: Path) -> None:
+    settings = {"data_dir": str(folder), "tables": list(SIZES), "held_out": "beta"}
+    assert make_task("tables", DIMS, settings=settings) == task(folder)

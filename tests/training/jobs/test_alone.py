@@ -1,0 +1,133 @@
+"""Training needs neither the configuration library nor wandb, and asks before it writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.conf.mistakes import ConfigError
+from reloop.training import RunError, train
+from reloop.training.run_folder.run import run_folder
+from tests.conftest import HOME
+from tests.training.tiny import tiny
+
+_ALONE = """
+import sys
+for name in ("hydra", "omegaconf", "wandb", "openml", "sklearn", "matplotlib"):
+    sys.modules[name] = None
+from pathlib import Path
+from tests.training.tiny import tiny
+from reloop.training import train
+run = train(tiny(Path(sys.argv[1]), steps=3))
+for name in ("sklearn", "matplotlib"):
+    del sys.modules[name]
+from reloop.evaluation import load_run
+from reloop.tasks import Prompts
+import torch
+loaded = load_run(run.path)
+prompts = Prompts(torch.ones(6, 4, 2), torch.zeros(6, 4))
+assert loaded.step == 3
+assert not loaded.model.training
+assert loaded.model(prompts, loops=9, window=9).shape == (9, 6, 4)
+assert torch.equal(loaded.model(prompts, 4, 1), run.model(prompts, 4, 1))
+"""
+
+
+class FakeWandb(types.ModuleType):
+    """As much of wandb as is used; `calls` says how."""
+
+    def __init__(self) -> None:
+        super().__init__("wandb")
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.errors = types.SimpleNamespace(Error=ConnectionRefusedError)
+
+    def login(self, *, prompt: bool, verify: bool) -> bool:
+        assert not prompt
+        assert not verify
+        return False
+
+    def init(self, **settings: Any) -> FakeWandb:
+        self.calls.append(("init", settings))
+        return self
+
+    def log(self, record: dict[str, Any], step: int) -> None:
+        self.calls.append(("log", record | {"at": step}))
+
+    def finish(self) -> None:
+        self.calls.append(("finish", {}))
+
+
+def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> None:
+    """With the packages of the command line and of evaluation not to be had."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ALONE, str(tmp_path)],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_wandb_that_is_not_installed(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    config = replace(tiny(tmp_path / "runs"), wandb=mode)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"wandb cannot be {mode}: it is not installed"):
+        train(config)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_wandb_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would ask for a login, and wait."""
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    with pytest.raises(ConfigError, match="wandb cannot be online: no account here"):
+        train(replace(tiny(tmp_path / "runs"), wandb="online"))
+    assert not (tmp_path / "runs").exists()
+    assert fake.calls == []
+
+
+def test_wandb_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: Any) -> None:
+        raise ConnectionRefusedError("no route")
+
+    fake = FakeWandb()
+    monkeypatch.setattr(fake, "init", refuse)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    with pytest.raises(RunError, match=r"wandb cannot be reached \(no route\); wandb=offline"):
+        train(replace(tiny(tmp_path), wandb="offline"))
+
+
+def test_wandb_disabled_is_never_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    train(tiny(tmp_path))
+    assert fake.calls == []
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    train(tiny(tmp_path, steps=3))
+
+
+def test_wandb_gets_what_metrics_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the run's own name, so that a run that goes on is the same run there."""
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    config = replace(tiny(tmp_path), wandb="offline")
+    train(config)
+    path = run_folder(config).path
+    kinds = [kind for kind, _ in fake.calls]
+    assert kinds == ["init", *["log"] * 12, "finish"]
+    settings = fake.calls[0][1]
+    assert settings["mode"] == "offline"
+    assert settings["id"] == settings["name"] == path.name
+    assert settings["dir"] == path
+    assert settings["config"]["task"]["name"] == "linear"
+    assert [record["at"] for kind, record in fake.calls if kind == "log"] == list(range(5, 65, 5))

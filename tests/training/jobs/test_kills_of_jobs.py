@@ -1,0 +1,177 @@
+"""SIGKILL to the parent, a worker or the whole group of a command with processes of its own: nobody
+is left, and the same command ends as one that was left in peace."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.experiments.stability.__main__ import main as stability
+from tests.openml_eval.leave_out import words, write_tables
+from tests.training.killed import Killable, result, until, written
+
+_KILLS = 34  # of each command
+_WHO = ("parent", "worker", "group")
+_ISO_DEPTH = (
+    "r=[1,2] widths=[8,16] steps=[40,150] depth=2 heads=2 dims=2 points=4 batch_size=4 "
+    "resamples=20 jobs=2"
+)
+_TWO_MODELS = (
+    "r=[1,2] widths=[8] steps=[150] depth=2 heads=2 dims=2 points=4 batch_size=4 resamples=20 "
+    "jobs=2"
+)
+_LAW = "iso_depth-????????/iso_depth.json"
+_SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 at_once=2"
+_OPENML = ("training.steps=150", "training.checkpoint_every=50", "model=looped", "jobs=2")
+
+
+@dataclass
+class Subject:
+    """A command: its words, where its result stands, how it ends; and what was done to it."""
+
+    words: list[str]
+    pattern: str
+    code: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    gone: list[float] = field(default_factory=list)  # seconds until nobody was left
+
+    def start(self, folder: Path, number: int) -> Killable:
+        says = folder.with_name(f"{folder.name}-{number}.txt")
+        return Killable([*self.words, f"folder={folder}"], says)
+
+
+@pytest.fixture(params=["openml_eval", "experiments.stability", "experiments.iso_depth"])
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
+    if request.param == "openml_eval":
+        tables = write_tables(tmp_path / "tables")
+        given = words(tables, tmp_path, *_OPENML, "evaluation_seeds=1")
+        given = [each for each in given if not each.startswith(("folder=", "training.steps=6"))]
+        return Subject(["openml_eval", *given], "openml-????????/openml.json")
+    if request.param == "experiments.stability":
+        return Subject(["experiments.stability", *_SWEEP.split()], "sweep-*.json")
+    # In so few steps nobody leaves the plateau: there is no law.
+    given = ["experiments.iso_depth", *_ISO_DEPTH.split()]
+    return Subject(given, _LAW, code=1)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Killable]]:
+    """Whatever a test starts is ended with it."""
+    commands: list[Killable] = []
+    yield commands
+    for each in commands:
+        each.end()
+
+
+def undisturbed(subject: Subject, folder: Path, started: list[Killable]) -> tuple[Any, int]:
+    """What the command finds when it is left in peace, and how many files it writes."""
+    started.append(command := subject.start(folder, 0))
+    assert command.code() == subject.code, command.said
+    return result(folder, subject.pattern), len(written(folder))
+
+
+def kill_at_some_point(
+    command: Killable, folder: Path, most: int, who: str, chance: random.Random
+) -> bool:
+    """Wait until it has written some files, or for a moment, and kill; whether it was killed."""
+    before, some = written(folder), chance.randrange(max(1, most // 2))
+    while command.alive() and len(written(folder) - before) < some:
+        time.sleep(0.02)
+    time.sleep(chance.uniform(0, 0.3 if some else 3))
+    while command.alive():
+        if command.kill(who, chance):
+            return True
+    return False
+
+
+def disturbed(
+    subject: Subject, folder: Path, most: int, chance: random.Random, started: list[Killable]
+) -> Killable:
+    """The command, started and killed until it ends; half of the times it is started anew while
+    those that it left behind still end."""
+    started.append(command := subject.start(folder, len(started)))
+    who = chance.choice(_WHO)
+    while kill_at_some_point(command, folder, most, who, chance):
+        subject.kills[who] += 1
+        if who == "worker":  # what is lost is tried once more, not twice
+            who = chance.choice(("parent", "group"))
+            continue
+        killed, who = command, chance.choice(_WHO)
+        at_once = chance.random() < 0.5
+        if not at_once:
+            subject.gone.append(killed.seconds_to_be_gone())
+        started.append(command := subject.start(folder, len(started)))
+        if at_once:
+            subject.gone.append(killed.seconds_to_be_gone())
+        assert "Traceback" not in killed.said, killed.said
+    return command
+
+
+@pytest.mark.slow
+def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[Killable]) -> None:
+    chance = random.Random(11)
+    expected, most = undisturbed(subject, tmp_path / "whole", started)
+    ended = 0
+    while subject.kills.total() < _KILLS:
+        ended += 1
+        folder = tmp_path / f"killed-{ended}"
+        command = disturbed(subject, folder, most, chance, started)
+        assert command.code() == subject.code, command.said
+        assert "Traceback" not in command.said
+        assert "failed:" not in command.said
+        assert result(folder, subject.pattern) == expected
+        longest = max(subject.gone, default=0)
+        print(f"{subject.words[0]}: {dict(subject.kills)}, {ended} ended, {longest:.1f} s")
+    assert min(subject.kills[who] for who in _WHO) > 0
+
+
+def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killable]) -> None:
+    """The first is replaced; with the second the others save and end, while the same command starts
+    again. In the end there is what an undisturbed command finds."""
+    subject = Subject(["experiments.iso_depth", *_TWO_MODELS.split()], _LAW, code=1)
+    whole, folder, chance = tmp_path / "whole", tmp_path / "killed", random.Random(5)
+    expected, _ = undisturbed(subject, whole, started)
+    started.append(first := subject.start(folder, 1))
+    until(lambda: list(folder.glob("*/checkpoints/*.json")) and first.workers())
+    assert first.kill("worker", chance)
+    until(lambda: "its process was ended by SIGKILL, it is tried once more" in first.said)
+    until(first.workers)
+    assert first.kill("parent", chance)
+    started.append(second := subject.start(folder, 2))
+    first.seconds_to_be_gone()
+    assert second.code() == subject.code, second.said
+    assert "Traceback" not in first.said + second.said
+    assert result(folder, subject.pattern) == expected
+    losses, wanted = (next(each.glob("*/plateau.csv")).read_text() for each in (folder, whole))
+    assert losses == wanted
+    assert len(losses.splitlines()) == 3  # a title and both models
+    logs = "".join(path.read_text() for path in folder.glob("*/logs/*.txt"))
+    assert f"stopped: process {first.pid}, which started this one, is gone" in logs
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a sweep finds that is left in peace."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert stability([*_SWEEP.split()[:-1], "at_once=1", f"folder={folder}"]) == 0
+    return result(folder, "sweep-*.json")
+
+
+@pytest.mark.slow
+def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Killable]) -> None:
+    folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "at_once=1"]
+    subject = Subject(["experiments.stability", *words], "sweep-*.json")
+    for number in (1, 2):
+        started.append(subject.start(folder, number))
+    for command in started:
+        assert command.code() == 0, command.said
+        assert "failed" not in command.said
+    assert any("elsewhere (process " in command.said for command in started)
+    assert result(folder, subject.pattern) == sweep

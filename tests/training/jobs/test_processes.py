@@ -1,0 +1,201 @@
+"""run_jobs: a job whose folder somebody holds waits, one whose process is lost is tried again, and
+Ctrl-C ends all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.conf.command import run_command
+from reloop.training.jobs.processes import run_jobs
+from reloop.training.jobs.worker import start
+from reloop.training.run_folder.lock import is_held
+from reloop.training.run_folder.run import RunFolder
+from tests.training.killed import Killable, until
+
+BOTH = pytest.mark.parametrize("at_once", [1, 2])
+
+
+@dataclass(frozen=True)
+class Works:
+    """Holds its folder and counts there how often it was done."""
+
+    name: str
+    folder: Path
+
+    def __call__(self) -> dict[str, Any]:
+        self.folder.mkdir(exist_ok=True)
+        with RunFolder(self.folder).lock(), open(self.folder / "done", "a") as file:
+            file.write("x")
+        return {"name": self.name, "at": time.monotonic()}
+
+    def said(self, result: dict[str, Any]) -> str:
+        return "done"
+
+
+@dataclass(frozen=True)
+class Dies(Works):
+    """Kills its process `times` times."""
+
+    times: int = 1
+
+    def __call__(self) -> dict[str, Any]:
+        self.folder.mkdir(exist_ok=True)
+        died = self.folder / "died"
+        with open(died, "a") as file:
+            file.write("x")
+        if len(died.read_text()) <= self.times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__()
+
+
+@dataclass(frozen=True)
+class Waits(Works):
+    """Begins when nobody holds another folder."""
+
+    other: Path
+
+    def __call__(self) -> dict[str, Any]:
+        until(lambda: not is_held(self.other))
+        return super().__call__()
+
+
+@dataclass(frozen=True)
+class Sleeps(Works):
+    """Is at work for as long as anybody waits."""
+
+    def __call__(self) -> dict[str, Any]:
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "begun").touch()
+        time.sleep(600)
+        return {}
+
+
+@BOTH
+def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
+    at_once: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    jobs = [Works(name, tmp_path / name) for name in ("first", "second", "third")]
+    others = [tmp_path / name / "done" for name in ("second", "third")]
+    holding = threading.Event()
+
+    def hold_until_the_others_are_done() -> None:
+        jobs[0].folder.mkdir()
+        with RunFolder(jobs[0].folder).lock():
+            holding.set()
+            until(lambda: all(path.exists() for path in others))
+            time.sleep(1.5)  # longer than between two looks
+
+    thread = threading.Thread(target=hold_until_the_others_are_done)
+    thread.start()
+    assert holding.wait(60)
+    outcomes = run_jobs(jobs, at_once, tmp_path / "logs")
+    thread.join()
+    assert [o.result and o.result["name"] for o in outcomes] == ["first", "second", "third"]
+    said = capfd.readouterr().out.splitlines()
+    (line,) = [line for line in said if "elsewhere" in line]
+    assert line.startswith("first: elsewhere (process ")
+    assert line.endswith("), waiting")
+    assert " since 20" in line
+    assert said[-1] == "first: done"
+    assert "failed" not in "".join(said)
+
+
+def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    jobs = [
+        Dies("once", tmp_path / "once"),
+        Dies("twice", tmp_path / "twice", times=2),
+        *(Works(name, tmp_path / name) for name in "abc"),
+    ]
+    once, twice, *others = run_jobs(jobs, 2, tmp_path / "logs")
+    assert all(each.result for each in (once, *others))
+    assert once.result is not None
+    # One of the others may still have been at work beside it.
+    assert once.result["at"] > sorted(each.result["at"] for each in others if each.result)[-2]
+    log = tmp_path / "logs" / "001.txt"
+    assert twice.failure == (f"tried twice: its process was ended by SIGKILL; {log} has more")
+    said = capfd.readouterr().out
+    assert said.count("once: its process was ended by SIGKILL, it is tried once more\n") == 1
+    assert said.count("twice: its process was ended by SIGKILL, it is tried once more\n") == 1
+
+
+def test_a_result_that_nobody_takes_is_no_error(tmp_path: Path) -> None:
+    """Whoever asked for it has gone meanwhile."""
+    log, folder = tmp_path / "log", tmp_path / "job"
+    with RunFolder(tmp_path).lock():
+        working = start(0, Waits("job", folder, tmp_path), 1, log)
+        working.pipe.close()
+    working.process.join()
+    assert working.process.exitcode == 0
+    assert (folder / "done").exists()
+    assert log.read_text() == "nobody is there to take the result; what was saved is found again\n"
+
+
+@BOTH
+def test_ctrl_c_ends_the_waiting(at_once: int, tmp_path: Path) -> None:
+    jobs = [Works("held", tmp_path / "held")]
+    jobs[0].folder.mkdir()
+    ended: list[float] = []
+
+    def interrupt() -> None:
+        ended.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(2, interrupt)
+    with RunFolder(jobs[0].folder).lock():
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            run_jobs(jobs, at_once, tmp_path / "logs")
+        timer.join()
+    assert time.monotonic() - ended[0] < 5
+    assert not (jobs[0].folder / "done").exists()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command below may be asked for."""
+
+    folder: str
+
+    def check(self) -> None:
+        pass
+
+
+def measure(settings: Settings) -> str:
+    here = Path(settings.folder)
+    run_jobs([Sleeps(name, here / name) for name in "ab"], 2, here / "logs")
+    return "done"
+
+
+@pytest.mark.parametrize("moment", ["at work", "starting"])
+def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
+    """While jobs are at work, and while what they need is still imported."""
+    command = Killable([__name__, f"folder={tmp_path}"], tmp_path / "said")
+    logs, begun = tmp_path / "logs", [tmp_path / name / "begun" for name in "ab"]
+    try:
+        until(logs.exists if moment == "starting" else lambda: all(p.exists() for p in begun))
+        command.interrupt()
+        command.interrupt()
+        assert command.code() == 130
+        until(lambda: not command.workers(), timeout=10)
+    finally:
+        command.end()
+    assert command.said == "\nstopped; the same command goes on\n"
+    if moment == "at work":
+        logged = [path.read_text() for path in sorted(logs.iterdir())]
+        assert logged == ["stopped by the process that started this one\n"] * 2
+
+
+if __name__ == "__main__":
+    stopped = "stopped; the same command goes on"
+    sys.exit(run_command(__name__, Settings, sys.argv[1:], str, measure, stopped))

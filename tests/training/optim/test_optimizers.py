@@ -1,0 +1,199 @@
+"""Which parameter is moved how: groups, rates, epsilon and decay of each optimiser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.conf.schema import Config, ModelConfig, TrainingConfig
+from reloop.models import Model, ModelSpec
+from reloop.training.optim.optimizers import Optimizer, make_optimizer
+from tests.training.tiny import assert_same_bits, make_trainer, tiny
+
+_GOOD = torch.tensor(False)
+OPTIMIZERS = ["adam", "adamw", "muon"]
+
+
+def _model(family: str = "looped") -> Model:
+    injection = ModelConfig.injection if family == "looped" else "none"
+    spec = ModelSpec(
+        dims=2, family=family, n_layer=2, n_embd=16, n_head=2, n_positions=5, injection=injection
+    )
+    return Model(spec, torch.Generator().manual_seed(0))
+
+
+def _make(model: Model, **training: Any) -> Optimizer:
+    return make_optimizer(model, Config(training=TrainingConfig(**training)))
+
+
+class _Settings(NamedTuple):
+    rate: float
+    decay: float
+    epsilon: float | None  # None: Muon's
+
+
+def _settings(model: Model, optimizer: Optimizer) -> dict[str, _Settings]:
+    """What each parameter, by name, is moved with."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    settings = {
+        names[parameter]: _Settings(float(group["lr"]), group["weight_decay"], group.get("eps"))
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    assert settings.keys() == set(names.values())
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(names)
+    return settings
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("family", ["looped", "tied", "standard"])
+def test_weights_decay_and_nothing_else(family: str, optimizer: str) -> None:
+    """Not biases, not norms (whose weights are weights by name), not positions."""
+    model = _model(family)
+    settings = _settings(model, _make(model, weight_decay=0.1, optimizer=optimizer))
+    for name, parameter in model.named_parameters():
+        is_weight = parameter.ndim == 2 and not name.endswith("positions")
+        assert settings[name].decay == (0.1 if is_weight else 0.0), name
+
+
+_MATRICES = {
+    f"loop.blocks.{layer}.{name}.weight"
+    for layer in (0, 1)
+    for name in ("qkv", "projection", "expand", "contract")
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_each_parameter_has_its_rate_and_epsilon(optimizer: str) -> None:
+    """Of muon the matrices of blocks alone have its rate."""
+    model = _model()
+    assert model.parameter_roles().keys() >= _MATRICES
+    made = _make(model, optimizer=optimizer, learning_rate=0.25, muon_rate=0.5, epsilon=1e-3)
+    for name, settings in _settings(model, made).items():
+        on_muon = optimizer == "muon" and name in _MATRICES
+        assert settings[::2] == ((0.5, None) if on_muon else (0.25, 1e-3)), name
+    assert isinstance(made.adam, torch.optim.AdamW) == (optimizer != "adam")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_factored_stack_has_its_multipliers(optimizer: str) -> None:
+    """Three layers of twelve: twice the rate and epsilon within, the same decay."""
+    model = _model()
+    config = Config(
+        model=ModelConfig(n_layer=3, residual_scaling="factored"),
+        training=TrainingConfig(
+            optimizer=optimizer,  # type: ignore[arg-type]
+            learning_rate=0.25,
+            muon_rate=0.5,
+            epsilon=1e-3,
+            weight_decay=0.1,
+        ),
+    )
+    for name, settings in _settings(model, make_optimizer(model, config)).items():
+        factor = 2 if name.startswith("loop.blocks.") else 1
+        decay = 0.1 if name in _MATRICES | {"read_in.weight", "read_out.weight"} else 0.0
+        rate, epsilon = (
+            (0.5, None) if optimizer == "muon" and name in _MATRICES else (0.25, 1e-3 * factor)
+        )
+        assert settings == (rate * factor, decay, epsilon), name
+
+
+def test_by_default_it_is_one_fused_adamw_with_two_groups() -> None:
+    """The same numbers, to the bit, as this makes."""
+    model, theirs, generator = _model(), _model(), torch.Generator().manual_seed(1)
+    ours = _make(model, weight_decay=0.1)
+    assert ours.muon is None
+    assert len(ours.param_groups) == 2
+    weights = [p for n, p in theirs.named_parameters() if p.ndim == 2 and "positions" not in n]
+    bare = [p for p in theirs.parameters() if not any(p is weight for weight in weights)]
+    groups = [
+        {"params": weights, "weight_decay": 0.1},
+        {"params": bare, "weight_decay": 0.0},
+    ]
+    adam = torch.optim.AdamW(groups, lr=torch.tensor(1e-4), betas=(0.9, 0.999), fused=True)
+    for _ in range(3):
+        for one, other in zip(model.parameters(), theirs.parameters(), strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            other.grad = one.grad.clone()
+        ours.step(_GOOD)
+        adam.step()
+    assert_same_bits(model.state_dict(), theirs.state_dict())
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_decay_is_decoupled(optimizer: str) -> None:
+    """With a gradient of zero a weight shrinks by rate x decay, and a bias stands."""
+    model = _model()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    made = _make(model, weight_decay=0.1, learning_rate=0.01, muon_rate=0.05, optimizer=optimizer)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    made.step(_GOOD)
+    for name in ("read_in.weight", "loop.blocks.1.qkv.weight", "read_out.weight"):
+        rate = 0.05 if optimizer == "muon" and name in _MATRICES else 0.01
+        torch.testing.assert_close(model.get_parameter(name), before[name] * (1 - rate * 0.1))
+    for name in ("read_in.bias", "loop.norm.weight", "loop.positions"):
+        assert torch.equal(model.get_parameter(name), before[name])
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_it_is_adam(optimizer: str, decay: float) -> None:
+    """Three steps against Kingma and Ba's rule in float64; adam adds a weight's decay to its
+    gradient, adamw to its step."""
+    model, generator = _model(), torch.Generator().manual_seed(1)
+    made = _make(
+        model,
+        **{"learning_rate": 1e-2, "beta1": 0.8, "beta2": 0.95, "epsilon": 1e-2},
+        **{"optimizer": optimizer, "weight_decay": decay},
+    )
+    decays = {name: settings.decay for name, settings in _settings(model, made).items()}
+    expected = {name: p.detach().double() for name, p in model.named_parameters()}
+    first = {name: torch.zeros_like(e) for name, e in expected.items()}
+    second = {name: torch.zeros_like(e) for name, e in expected.items()}
+    for step in range(1, 4):
+        for name, parameter in model.named_parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+            gradient: Tensor = parameter.grad.double()
+            if optimizer == "adam":
+                gradient = gradient + decays[name] * expected[name]
+            else:
+                expected[name] *= 1 - 1e-2 * decays[name]
+            first[name].mul_(0.8).add_(0.2 * gradient)
+            second[name].mul_(0.95).add_(0.05 * gradient**2)
+            mean, spread = first[name] / (1 - 0.8**step), second[name] / (1 - 0.95**step)
+            expected[name] -= 1e-2 * mean / (spread.sqrt() + 1e-2)
+        made.step(_GOOD)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.double(), expected[name], rtol=0, atol=1e-6)
+
+
+def test_rates_follow_their_peaks_in_place(tmp_path: Path) -> None:
+    """Written where they are, so that no step waits for them and a captured one sees them."""
+    config = tiny(tmp_path, warmup=4, weight_decay=0.1, optimizer="muon", muon_rate=0.2)
+    trainer = make_trainer(replace(config, model=replace(config.model, n_layer=3)))
+    factored = replace(config.model, n_layer=3, residual_scaling="factored")
+    scaled = make_trainer(replace(config, model=factored))
+    scaled.rate_factor = 0.5
+    for made, wanted in ((trainer, [5e-4, 0.1]), (scaled, [2.5e-4, 5e-4, 0.1])):
+        tensors = [group["lr"] for group in made.optimizer.param_groups]
+        made.update(1)
+        rates = {round(float(tensor), 9) for tensor in tensors}
+        assert sorted(rates) == pytest.approx(wanted)
+        groups = zip(made.optimizer.param_groups, tensors, strict=True)
+        assert all(group["lr"] is tensor for group, tensor in groups)
+
+
+def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
+    trainer = make_trainer(tiny(tmp_path, optimizer="muon", steps=1000))
+    muon = trainer.optimizer.muon
+    assert muon is not None
+    place = muon.muon.param_groups[0]["momentum"]
+    for step, wanted in ((0, 0.85), (150, 0.9), (400, 0.95)):
+        trainer.optimizer.prepare(step)
+        assert float(place) == pytest.approx(wanted)

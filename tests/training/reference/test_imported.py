@@ -1,0 +1,134 @@
+"""Checkpoints of the reference codes: what is read, what is asked for, what wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import CurriculumConfig, EvaluationConfig, GrowthConfig, LoopsConfig
+from reloop.evaluation import evaluate, load_run
+from reloop.training import import_checkpoint
+from tests.models.reference_codes import garg_weights, leiay_weights, predict
+from tests.models.small import draw_prompts
+from tests.training.reference_runs import SAID, STEP, garg_run, leiay_run, save_state
+
+
+def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -> None:
+    path = leiay_run(tmp_path / "theirs")
+    run = load_run(import_checkpoint(path, {}, str(tmp_path / "runs")).path)
+    config = run.config
+    assert (config.task.name, config.task.dims, config.task.points) == ("sparse_linear", 3, 8)
+    assert config.task.settings == {"sparsity": 2}
+    model = config.model
+    assert (model.family, model.injection, model.n_layer) == ("looped", "multiply", 1)
+    assert (model.n_embd, model.n_head, model.n_positions) == (16, 2, 8)
+    assert config.loops == LoopsConfig(b=6, T=5)
+    assert config.curriculum == CurriculumConfig(
+        dims=GrowthConfig(2, 1, (60,)),
+        points=GrowthConfig(3, 2, (50,)),
+        loops=GrowthConfig(4, 2, (70,)),
+    )
+    training = config.training
+    assert (training.steps, training.batch_size, training.learning_rate) == (STEP, 16, 3e-4)
+    assert config.seed == 42
+    assert run.step == STEP
+    prompts = draw_prompts(points=8)
+    theirs = predict(leiay_weights(1), prompts, 6, "multiply")
+    torch.testing.assert_close(run.model(prompts, 6)[0], theirs, rtol=0, atol=1e-5)
+
+
+def test_a_tied_model_s_loops_are_the_layers_of_its_config(tmp_path: Path) -> None:
+    run = import_checkpoint(leiay_run(tmp_path, "gpt2_tying"), {}, str(tmp_path / "runs"))
+    assert (run.config.model.family, run.config.model.n_layer, run.config.loops.b) == ("tied", 1, 5)
+    prompts = draw_prompts(points=8)
+    theirs = predict(leiay_weights(1), prompts, loops=5)
+    torch.testing.assert_close(run.model(prompts, 5)[0], theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("code", ["leiay", "garg"])
+def test_a_standard_run_evaluates_and_draws_like_our_own(code: str, tmp_path: Path) -> None:
+    made = leiay_run(tmp_path, "gpt2") if code == "leiay" else garg_run(tmp_path)
+    weights = leiay_weights(3) if code == "leiay" else garg_weights(3)
+    run = load_run(import_checkpoint(made, {}, str(tmp_path / "runs")).path)
+    assert (run.config.model.family, run.config.model.n_layer, run.step) == ("standard", 3, STEP)
+    prompts = draw_prompts(points=8)
+    ours = run.model(prompts, loops=3, window=1, grad_loops=3)[0]
+    torch.testing.assert_close(ours, predict(weights, prompts, 1), rtol=0, atol=1e-5)
+    result = evaluate(run, EvaluationConfig(prompts=16, resamples=5, batch_size=8))
+    assert result["by_loop"]["loop"] == [1, 2, 3]
+    assert len(result["by_examples"]["model"]["mean"]) == 8
+    assert (run.path / "figures" / "error_by_loop.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "name", "settings"),
+    [
+        ("noisy_linear_regression", {}, "noisy_linear", {"noise_std": 0.1, "renormalize": False}),
+        ("relu_2nn_regression", {"training__sparsity": 100}, "relu_network", {"hidden": 100}),
+        ("decision_tree", {}, "decision_tree", {"depth": 4}),
+        ("linear_regression", {"training__sparsity": 100}, "linear", {}),
+    ],
+)
+def test_leiay_s_tasks_have_the_settings_of_its_code(
+    task: str, changes: dict[str, Any], name: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    path = leiay_run(tmp_path, training__task_name=task, **changes)
+    found = import_checkpoint(path, {}, str(tmp_path / "runs")).config.task
+    assert (found.name, found.settings) == (name, settings)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "name", "settings"),
+    [
+        ("relu_2nn_regression", {"hidden_layer_size": 4}, "relu_network", {"hidden": 4}),
+        ("sparse_linear_regression", {"scale": 1}, "sparse_linear", {"sparsity": 3}),
+        ("decision_tree", {"depth": 2}, "decision_tree", {"depth": 2}),
+        (
+            "noisy_linear_regression",
+            {"noise_std": 1, "renormalize_ys": True},
+            "noisy_linear",
+            {"noise_std": 1.0, "renormalize": True},
+        ),
+    ],
+)
+def test_garg_s_tasks_take_their_options_or_its_defaults(
+    task: str, options: dict[str, Any], name: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    path = garg_run(tmp_path, training__task=task, training__task_kwargs=options)
+    found = import_checkpoint(path, {}, str(tmp_path / "runs")).config.task
+    assert (found.name, found.settings) == (name, settings)
+
+
+def test_the_step_is_asked_for_where_neither_file_nor_name_says_it(tmp_path: Path) -> None:
+    path = tmp_path / "final.pt"
+    torch.save({"model": leiay_weights()}, path)
+    with pytest.raises(ConfigError, match=r"does not say training\.steps: "):
+        import_checkpoint(path, SAID, str(tmp_path / "runs"))
+    run = import_checkpoint(path, SAID | {"training.steps": 12}, str(tmp_path / "runs"))
+    assert (run.step, load_run(run.path).step, run.config.training.steps) == (12, 12, 12)
+    numbered = path.rename(tmp_path / "model_345.pt")
+    with pytest.raises(ConfigError, match=r"training\.steps cannot be 12: .* has 345"):
+        import_checkpoint(numbered, SAID | {"training.steps": 12}, str(tmp_path / "other"))
+    assert import_checkpoint(numbered, SAID, str(tmp_path / "other")).step == 345
+
+
+def test_a_state_saved_after_the_first_step_is_read(tmp_path: Path) -> None:
+    path = save_state(tmp_path / "state.pt", leiay_weights(), step=0)
+    run = load_run(import_checkpoint(path, SAID, str(tmp_path / "runs")).path)
+    assert (run.step, run.config.training.steps) == (0, 1)
+
+
+def test_the_command_line_wins_over_their_config(tmp_path: Path) -> None:
+    path = leiay_run(tmp_path)
+    given = {"task": "decision_tree", "task.depth": 2, "task.points": 2, "loops.b": 3}
+    config = import_checkpoint(path, given, str(tmp_path / "runs")).config
+    assert config.task.settings == {"depth": 2}  # and nothing of the task that it was
+    assert (config.task.points, config.loops) == (2, LoopsConfig(3, 5))
+    # Curricula that would begin beyond their new ends.
+    assert (config.curriculum.points.start, config.curriculum.loops.start) == (2, 3)
+    tied = import_checkpoint(path, {"model": "tied", "loops.b": 9}, str(tmp_path / "tied")).config
+    assert (tied.model.injection, tied.loops.b) == ("none", 9)

@@ -1,0 +1,196 @@
+"""Checkpoint files: whole or refused, whatever happened to them, and never anything but tensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.conf.checksum import checksum_of
+from reloop.training.run_folder.checkpoint import (
+    CheckpointError,
+    load_checkpoint,
+    newest_checkpoint,
+    save_checkpoint,
+    saved_steps,
+)
+from reloop.training.run_folder.files import write_bytes
+from tests.training.tiny import assert_same_bits
+
+TENSORS: dict[str, Tensor] = {
+    "model.weight": torch.tensor([[1.5, -0.0], [float("nan"), float("inf")]]),
+    "model.bias": torch.arange(3.0),
+    "adam.step.weight": torch.tensor(7.0),
+    "counts": torch.tensor([2**40 + 1]),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with checkpoints of steps 10 and 20."""
+    save_checkpoint(tmp_path, 10, TENSORS)
+    save_checkpoint(tmp_path, 20, TENSORS)
+    return tmp_path
+
+
+class Payload:
+    """A pickle that makes a file when it is loaded."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[str, int]]:
+        return os.mkdir, (str(self.trace), 0o700)
+
+
+def test_it_comes_back_as_it_was(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder / "00000020.safetensors")
+    assert checkpoint.step == 20
+    assert_same_bits(checkpoint.tensors, TENSORS)
+    assert checkpoint.weights().keys() == {"weight", "bias"}
+    assert_same_bits(
+        checkpoint.weights(), {"weight": TENSORS["model.weight"], "bias": TENSORS["model.bias"]}
+    )
+
+
+def test_views_and_transposes_are_saved_as_they_look(tmp_path: Path) -> None:
+    """safetensors itself refuses tensors that are not contiguous."""
+    whole = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    save_checkpoint(tmp_path, 1, {"t": whole.T, "v": whole[:, 2], "p": torch.nn.Parameter(whole)})
+    tensors = load_checkpoint(tmp_path / "00000001.safetensors").tensors
+    assert_same_bits(tensors, {"t": whole.T, "v": whole[:, 2], "p": whole})
+
+
+def test_only_the_last_two_are_kept(tmp_path: Path) -> None:
+    for step in (0, 5, 7, 100_000_000):
+        save_checkpoint(tmp_path, step, TENSORS)
+        assert len(list(tmp_path.iterdir())) == 2 * min(2, len(saved_steps(tmp_path)))
+    assert saved_steps(tmp_path) == [7, 100_000_000]
+    newest, _ = newest_checkpoint(tmp_path)
+    assert newest is not None
+    assert newest.step == 100_000_000
+
+
+def test_every_cut_is_refused(folder: Path) -> None:
+    """The tensors' file truncated anywhere, or longer than it was."""
+    path = folder / "00000020.safetensors"
+    content = path.read_bytes()
+    for changed in [content[:length] for length in range(0, len(content), 5)] + [content + b"\0"]:
+        path.write_bytes(changed)
+        with pytest.raises(CheckpointError, match=str(path)):
+            load_checkpoint(path)
+
+
+def test_every_flipped_bit_is_refused(folder: Path) -> None:
+    path = folder / "00000020.safetensors"
+    content = path.read_bytes()
+    for position in range(0, len(content), 3):
+        changed = bytearray(content)
+        changed[position] ^= 1 << position % 8
+        path.write_bytes(changed)
+        with pytest.raises(CheckpointError, match=str(path)):
+            load_checkpoint(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[1]", "{}", '{"sha256": "0"}', "\ufffd\0"])
+def test_a_damaged_json_is_refused(folder: Path, text: str) -> None:
+    path = folder / "00000020.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CheckpointError, match=f"{path} is damaged"):
+        load_checkpoint(path.with_suffix(".safetensors"))
+
+
+def test_no_flipped_bit_changes_the_step(folder: Path) -> None:
+    """The sum covers the tensors: nothing but the file's name vouches for the JSON's step."""
+    path = folder / "00000020.json"
+    content = path.read_bytes()
+    read = set()
+    start = content.index(b'"step"')
+    for position in range(8 * start, 8 * content.index(b"\n", start)):
+        changed = bytearray(content)
+        changed[position // 8] ^= 1 << position % 8
+        path.write_bytes(changed)
+        try:
+            read.add(load_checkpoint(path.with_suffix(".safetensors")).step)
+        except CheckpointError:
+            continue
+    assert read <= {20}
+
+
+@pytest.mark.parametrize("missing", ["00000020.json", "00000020.safetensors"])
+def test_half_a_checkpoint_is_none(folder: Path, missing: str) -> None:
+    (folder / missing).unlink()
+    with pytest.raises(CheckpointError, match=f"{folder / missing} is missing"):
+        load_checkpoint(folder / "00000020.safetensors")
+    newest, _ = newest_checkpoint(folder)
+    assert newest is not None
+    assert newest.step == 10
+
+
+@pytest.mark.parametrize("sum_fits", [False, True])
+def test_a_pickle_is_refused_and_nothing_run(folder: Path, sum_fits: bool) -> None:
+    """Whoever puts it there may make the checksum fit, too."""
+    trace, path = folder / "trace", folder / "00000020.safetensors"
+    content = pickle.dumps(Payload(trace))
+    path.write_bytes(content)
+    if sum_fits:
+        facts = json.loads(path.with_suffix(".json").read_text())
+        del facts["checksum"]
+        facts["sha256"] = hashlib.sha256(content).hexdigest()
+        facts["checksum"] = checksum_of(facts)
+        path.with_suffix(".json").write_text(json.dumps(facts))
+    with pytest.raises(CheckpointError, match=str(path)) as refused:
+        load_checkpoint(path)
+    assert ("is not a safetensors file" in str(refused.value)) == sum_fits
+    assert "\n" not in str(refused.value)
+    assert not trace.exists()
+
+
+def test_a_half_written_file_is_never_read(folder: Path) -> None:
+    """A .partial file counts for nothing, even one that would be a whole checkpoint."""
+    for suffix in (".safetensors", ".json"):
+        content = (folder / f"00000020{suffix}").read_bytes()
+        (folder / f"00000030{suffix}.partial").write_bytes(content)
+        (folder / f"00000020{suffix}").rename(folder / f"00000020{suffix}.partial")
+    assert saved_steps(folder) == [10]
+    newest, problems = newest_checkpoint(folder)
+    assert newest is not None
+    assert (newest.step, problems) == (10, [])
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, which is often found only when the data is forced out."""
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_bytes(path, b"newer")
+    assert path.read_bytes() == b"old"
+    write_bytes(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_others_put_there_stays(tmp_path: Path) -> None:
+    """Only checkpoints, and what a writer of theirs left, are tidied away."""
+    note, left = tmp_path / "note.txt", tmp_path / "00000001.safetensors.partial"
+    for path in (note, left):
+        path.write_text("x", encoding="utf-8")
+    for step in (1, 2, 3):
+        save_checkpoint(tmp_path, step, {"model.w": torch.zeros(1)})
+    assert note.exists()
+    assert not left.exists()
+    assert saved_steps(tmp_path) == [2, 3]

@@ -1,0 +1,161 @@
+"""Damaged checkpoints: recognised, said, and the one before used, to the very same end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reloop.conf.schema import Config
+from reloop.evaluation.load import load_run
+from reloop.training import Interrupted, RunError, train
+from reloop.training.run_folder.checkpoint import saved_steps
+from reloop.training.run_folder.run import run_folder
+from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+def _spoil_json(path: Path) -> None:
+    path.with_suffix(".json").write_text("{")
+
+
+def _lose_tensors(path: Path) -> None:
+    path.unlink()
+
+
+DAMAGES = [_cut, _flip, _spoil_json, _lose_tensors]
+
+
+def _finished(folder: Path) -> tuple[Config, Path]:
+    """A finished run and the folder of its checkpoints, of steps 50 and 60."""
+    config = tiny(folder)
+    train(config)
+    checkpoints = run_folder(config).checkpoints
+    assert saved_steps(checkpoints) == [50, 60]
+    return config, checkpoints
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_one_before_is_used(
+    damage: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, checkpoints = _finished(tmp_path)
+    undisturbed = saved_tensors(config)
+    damage(checkpoints / "00000060.safetensors")
+    capsys.readouterr()
+    assert load_run(run_folder(config).path).step == 50
+    for line in (capsys.readouterr().out, _retrained(config, capsys)):
+        assert str(checkpoints / "00000060") in line
+        assert "the one of step 50 is used" in line
+    assert_same_bits(saved_tensors(config), undisturbed)
+
+
+def _retrained(config: Config, capsys: pytest.CaptureFixture[str]) -> str:
+    train(config)
+    out = capsys.readouterr().out
+    assert "going on from step 50" in out
+    return out
+
+
+def test_without_its_json_it_does_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if it had been killed before the JSON was written: nothing to complain of."""
+    config, checkpoints = _finished(tmp_path)
+    undisturbed = saved_tensors(config)
+    (checkpoints / "00000060.json").unlink()
+    capsys.readouterr()
+    assert load_run(run_folder(config).path).step == 50
+    assert "the one before" not in _retrained(config, capsys)
+    assert_same_bits(saved_tensors(config), undisturbed)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_all_damaged(
+    damage: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reading refuses and names both; training says so, begins anew and ends as before."""
+    config, checkpoints = _finished(tmp_path)
+    undisturbed = saved_tensors(config)
+    for step in (50, 60):
+        damage(checkpoints / f"{step:08d}.safetensors")
+    path = run_folder(config).path
+    with pytest.raises(RunError, match=f"{path} has no checkpoint that can be read") as refused:
+        load_run(path)
+    for step in (50, 60):
+        assert str(checkpoints / f"{step:08d}") in str(refused.value)
+    assert "\n" not in str(refused.value)
+    capsys.readouterr()
+    train(config)
+    out = capsys.readouterr().out
+    for step in (50, 60):
+        assert str(checkpoints / f"{step:08d}") in out
+    assert "step 5/60" in out
+    assert_same_bits(saved_tensors(config), undisturbed)
+
+
+def test_all_damaged_then_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is saved on the new way counts, though the damaged ones are of later steps."""
+    config, checkpoints = _finished(tmp_path)
+    for step in (50, 60):
+        _cut(checkpoints / f"{step:08d}.safetensors")
+    after_step(monkeypatch, 4, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted, match="saved after step 5"):
+        train(config)
+    assert load_run(run_folder(config).path).step == 5
+
+
+def test_all_damaged_is_said_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is none before the oldest: training begins at the beginning, and says that."""
+    config, checkpoints = _finished(tmp_path)
+    for step in (50, 60):
+        _cut(checkpoints / f"{step:08d}.safetensors")
+    capsys.readouterr()
+    train(config)
+    assert capsys.readouterr().out.count("the one before it is used") < 2
+
+
+@pytest.mark.parametrize("name", ["status.json", "environment.json", "metrics.jsonl"])
+@pytest.mark.parametrize("text", ["", '{"step": 1', "\0\0"])
+def test_what_is_only_told_stops_nothing(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure may damage other files as well: the run goes on without what they said."""
+    config = tiny(tmp_path, steps=20)
+    after_step(monkeypatch, 12, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted):
+        train(config)
+    (run_folder(config).path / name).write_text(text)
+    assert train(config).step == 20
+    assert run_folder(config).status()["state"] == "finished"
+
+
+def test_a_checkpoint_of_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole, but not this configuration's: the one before is used, to the same end."""
+    config, checkpoints = _finished(tmp_path)
+    undisturbed = saved_tensors(config)
+    other = tiny(tmp_path / "other")
+    other = replace(other, model=replace(other.model, n_embd=24))
+    train(other)
+    for suffix in (".json", ".safetensors"):
+        theirs = run_folder(other).checkpoints / f"00000060{suffix}"
+        (checkpoints / theirs.name).write_bytes(theirs.read_bytes())
+    capsys.readouterr()
+    assert load_run(run_folder(config).path).step == 50
+    assert "00000060.safetensors is of a run of other settings" in capsys.readouterr().out
+    train(config)
+    assert "00000060.safetensors is of a run of other settings" in capsys.readouterr().out
+    assert_same_bits(saved_tensors(config), undisturbed)

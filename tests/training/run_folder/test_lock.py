@@ -1,0 +1,83 @@
+"""Two processes on one run folder: the second says who holds it and leaves."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from reloop.training import RunError, train
+from reloop.training.run_folder.files import read_json
+from reloop.training.run_folder.run import RunFolder, run_folder
+from tests.training.driven import Driven, driven_config
+from tests.training.tiny import after_step, saved_tensors, tiny
+
+
+def test_another_process_holds_it(driven: Driven, tmp_path: Path) -> None:
+    """It is named while it lives; once it is dead, its lock is nobody's."""
+    driven.start(tmp_path)
+    driven.until(lambda place: place == "step 4")
+    config = driven_config(tmp_path)
+    folder = run_folder(config)
+    before = _contents(folder.path)
+    with pytest.raises(RunError, match=f"process {driven.pid} on ") as refused:
+        train(config)
+    assert str(folder.path) in str(refused.value)
+    assert socket.gethostname() in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert _contents(folder.path) == before
+    driven.kill()
+    with folder.lock():
+        pass
+
+
+def test_the_same_process_holds_it(tmp_path: Path) -> None:
+    """A second handle is refused too, as from a notebook's other thread."""
+    config = tiny(tmp_path)
+    folder = run_folder(config)
+    folder.create(config)
+    with folder.lock(), pytest.raises(RunError, match=f"process {os.getpid()} on .* since 20"):
+        train(config)
+    train(config)
+
+
+def test_a_holder_that_cannot_be_read(tmp_path: Path) -> None:
+    """Locked, but not yet said by whom."""
+    folder = RunFolder(tmp_path)
+    with folder.lock():
+        (tmp_path / ".holder.json").unlink()
+        with pytest.raises(RunError, match="is being worked on by another process"), folder.lock():
+            pass
+
+
+def test_released_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ended training does not matter."""
+    config = tiny(tmp_path)
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    after_step(monkeypatch, 3, full)
+    with pytest.raises(RunError, match="No space left on device; the last checkpoint is intact"):
+        train(config)
+    train(config)
+    assert saved_tensors(config)
+
+
+def test_holder_says_who_and_when(tmp_path: Path) -> None:
+    with RunFolder(tmp_path).lock():
+        holder = read_json(tmp_path / ".holder.json")
+    assert holder["pid"] == os.getpid()
+    assert holder["host"] == socket.gethostname()
+    assert holder["time"].startswith("20")
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder that is at rest."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,211 @@
+"""Fingerprints of source files: what an edit changes, and what it does not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from reloop.conf.schema import Config, TaskConfig
+from reloop.evaluation.load import load_run
+from reloop.evaluation.remarks import remarks
+from reloop.tasks import Draws, Task, register
+from reloop.training import train
+from reloop.training.run_folder import sources
+from reloop.training.run_folder.run import run_folder
+from reloop.training.run_folder.sources import changed_files, outside_source, sources_of
+from tests.training.tiny import saved_tensors, tiny
+
+_TASK = '''
+"""A task of somebody else's."""
+
+from dataclasses import dataclass
+
+from reloop.tasks.task import Task, register
+from {name}_helper import wave
+
+
+@register("{name}")
+@dataclass(frozen=True)
+class Sinusoid(Task):
+    @property
+    def divisor(self):
+        return self.dims / 2
+
+    def parameters(self, draws, dims):
+        return draws.normal(self.dims)
+
+    def outputs(self, xs, amplitudes):
+        return (wave(xs) @ amplitudes[:, :, None]).squeeze(2)
+'''
+
+
+def _edited(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    path.write_text(text)
+    return sources_of("edited_module")
+
+
+def test_only_what_the_code_says_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "edited_module.py"
+    path.write_text("def f(x):\n    return x.sin()\n")
+    sources._file_of.cache_clear()
+    before = sources_of("edited_module")
+    assert list(before) == ["edited_module.py"]
+    said = (
+        '"""Doc."""\n\n\ndef f(x):  # why\n    """More."""\n    return (\n        x.sin()\n    )\n'
+    )
+    assert _edited(path, said, monkeypatch) == before
+    cosine = _edited(path, "def f(x):\n    return x.cos()\n", monkeypatch)
+    assert changed_files(before, cosine) == ["edited_module.py"]
+
+
+def test_what_is_imported_counts_too() -> None:
+    """The modules of a model, but no kernels for a CPU; one solver is not another."""
+    found = sources_of("reloop.models.model")
+    assert {"models/model.py", "models/loop.py", "models/attention.py"} <= set(found)
+    assert not any(path.startswith(("models/kernels", "tasks", "training")) for path in found)
+    kernels = sources_of("reloop.models.kernels.segment")
+    assert {"models/kernels/mlp.py", "models/kernels/qkv.py"} <= set(kernels)
+    assert "evaluation/baselines/lasso.py" not in sources_of("reloop.evaluation.baselines.bayes")
+
+
+def test_a_task_of_the_project_is_in_no_name(tmp_path: Path) -> None:
+    """Runs keep the names they have: edits are told, see below."""
+    from reloop.tasks.linear import Linear
+
+    assert outside_source(Linear) is None
+
+
+def test_a_task_from_outside_is_in_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by the modules beside it that it imports."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = []
+    for number, wave in enumerate(("sin", "cos", "cos")):
+        name = f"outside_{number}"  # another module each: Python does not import one twice
+        folder = tmp_path / f"version{number}"
+        folder.mkdir()
+        monkeypatch.syspath_prepend(str(folder))
+        (folder / "outside_wave.py").write_text(_TASK.format(name="outside_wave"))
+        (folder / "outside_wave_helper.py").write_text(f"def wave(x):\n    return x.{wave}()\n")
+        for module in ("outside_wave", "outside_wave_helper"):
+            sys.modules.pop(module, None)
+        sources._file_of.cache_clear()
+        __import__("outside_wave")
+        config = replace(tiny(tmp_path / name), task=TaskConfig("outside_wave", 2, 5))
+        names.append(run_folder(config).path.name)
+    assert names[0] != names[1]
+    assert names[1] == names[2]
+
+
+def test_installed_packages_beside_it_are_not_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the user's environment lies in the folder of his task."""
+    installed = tmp_path / ".venv" / "lib" / "site-packages"
+    (installed / "somepackage").mkdir(parents=True)
+    (installed / "somepackage" / "__init__.py").write_text("x = 1\n")
+    (tmp_path / "own_task.py").write_text("import json\nimport somepackage\nimport own_helper\n")
+    (tmp_path / "own_helper.py").write_text("y = 2\n")
+    for folder in (installed, tmp_path):
+        monkeypatch.syspath_prepend(str(folder))
+    sources._file_of.cache_clear()
+    assert list(sources_of("own_task")) == ["own_helper.py", "own_task.py"]
+
+
+def test_a_task_that_has_no_file(tmp_path: Path) -> None:
+    """As typed into a shell."""
+    space: dict[str, Any] = {"__name__": "__shell__", "Task": Task, "register": register}
+    space |= {"dataclass": dataclass, "Draws": Draws, "Tensor": Tensor}
+    code = "\n".join(
+        ["@register('typed')", "@dataclass(frozen=True)", "class Typed(Task):",
+         "    divisor = 1.0", "    def parameters(self, draws, dims):",
+         "        return draws.normal(self.dims)", "    def outputs(self, xs, w):",
+         "        return (xs.{} @ w[:, :, None]).squeeze(2)"]
+    )  # fmt: skip
+    names = []
+    for wave in ("sin()", "cos()", "cos()"):
+        exec(code.format(wave), space)
+        config = replace(tiny(tmp_path), task=TaskConfig("typed", 2, 5))
+        names.append(run_folder(config).path.name)
+    assert names[0] != names[1] == names[2]
+
+
+def _edit(monkeypatch: pytest.MonkeyPatch, edited: str) -> None:
+    """As if a file had been edited, or (empty) had its old content again."""
+    fingerprint = sources._fingerprint
+
+    def other(path: Path, changed: int) -> str:
+        mark = "x" if edited and path.as_posix().endswith(edited) else ""
+        return mark + fingerprint(path, changed)
+
+    monkeypatch.setattr(sources, "_fingerprint", other)
+
+
+def test_a_finished_run_of_other_code_is_told_and_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tiny(tmp_path, steps=20)
+    train(config)
+    with monkeypatch.context() as patch:
+        _edit(patch, "tasks/linear.py")
+        capsys.readouterr()
+        run = train(config)
+        told = [line for line in capsys.readouterr().out.splitlines() if "tasks/linear.py" in line]
+        assert len(told) == 1
+        assert "marked as made by other code" in told[0]
+        (remark,) = [line for line in remarks(run) if "other code" in line]
+        assert "tasks/linear.py" in remark
+    capsys.readouterr()
+    train(config)
+    assert "other code" not in capsys.readouterr().out
+
+
+def test_what_was_trained_by_two_codes_stays_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for those who have the first code, or the second."""
+    config, edited = _interrupted(tmp_path, monkeypatch), "models/loop.py"
+    with monkeypatch.context() as patch:
+        _edit(patch, edited)
+        run = train(config)
+        assert any(edited in line for line in remarks(run))
+    assert any(edited in line for line in remarks(load_run(run.path)))
+
+
+def test_again_trains_anew_and_keeps_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tiny(tmp_path, steps=20)
+    first = train(config)
+    weights = saved_tensors(config)
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        _edit(patch, "tasks/linear.py")
+        again = train(config, again=True)
+        assert again.path == first.path
+        assert "step 20/20" in capsys.readouterr().out
+        assert not any("other code" in line for line in remarks(again))
+        old = first.path.with_name(first.path.name + "-before-1")
+        kept = load_run(old)
+        assert any("other code" in line for line in remarks(kept))
+    assert all(bool((weights[f"model.{n}"] == t).all()) for n, t in kept.model.state_dict().items())
+    train(config, again=True)
+    assert first.path.with_name(first.path.name + "-before-2").exists()
+
+
+def _interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    from tests.training.tiny import Crash, after_step, crash
+
+    config = tiny(folder)
+    with monkeypatch.context() as patch:
+        after_step(patch, 25, crash)
+        with pytest.raises(Crash):
+            train(config)
+    return config

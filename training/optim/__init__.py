@@ -1,0 +1,1 @@
+"""Optimisers, learning rates and averages of weights."""

@@ -1,0 +1,43 @@
+"""What factored residual scaling does to rates and Adam's epsilon (arXiv 2606.18524, Tables 1, 3).
+
+They are CompleteP's rules at α = 1/2 for U / 12 times the depth that the settings were found at:
+U = model.n_layer unique layers, of whatever number of loops. Weight decay has no such factor.
+"""
+
+from __future__ import annotations
+
+import math
+
+from reloop.conf.schema import ModelConfig
+from reloop.models.blocks.parameters import Role
+
+_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
+
+
+def rate_multiplier(model: ModelConfig, role: Role) -> float:
+    """Of a parameter's rate: sqrt(12 / U) in the looped stack (its biases and norms included)
+    where residual_scaling is factored, else 1."""
+    return _depth_multiplier(model, role)
+
+
+def epsilon_multiplier(model: ModelConfig, role: Role) -> float:
+    """Of Adam's epsilon for a parameter: the same, since gradients shrink with the branches."""
+    return _depth_multiplier(model, role)
+
+
+def describe_groups(model: ModelConfig) -> str:
+    """One line that says the multipliers, empty where all of them are 1."""
+    looped = Role("matrix", (1,), layer=0)
+    rate, epsilon = rate_multiplier(model, looped), epsilon_multiplier(model, looped)
+    if rate == epsilon == 1.0:
+        return ""
+    return (
+        f"rates x {rate:.3g} and epsilon x {epsilon:.3g} in the looped stack "
+        f"(the root of {_BASE_LAYERS} / {model.n_layer} layers)"
+    )
+
+
+def _depth_multiplier(model: ModelConfig, role: Role) -> float:
+    if model.residual_scaling != "factored" or role.layer is None:
+        return 1.0
+    return math.sqrt(_BASE_LAYERS / model.n_layer)

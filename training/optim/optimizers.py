@@ -1,0 +1,135 @@
+"""Adam, AdamW, or Muon with AdamW beside it, with their groups of parameters.
+
+optimizer = make_optimizer(model, config)
+optimizer.prepare(step)
+optimizer.step(bad)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Adam, AdamW
+
+from reloop.conf.schema import Config, TrainingConfig
+from reloop.models import Model
+from reloop.models.blocks.parameters import Role
+
+from .multipliers import epsilon_multiplier, rate_multiplier
+from .muon import BlockMuon
+from .rates import learning_rate
+
+_DECAYING = ("matrix", "embedding", "injection", "read_out")
+_ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+
+class Optimizer:
+    """What moves the weights along their gradients: Adam, and Muon for some where there is one.
+
+    `param_groups` are those of both; each holds its "lr", a tensor on the device, and the "peak"
+    that it is a fraction of.
+    """
+
+    def __init__(
+        self, training: TrainingConfig, model: Model, adam: Adam, muon: BlockMuon | None
+    ) -> None:
+        self.training, self.adam, self.muon = training, adam, muon
+        self.names = {parameter: name for name, parameter in model.named_parameters()}
+        self.param_groups = adam.param_groups + (muon.param_groups if muon else [])
+
+    def prepare(self, step: int, factor: float = 1.0) -> None:
+        """Set, in place, what step `step` needs of the host: each group's rate (times `factor`) and
+        Muon's momentum."""
+        for group in self.param_groups:
+            group["lr"].fill_(learning_rate(self.training, step, group["peak"]) * factor)
+        if self.muon:
+            self.muon.set_momentum(step)
+
+    def step(self, bad: Tensor) -> None:
+        """Move the weights, or leave them and all state as they are where `bad` [] is true. Nothing
+        here waits for the device."""
+        # The fused Adam leaves everything as it was where this flag is set, as for GradScaler.
+        self.adam.found_inf = bad.float()  # type: ignore[attr-defined]
+        self.adam.step()
+        if self.muon:
+            self.muon.step(bad)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next steps depend on, by names that begin with adam or muon."""
+        tensors = {}
+        for parameter, name in self.names.items():
+            for key, tensor in self.adam.state.get(parameter, {}).items():
+                tensors[f"adam.{key}.{name}"] = tensor
+        for matrix in self.muon.matrices if self.muon else ():
+            tensors[f"muon.momentum_buffer.{self.names[matrix.weight]}"] = matrix.buffer
+        return tensors
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from a copy of what `state` gave; KeyError where Muon's part is missing."""
+        self.adam.state.clear()
+        for parameter, name in self.names.items():
+            for key in _ADAM:
+                if (tensor := tensors.get(f"adam.{key}.{name}")) is not None:
+                    # A copy: Adam writes into it, and the caller may load it again.
+                    self.adam.state[parameter][key] = tensor.to(parameter.device, copy=True)
+        for matrix in self.muon.matrices if self.muon else ():
+            matrix.buffer.copy_(tensors[f"muon.momentum_buffer.{self.names[matrix.weight]}"])
+
+
+def make_optimizer(model: Model, config: Config) -> Optimizer:
+    """The optimiser that `training.optimizer` names, its rates tensors on the device, fit to be
+    captured there.
+
+    Weights decay, but not biases, norms and positions: decoupled from the gradient, or added to it
+    for adam. In a stack of factored residual scaling, rates and epsilon have their multipliers
+    (multipliers.py).
+    """
+    training = config.training
+    roles = model.parameter_roles()
+    device = next(model.parameters()).device
+    # Keyed by what distinguishes them: for Muon or not, without decay or with, and multipliers.
+    members: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
+    for name, role in roles.items():
+        on_muon = training.optimizer == "muon" and role.kind == "matrix"
+        rate, epsilon = rate_multiplier(config.model, role), epsilon_multiplier(config.model, role)
+        members[on_muon, not _decays(name, role), rate, epsilon].append(name)
+    groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for (on_muon, bare, rate, epsilon), names in sorted(members.items()):
+        peak = (training.muon_rate if on_muon else training.learning_rate) * rate
+        group: dict[str, Any] = {
+            "params": [model.get_parameter(name) for name in names],
+            "lr": torch.tensor(peak, device=device),
+            "peak": peak,
+            "weight_decay": 0.0 if bare else training.weight_decay,
+        }
+        of_kind = (
+            {"parts": [roles[name].parts for name in names]}
+            if on_muon
+            else {"eps": training.epsilon * epsilon}
+        )
+        groups[on_muon].append(group | of_kind)
+    muon = BlockMuon(groups[True]) if groups[True] else None
+    return Optimizer(training, model, _make_adam(groups[False], training, device), muon)
+
+
+def _decays(name: str, role: Role) -> bool:
+    return role.kind in _DECAYING and name.endswith("weight")
+
+
+def _make_adam(
+    groups: list[dict[str, Any]], training: TrainingConfig, device: torch.device
+) -> Adam:
+    kind = Adam if training.optimizer == "adam" else AdamW
+    adam = kind(
+        groups,
+        betas=(training.beta1, training.beta2),
+        fused=True,
+        capturable=device.type == "cuda",
+    )
+    # Else it warns of the steps before a capture.
+    adam._warned_capturable_if_run_uncaptured = True
+    return adam

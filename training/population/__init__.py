@@ -1,0 +1,1 @@
+"""Many models of one shape, trained in one computation."""

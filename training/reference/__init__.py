@@ -1,0 +1,1 @@
+"""Checkpoints of the reference codes, made run folders of ours."""

@@ -1,0 +1,1 @@
+"""A run folder: its files, locks, checkpoints, metrics and what made it."""

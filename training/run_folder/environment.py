@@ -1,0 +1,107 @@
+"""Where and by what code a run is made: versions, machine, command, and the source files that its
+numbers depend on."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from reloop.conf.schema import Config
+from reloop.tasks import task_class
+
+from .sources import changed_files, sources_of
+
+_PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
+# The modules of training that decide on numbers; what they use of the model is followed from there.
+_TRAINING = (
+    "reloop.training.assemble",
+    "reloop.training.objective",
+    "reloop.training.optim.multipliers",
+    "reloop.training.optim.optimizers",
+    "reloop.training.optim.rates",
+    "reloop.training.step",
+)
+
+
+def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
+    """Versions, machine, command and code, for environment.json."""
+    sources = training_sources(config, backend)
+    return {**versions(), "backend": backend, "sources": sources}
+
+
+def versions() -> dict[str, Any]:
+    """Versions, machine, commit and command of this process."""
+    return {
+        "command": " ".join(sys.argv),
+        "git_commit": _git_commit(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _PACKAGES},
+        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
+    """The source files that the weights of a run depend on, with their fingerprints."""
+    more = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
+    if config.training.ema_decay:
+        more.append("reloop.training.optim.average")
+    if backend == "triton":
+        more.append("reloop.models.kernels.segment")
+    task = task_class(config.task.name).__module__
+    return sources_of(
+        "reloop.models.model", "reloop.curricula.curriculum", task, *more, alone=_TRAINING
+    )
+
+
+def changed_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two environments beside their source files, a line each."""
+    commit = () if isinstance(before.get("sources"), dict) else ("git_commit",)
+    return [
+        f"{key} was {before.get(key)}, is {now[key]}"
+        for key in (*commit, "python", *_PACKAGES, "machine")
+        if before.get(key) != now[key]
+    ]
+
+
+def other_code(recorded: Mapping[str, Any] | None, config: Config) -> list[str]:
+    """The files by which the code that made a run, or any part of it, differs from today's; none
+    where nothing was recorded, as by earlier versions and for imported checkpoints."""
+    made = recorded or {}
+    parts = [made, *_as_list(made.get("continued"))]
+    found: set[str] = set()
+    for part in parts:
+        if isinstance(part, dict) and isinstance(part.get("sources"), dict):
+            backend = part.get("backend")
+            now = training_sources(config, backend if isinstance(backend, str) else "eager")
+            found |= set(changed_files(part["sources"], now))
+    return sorted(found)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """The commit of this code, marked where the work tree differs from it."""
+    home = Path(__file__).resolve().parents[2]
+    command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None

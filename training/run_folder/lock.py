@@ -1,0 +1,119 @@
+"""One process at a time in a folder; who comes second is told who is there.
+
+with holding(Path("runs/NAME")): …
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from reloop.conf.mistakes import ConfigError, HeldElsewhere
+
+from .files import read_record, write_record
+
+_LOOKING = (
+    0.5  # seconds: a lock may be held for a moment by a process that only looks (`is_locked`)
+)
+_UNNAMED = 2.0  # seconds until a process that holds a lock has said who it is
+
+
+@contextmanager
+def holding(folder: Path, part: str = "") -> Iterator[None]:
+    """Hold the folder, made if it is not there, against other processes; or, with a name, that
+    `part` of it alone: a run can be evaluated while it is trained.
+
+    Raises HeldElsewhere, naming the process that holds it already, and ConfigError where the place
+    cannot hold a folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(_lock_path(folder, part))
+        lock.acquire(timeout=_LOOKING)
+    except Timeout:
+        path = _lock_path(folder, part)
+        raise HeldElsewhere(folder, _holder(folder, part), path) from None
+    except OSError as error:
+        raise ConfigError("folder", f"cannot hold runs: {error}") from None
+    holder = _holder_path(folder, part)
+    try:
+        write_record(holder, "holder", writer())
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process holds the folder now."""
+    return is_locked(_lock_path(folder, ""))
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds this lock file now."""
+    if not path.exists():
+        return False
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except OSError:  # what is wrong with it, those who need it will say
+        return False
+    lock.release()
+    return False
+
+
+def forget_holder(folder: Path) -> None:
+    """Remove the note of who holds a folder that was renamed while it was held."""
+    _holder_path(folder, "").unlink(missing_ok=True)
+
+
+def writer() -> dict[str, Any]:
+    """This process and the time, for a file that says who wrote it."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "time": now}
+
+
+def _holder(folder: Path, part: str) -> str:
+    """Who holds the lock; it may need a moment to say so."""
+    until = time.monotonic() + _UNNAMED
+    while True:
+        holder = read_record(_holder_path(folder, part), "holder").content or {}
+        if _lives(holder):
+            return f"process {holder['pid']} on {holder['host']} since {holder['time']}"
+        if time.monotonic() > until:
+            return "another process"
+        time.sleep(0.02)
+
+
+def _lives(holder: Mapping[str, Any]) -> bool:
+    """Whether this says who holds a folder, and that process, if it is one of this machine's, is
+    there."""
+    if not {"pid", "host", "time"} <= set(holder) or not isinstance(holder["pid"], int):
+        return False
+    if holder["host"] != socket.gethostname():
+        return True
+    try:
+        os.kill(holder["pid"], 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _lock_path(folder: Path, part: str) -> Path:
+    return folder / (f".{part}.lock" if part else ".lock")
+
+
+def _holder_path(folder: Path, part: str) -> Path:
+    return folder / (f".{part}.holder.json" if part else ".holder.json")

@@ -1,0 +1,221 @@
+"""Which source files a number depends on, and a fingerprint of each: what edited code is recognised
+by.
+
+sources_of("reloop.models.model")   # {"models/model.py": "1f0c…", "models/spec.py": …}
+
+A file's fingerprint changes with what it says to Python, not with its comments, docstrings and
+layout. The files are those of the modules named, and of all that they import from the same rooms.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from reloop.conf.checksum import checksum_of
+
+HOME = Path(__file__).resolve().parents[2]  # the project
+# Rooms whose imports are followed. The others check, write, draw and say: no number is theirs.
+_ROOMS = ("reloop.tasks", "reloop.models", "reloop.curricula")
+_SOLVERS = (
+    "reloop.evaluation.baselines."  # followed from one solver to another, not from who calls them
+)
+_KERNELS = (
+    "reloop.models.kernels"  # of the triton backend alone: followed from there, not from elsewhere
+)
+
+
+def sources_of(
+    *modules: str, alone: tuple[str, ...] = (), also: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Path (in the project; by the module's name outside) and fingerprint of each of these modules'
+    files and of those that they import from the rooms of tasks, models, curricula and solvers, or,
+    outside the project, from beside themselves. The imports of modules that stand `alone` are not
+    followed; `also` names further rooms that are."""
+    found: dict[str, str] = {}
+    for name in sorted({*alone, *_with_imports(modules, also)}):
+        path = _file_of(name)
+        if path is not None:
+            found[_told(name, path)] = _fingerprint(path, path.stat().st_mtime_ns)
+    return found
+
+
+def outside_source(cls: type) -> str | None:
+    """A fingerprint of the source of a class that was defined outside the project; None for a class
+    of the project."""
+    path = _file_of(cls.__module__)
+    if path is not None:
+        return None if _in_home(path) else _joined(sources_of(cls.__module__))
+    try:
+        text = inspect.getsource(cls)
+    except (OSError, TypeError):  # typed into a shell that keeps no source
+        codes = (getattr(value, "__code__", None) for value in vars(cls).values())
+        text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes if code])
+    return _joined({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
+
+
+def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The files whose fingerprints differ, or that only one of the two has."""
+    return sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
+
+
+def _joined(sources: Mapping[str, str]) -> str:
+    return checksum_of(sources)[:12]
+
+
+def _with_imports(modules: tuple[str, ...], also: tuple[str, ...]) -> set[str]:
+    waiting, found = list(modules), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        path = _file_of(name)
+        if path is not None:
+            imported = _imports(name, path, path.stat().st_mtime_ns)
+            waiting += [each for each in imported if _followed(each, name, modules, also)]
+    return found
+
+
+def _followed(name: str, importer: str, roots: tuple[str, ...], also: tuple[str, ...]) -> bool:
+    """Whether a module that `importer` imports belongs to the sources of these roots."""
+    if any(_within(name, room) for room in (*_ROOMS, *also)):
+        return not _within(name, _KERNELS) or any(_within(root, _KERNELS) for root in roots)
+    if name.startswith(_SOLVERS):
+        return importer.startswith(_SOLVERS)
+    path = _file_of(name)
+    if path is None or _in_home(path):
+        return False
+    outside = {root: file for root in roots if (file := _file_of(root)) and not _in_home(file)}
+    if any(name.partition(".")[0] == root.partition(".")[0] for root in outside):
+        return True
+    if _is_installed(path):  # also where the environment lies in the user's own folder
+        return False
+    return any(path.is_relative_to(file.parent) for file in outside.values())
+
+
+@cache
+def _in_home(path: Path) -> bool:
+    return path.resolve().is_relative_to(HOME.resolve()) and not _is_installed(path)
+
+
+@cache
+def _is_installed(path: Path) -> bool:
+    """Whether a file is of an installed package or of Python's own library."""
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return True
+    return any(path.is_relative_to(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib"))
+
+
+def _within(name: str, room: str) -> bool:
+    return name == room or name.startswith(room + ".")
+
+
+@cache
+def _imports(name: str, path: Path, changed: int) -> tuple[str, ...]:
+    """The modules that a module imports, anywhere in it: those that define a name, for a name that
+    a package only passes on."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: list[str] = []
+    try:
+        tree = _parsed(path, changed)
+    except SyntaxError:  # half edited since it was imported
+        return ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(package, node)
+            found += [_defining(base, alias.name) for alias in node.names]
+    return tuple(found)
+
+
+def _absolute(package: str, node: ast.ImportFrom) -> str:
+    parts = package.split(".")
+    above = parts[: len(parts) - node.level + 1] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _defining(module: str, name: str, depth: int = 8) -> str:
+    """The module that `from module import name` takes the name from."""
+    path = _file_of(module)
+    if path is None or path.name != "__init__.py" or not depth:
+        return module
+    if _file_of(f"{module}.{name}") is not None:
+        return f"{module}.{name}"
+    for node in ast.walk(_parsed(path, path.stat().st_mtime_ns)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _defining(_absolute(module, node), alias.name, depth - 1)
+    return module
+
+
+@cache
+def _file_of(module: str) -> Path | None:
+    """The Python file of a module, without importing it; None for one that has none."""
+    loaded = sys.modules.get(module)
+    origin = getattr(loaded, "__file__", None)
+    if origin is None:
+        try:
+            spec = find_spec(module)
+        except (ImportError, AttributeError, ValueError):
+            return None
+        origin = spec.origin if spec else None
+    path = Path(origin) if origin else None
+    return path if path is not None and path.suffix == ".py" and path.exists() else None
+
+
+def _told(module: str, path: Path) -> str:
+    """A file's path in the project; outside, by its module's name: a folder that was moved holds
+    the same code."""
+    if _in_home(path):
+        return path.resolve().relative_to(HOME.resolve()).as_posix()
+    return f"{module.replace('.', '/')}.py"
+
+
+@cache
+def _parsed(path: Path, changed: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _fingerprint(path: Path, changed: int) -> str:
+    """Of the file as it was `changed`."""
+    try:
+        parts = "\0".join(_meaning(_parsed(path, changed)))
+    except SyntaxError:  # half edited: it will not import either
+        parts = path.read_text(encoding="utf-8", errors="replace")
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
+
+
+def _meaning(node: ast.AST) -> Iterator[str]:
+    """What a syntax tree says, whatever the version of Python that parsed it: fields that are empty
+    are left out, as later versions add some."""
+    yield type(node).__name__
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(value, list):
+            value = _without_docstring(node, value)
+        if value is None or value == [] or name in ("ctx", "kind", "type_comment"):
+            continue
+        yield name
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, ast.AST):
+                yield from _meaning(item)
+            else:
+                yield repr(item)
+    yield ")"
+
+
+def _without_docstring(node: ast.AST, body: list[ast.stmt]) -> list[ast.stmt]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    if not isinstance(node, kinds) or ast.get_docstring(node, clean=False) is None:
+        return body
+    return body[1:]
