@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .mistakes import ConfigError
+
 SCHEMA_VERSION = 1
 Action = Literal["train", "evaluate", "compare", "import"]
 Shift = Literal[
@@ -187,3 +189,16 @@ class Config:
     folder: str = "runs"
     scale: str = ""  # the name of the scale it was composed at, if any
     recipe: str = ""  # the name of the recipe it was composed with, if any
+
+    @classmethod
+    def of(cls, *words: str) -> Config:
+        """What `python run.py` would train with these words: `Config.of("task=linear", "seed=1")`.
+
+        Raises ConfigError, naming the key, for any mistake.
+        """
+        from .compose import commands
+
+        (command,) = commands(list(words))
+        if command.action != "train":
+            raise ConfigError("action", f"must be train for a configuration, got {command.action}")
+        return command.config

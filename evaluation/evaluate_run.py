@@ -31,16 +31,19 @@ FORMAT = 3  # of evaluation.json; an older one is measured anew
 KIND = "evaluation"
 
 
-def evaluate(run: Run, settings: EvaluationConfig, device: str = "auto") -> dict[str, Any]:
+def evaluate(
+    run: Run, settings: EvaluationConfig | None = None, device: str = "auto"
+) -> dict[str, Any]:
     """Errors of a run's model and of the solvers beside it on the evaluation prompts, and on the
-    shifted inputs that are asked for.
+    shifted inputs that are asked for; by the settings of the run's configuration where none are
+    given.
 
     Every evaluation is kept in the run folder, in evaluations/, under what it asked for, and read
     from there where weights, settings and code are the same; evaluation.json, evaluation.npz and
     figures/ hold all of those that are still true of the run's prompts together. What was computed
     before an interruption is not computed again. A run can be evaluated while it is trained.
     """
-    settings = resolved(run, settings)
+    settings = resolved(run, settings or run.config.evaluation)
     asked = {
         "format": FORMAT,
         "step": run.step,

@@ -28,9 +28,9 @@ class Target(ABC):
 
     A new one is registered under a name, and says what it is:
 
-        from reloop.probing.targets import Target, register
+        from reloop.probing.targets import Target, register_target
 
-        @register("total")
+        @register_target("total")
         class Total(Target):
             label = "sum of the outputs seen"
 
@@ -41,7 +41,7 @@ class Target(ABC):
                 return prompts.ys.double().cumsum(1)[:, :, None]
     """
 
-    name: ClassVar[str]  # given by `register`
+    name: ClassVar[str]  # given by `register_target`
     label: ClassVar[str]  # on an axis
     of: ClassVar[type[Task] | None] = None  # the tasks that have it, where not all do
     asks_query: ClassVar[bool] = False  # of the input after the i pairs, which its probes see too
@@ -68,7 +68,7 @@ class Target(ABC):
         `parameters` are those that `task.draw` gives beside the prompts."""
 
 
-def register(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
+def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
     """Class decorator: make a target known under a name."""
 
     def add(cls: _AnyTarget) -> _AnyTarget:
@@ -86,7 +86,7 @@ def find_target(name: str) -> Target:
     return TARGETS[name]
 
 
-@register("gradient")
+@register_target("gradient")
 class Gradient(Target):
     """XᵀY = Σ_{j ≤ i} y_j x_j: minus half the gradient of Σ (y_j − w·x_j)² at w = 0."""
 
@@ -96,7 +96,7 @@ class Gradient(Target):
         return (prompts.xs.double() * prompts.ys.double()[:, :, None]).cumsum(1)
 
 
-@register("least_squares")
+@register_target("least_squares")
 class LeastSquares(Target):
     """The least-squares weights w_OLS, of several the ones of least norm.
 
@@ -111,7 +111,7 @@ class LeastSquares(Target):
         return torch.from_numpy(weights).to(prompts.xs.device)
 
 
-@register("ridge")
+@register_target("ridge")
 class Ridge(Target):
     """(XᵀX + λI)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 where it has none."""
 
@@ -124,7 +124,7 @@ class Ridge(Target):
         return torch.from_numpy(weights).to(prompts.xs.device)
 
 
-@register("residual")
+@register_target("residual")
 class Residual(Target):
     """What least squares on i pairs leaves of the next one's output, y − w_OLS·x.
 
@@ -143,7 +143,7 @@ class Residual(Target):
         return torch.from_numpy(left).to(prompts.xs.device)
 
 
-@register("support")
+@register_target("support")
 class Support(Target):
     """1 for the coordinates in the support of w, else 0."""
 
@@ -154,7 +154,7 @@ class Support(Target):
         return _at_all_lengths((parameters != 0).double(), prompts)
 
 
-@register("weights")
+@register_target("weights")
 class Weights(Target):
     """The true weights w."""
 

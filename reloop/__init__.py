@@ -1,6 +1,57 @@
 """In-context learning with looped transformers: train, evaluate and look inside.
 
-from reloop import Config, evaluate, load_run, train
+from reloop import Config, evaluate, train
 
-The rooms (reloop.tasks, reloop.models, …) are the folders beside this one, by links.
+run = train(Config.of("task=sparse_linear", "seed=1"))
+evaluate(run)
+
+The modules are reloop.tasks, reloop.models, reloop.training and so on: in a checkout these are
+links to the folders beside this one.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .conf.mistakes import ConfigError, RunError
+    from .conf.schema import Config
+    from .evaluation.comparison.measure import compare
+    from .evaluation.evaluate_run import evaluate
+    from .evaluation.load import load_run
+    from .models import Model
+    from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
+    from .tasks import Prompts, Task, register_task
+    from .training import Run, train
+
+_MODULES = {
+    "Config": "conf.schema",
+    "ConfigError": "conf.mistakes",
+    "LoopedClassifier": "openml_eval.estimators",
+    "LoopedRegressor": "openml_eval.estimators",
+    "Model": "models",
+    "Prompts": "tasks",
+    "Run": "training",
+    "RunError": "conf.mistakes",
+    "Task": "tasks",
+    "compare": "evaluation.comparison.measure",
+    "evaluate": "evaluation.evaluate_run",
+    "load_run": "evaluation.load",
+    "register_task": "tasks",
+    "train": "training",
+}
+
+__all__ = [
+    "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
+    "RunError", "Task", "compare", "evaluate", "load_run", "register_task", "train",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: commands answer mistakes and --help without torch."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

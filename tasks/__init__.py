@@ -1,4 +1,4 @@
-"""Where prompts come from. Any module of this folder may register tasks: all are imported."""
+"""Where prompts come from. Any module of this folder may register_task tasks: all are imported."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -6,7 +6,7 @@ from pkgutil import iter_modules
 from .draws import Draws
 from .prompts import Prompts
 from .shift import SHIFTS, Shift, Shifted
-from .task import Task, make_task, register, task_class
+from .task import Task, make_task, register_task, task_class
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
@@ -19,6 +19,6 @@ __all__ = [
     "Shifted",
     "Task",
     "make_task",
-    "register",
+    "register_task",
     "task_class",
 ]

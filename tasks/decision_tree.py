@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from .draws import Draws
-from .task import Task, register
+from .task import Task, register_task
 
 
-@register("decision_tree")
+@register_task("decision_tree")
 @dataclass(frozen=True)
 class DecisionTree(Task):
     """A full binary tree: inner nodes ask for the sign of one coordinate, leaves hold N(0, 1).

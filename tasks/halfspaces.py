@@ -11,10 +11,10 @@ from torch import Tensor
 from .classification import Classification
 from .draws import Draws
 from .prompts import Prompts
-from .task import register
+from .task import register_task
 
 
-@register("halfspaces")
+@register_task("halfspaces")
 @dataclass(frozen=True)
 class Halfspaces(Classification):
     """y = 1 where w·x > t, else -1: w ~ N(0, I) scaled to length 1, t ~ N(0, threshold²).

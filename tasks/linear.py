@@ -13,10 +13,10 @@ from reloop.conf.checks.config import MOST_SUPPORTS
 from .draws import Draws
 from .posterior import posterior_mean, supports
 from .prompts import Prompts
-from .task import Task, register
+from .task import Task, register_task
 
 
-@register("linear")
+@register_task("linear")
 @dataclass(frozen=True)
 class Linear(Task):
     """y = w·x with w ~ N(0, I)."""
@@ -43,7 +43,7 @@ class Linear(Task):
         return ""
 
 
-@register("noisy_linear")
+@register_task("noisy_linear")
 @dataclass(frozen=True)
 class NoisyLinear(Linear):
     """y = w·x + N(0, noise_std²), with `renormalize` scaled back to the variance without noise.
@@ -66,7 +66,7 @@ class NoisyLinear(Linear):
         )
 
 
-@register("sparse_linear")
+@register_task("sparse_linear")
 @dataclass(frozen=True)
 class SparseLinear(Linear):
     """y = w·x where w ~ N(0, I) on a random support of `sparsity` coordinates, else zero.

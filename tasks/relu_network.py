@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from .draws import Draws
-from .task import Task, register
+from .task import Task, register_task
 
 
-@register("relu_network")
+@register_task("relu_network")
 @dataclass(frozen=True)
 class ReluNetwork(Task):
     """y = sqrt(2 / hidden) · relu(x W₁) w₂ with standard normal weights; the variance of y is d."""

@@ -20,7 +20,7 @@ from .classification import Classification
 from .draws import Draws
 from .prompts import Prompts
 from .table_rows import Rows, distinct, load_rows, standardised, table_sizes
-from .task import Task, register
+from .task import Task, register_task
 
 TEN = (
     *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),
@@ -95,7 +95,7 @@ class _Choice:
     place: Tensor
 
 
-@register("tables")
+@register_task("tables")
 @dataclass(frozen=True)
 class Tables(_OfTables):
     """Prompts of rows of every table but `held_out`.

@@ -37,7 +37,7 @@ class Task(ABC):
     dims: int
     distinct_prompts: int = 0
 
-    name: ClassVar[str]  # given by `register`
+    name: ClassVar[str]  # given by `register_task`
     loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` = 2 outputs
     classes: ClassVar[int] = 0
     left_padded: ClassVar[bool] = False  # inputs of fewer features stand in the last dimensions
@@ -123,7 +123,7 @@ class Task(ABC):
         return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))
 
 
-def register(name: str) -> Callable[[_AnyTask], _AnyTask]:
+def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
     """Class decorator: make a task known under the name that its file in conf/task/ has."""
 
     def add(cls: _AnyTask) -> _AnyTask:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import run
+from reloop import main as run
 from tests.conftest import HOME
 from tests.training.reference_runs import leiay_run
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-import run
+from reloop import main as run
 from reloop.probing import __main__ as probing
 from reloop.probing.dynamics import __main__ as dynamics
 

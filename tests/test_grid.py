@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import run
+from reloop import main as run
 from reloop.conf.compose import commands
 from reloop.training.run_folder.run import RunFolder, run_folder
 

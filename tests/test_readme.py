@@ -23,13 +23,11 @@ def blocks(language: str) -> list[str]:
 
 def test_the_function_class_of_the_readme_trains_by_the_command_line(tmp_path: Path) -> None:
     """In a copy of the project, with nothing added but the two files that the README shows."""
-    for name in ("run.py", "conf", "tasks", "models", "curricula", "training", "evaluation"):
-        source = HOME / name
-        if source.is_dir():
-            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, tmp_path / name)
-    (code,) = [block for block in blocks("python") if '@register("sinusoid")' in block]
+    shutil.copy(HOME / "run.py", tmp_path)
+    unneeded = shutil.ignore_patterns("__pycache__")
+    for name in ("reloop", "conf", "tasks", "models", "curricula", "training", "evaluation"):
+        shutil.copytree(HOME / name, tmp_path / name, symlinks=True, ignore=unneeded)
+    (code,) = [block for block in blocks("python") if '@register_task("sinusoid")' in block]
     (settings,) = blocks("yaml")
     (tmp_path / "tasks" / "sinusoid.py").write_text(code, encoding="utf-8")
     (tmp_path / "conf" / "task" / "sinusoid.yaml").write_text(settings, encoding="utf-8")
@@ -69,7 +67,7 @@ def test_every_file_the_readme_links_to_is_there() -> None:
 
 
 def test_the_target_of_the_readme_is_probed(tiny_run: Run) -> None:
-    (code,) = [block for block in blocks("python") if '@register("total")' in block]
+    (code,) = [block for block in blocks("python") if '@register_target("total")' in block]
     code = code.replace("runs/NAME", str(tiny_run.path))
     code = code.replace('("total",)', '("total",), steps=3, prompts=20, batch_size=8, resamples=5')
     known = dict(TARGETS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import run
+from reloop import main as run
 
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"),

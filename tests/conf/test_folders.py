@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import run
+from reloop import main as run
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError
 from reloop.experiments.iso_depth import __main__ as iso_depth

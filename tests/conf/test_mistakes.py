@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import run
+from reloop import main as run
 from tests.conftest import HOME
 
 # The words given, and what the one line must contain.

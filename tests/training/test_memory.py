@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import run
+from reloop import main as run
 from reloop.conf.checks.machine import out_of_memory
 from reloop.conf.mistakes import RunError
 from reloop.training import train

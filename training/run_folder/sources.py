@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reloop.conf.checksum import checksum_of
 
-HOME = Path(__file__).resolve().parents[2]  # the project
+_PROJECT = "reloop"
 # Rooms whose imports are followed. The others check, write, draw and say: no number is theirs.
 _ROOMS = ("reloop.tasks", "reloop.models", "reloop.curricula")
 _SOLVERS = (
@@ -52,7 +52,7 @@ def outside_source(cls: type) -> str | None:
     of the project."""
     path = _file_of(cls.__module__)
     if path is not None:
-        return None if _in_home(path) else _joined(sources_of(cls.__module__))
+        return None if _ours(cls.__module__) else _joined(sources_of(cls.__module__))
     try:
         text = inspect.getsource(cls)
     except (OSError, TypeError):  # typed into a shell that keeps no source
@@ -91,9 +91,9 @@ def _followed(name: str, importer: str, roots: tuple[str, ...], also: tuple[str,
     if name.startswith(_SOLVERS):
         return importer.startswith(_SOLVERS)
     path = _file_of(name)
-    if path is None or _in_home(path):
+    if path is None or _ours(name):
         return False
-    outside = {root: file for root in roots if (file := _file_of(root)) and not _in_home(file)}
+    outside = {root: file for root in roots if (file := _file_of(root)) and not _ours(root)}
     if any(name.partition(".")[0] == root.partition(".")[0] for root in outside):
         return True
     if _is_installed(path):  # also where the environment lies in the user's own folder
@@ -101,9 +101,8 @@ def _followed(name: str, importer: str, roots: tuple[str, ...], also: tuple[str,
     return any(path.is_relative_to(file.parent) for file in outside.values())
 
 
-@cache
-def _in_home(path: Path) -> bool:
-    return path.resolve().is_relative_to(HOME.resolve()) and not _is_installed(path)
+def _ours(module: str) -> bool:
+    return _within(module, _PROJECT)
 
 
 @cache
@@ -174,11 +173,10 @@ def _file_of(module: str) -> Path | None:
 
 
 def _told(module: str, path: Path) -> str:
-    """A file's path in the project; outside, by its module's name: a folder that was moved holds
-    the same code."""
-    if _in_home(path):
-        return path.resolve().relative_to(HOME.resolve()).as_posix()
-    return f"{module.replace('.', '/')}.py"
+    """A file's path by its module's name, within the project for one of its own: the same wherever
+    the code lies, and whether it is installed or not."""
+    name = module.removeprefix(f"{_PROJECT}.").replace(".", "/")
+    return f"{name}/__init__.py" if path.name == "__init__.py" else f"{name}.py"
 
 
 @cache

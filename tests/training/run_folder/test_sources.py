@@ -13,7 +13,7 @@ from torch import Tensor
 from reloop.conf.schema import Config, TaskConfig
 from reloop.evaluation.load import load_run
 from reloop.evaluation.remarks import remarks
-from reloop.tasks import Draws, Task, register
+from reloop.tasks import Draws, Task, register_task
 from reloop.training import train
 from reloop.training.run_folder import sources
 from reloop.training.run_folder.run import run_folder
@@ -25,11 +25,11 @@ _TASK = '''
 
 from dataclasses import dataclass
 
-from reloop.tasks.task import Task, register
+from reloop.tasks.task import Task, register_task
 from {name}_helper import wave
 
 
-@register("{name}")
+@register_task("{name}")
 @dataclass(frozen=True)
 class Sinusoid(Task):
     @property
@@ -67,7 +67,7 @@ def test_only_what_the_code_says_counts(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_imported_counts_too() -> None:
     """The modules of a model, but no kernels for a CPU; one solver is not another."""
     found = sources_of("reloop.models.model")
-    assert {"models/model.py", "models/loop.py", "models/attention.py"} <= set(found)
+    assert {"models/model.py", "models/loops/loop.py", "models/blocks/attention.py"} <= set(found)
     assert not any(path.startswith(("models/kernels", "tasks", "training")) for path in found)
     kernels = sources_of("reloop.models.kernels.segment")
     assert {"models/kernels/mlp.py", "models/kernels/qkv.py"} <= set(kernels)
@@ -121,10 +121,10 @@ def test_installed_packages_beside_it_are_not_its_source(
 
 def test_a_task_that_has_no_file(tmp_path: Path) -> None:
     """As typed into a shell."""
-    space: dict[str, Any] = {"__name__": "__shell__", "Task": Task, "register": register}
+    space: dict[str, Any] = {"__name__": "__shell__", "Task": Task, "register_task": register_task}
     space |= {"dataclass": dataclass, "Draws": Draws, "Tensor": Tensor}
     code = "\n".join(
-        ["@register('typed')", "@dataclass(frozen=True)", "class Typed(Task):",
+        ["@register_task('typed')", "@dataclass(frozen=True)", "class Typed(Task):",
          "    divisor = 1.0", "    def parameters(self, draws, dims):",
          "        return draws.normal(self.dims)", "    def outputs(self, xs, w):",
          "        return (xs.{} @ w[:, :, None]).squeeze(2)"]
@@ -171,7 +171,7 @@ def test_what_was_trained_by_two_codes_stays_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for those who have the first code, or the second."""
-    config, edited = _interrupted(tmp_path, monkeypatch), "models/loop.py"
+    config, edited = _interrupted(tmp_path, monkeypatch), "models/loops/loop.py"
     with monkeypatch.context() as patch:
         _edit(patch, edited)
         run = train(config)
