@@ -122,7 +122,7 @@ def test_edited_code_is_measured_anew(
         monkeypatch.setattr(measure, name, noting(what, getattr(measure, name)))
     for edited, wanted in (
         ("evaluation/baselines/lasso.py", {"solver"}),
-        ("models/loop.py", {"model"}),
+        ("models/loops/loop.py", {"model"}),
         ("tasks/linear.py", {"model", "solver"}),
         ("openml_eval/jobs.py", set()),
     ):
