@@ -31,7 +31,7 @@ from reloop.models.blocks.spec import BlockSpec
 from reloop.models.kernels.common import INTERPRETED, Compute
 from reloop.models.kernels.segment import run_shared
 from reloop.models.loops.loop import LoopState, SharedLoop
-from reloop.models.segment import run_segment
+from reloop.models.segment import Span, run_segment
 
 _COMPUTES = {
     "bf16": Compute(torch.bfloat16),
@@ -124,6 +124,10 @@ def _break_even(names: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def _span(grad: bool) -> Span:
+    return Span(0, _LOOPS, keep=_LOOPS if grad else 0, grad=grad)
+
+
 class _Case:
     """A looped block and a read-in of one shape on the GPU."""
 
@@ -140,13 +144,12 @@ class _Case:
         state = LoopState(torch.zeros_like(self.e), torch.zeros_like(self.e))
         halved = self.compute.dtype is torch.bfloat16
         with torch.autocast("cuda", torch.bfloat16, enabled=halved):
-            settings = {"first": 0, "count": _LOOPS, "keep": _LOOPS if grad else 0, "grad": grad}
-            self._back(grad, run_segment(self.loop, state, self.e, **settings)[1])  # type: ignore[arg-type]
+            self._back(grad, run_segment(self.loop, state, self.e, _span(grad))[1])
 
     def triton(self, grad: bool) -> None:
         with torch.set_grad_enabled(grad):
-            stream, keep = torch.zeros_like(self.e), _LOOPS if grad else 0
-            _, kept = run_shared(self.loop, stream, self.e, self.compute, _LOOPS, keep, 1.0)
+            stream = torch.zeros_like(self.e)
+            _, kept = run_shared(self.loop, stream, self.e, self.compute, _span(grad), 1.0)
         self._back(grad, kept)
 
     def _back(self, grad: bool, kept: Tensor) -> None:

@@ -24,6 +24,7 @@ from reloop.models.blocks.spec import BlockSpec
 from reloop.models.kernels.common import Compute
 from reloop.models.kernels.segment import run_shared
 from reloop.models.loops.loop import SharedLoop
+from reloop.models.segment import Span
 
 SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024}  # bytes a program may have (CUDA guide, table 27)
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
@@ -94,8 +95,8 @@ def step_kernels(
         e = torch.zeros(batch, tokens, n_embd, requires_grad=True)
     with recorded_launches(capability) as compiled:
         with torch.no_grad():
-            run_shared(loop, e, e, compute, 2, 0, 1.0)
-        _, kept = run_shared(loop, e, e, compute, 2, 2, 1.0)
+            run_shared(loop, e, e, compute, Span(0, 2), 1.0)
+        _, kept = run_shared(loop, e, e, compute, Span(0, 2, keep=2), 1.0)
         kept.sum().backward()
     return [_usage(kernel) for kernel in compiled.values()]
 

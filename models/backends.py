@@ -13,9 +13,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from .loops.loop import LayerLoop, Loop, LoopState, run_blocks
+from .loops.loop import PLAIN, LayerLoop, Loop, LoopState, StepContext, run_blocks
 from .queries import Layout
-from .segment import Segment, make_steps, run_segment
+from .segment import Segment, Span, make_steps, run_segment
 
 _MOST_VERSIONS = 16  # of one compiled function: two to six are expected
 _LIMITS = {"isolate_recompiles": True, "recompile_limit": _MOST_VERSIONS}
@@ -52,18 +52,10 @@ def _compiled_segment() -> Segment:
     whole_step, layer = compiled(_step), compiled(_layer)
 
     def run(
-        loop: Loop,
-        state: LoopState,
-        e: Tensor,
-        *,
-        first: int,
-        count: int,
-        keep: int,
-        grad: bool,
-        scale: float = 1.0,
-        layout: Layout | None = None,
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        def step(state: LoopState, e: Tensor, t: int, scale: float, tokens: slice) -> LoopState:
+        def step(state: LoopState, e: Tensor, t: int, context: StepContext) -> LoopState:
+            scale, tokens, layout = context
             if isinstance(loop, LayerLoop):
                 # Layer by layer the weights are arguments; t would be part of the code.
                 x = layer(loop.blocks[t], state.stream, scale, layout)
@@ -74,12 +66,9 @@ def _compiled_segment() -> Segment:
             carry = None if state.carry is None else state.carry[..., tokens, :]
             return LoopState(state.stream[:, tokens], state.raw[:, tokens], carry)
 
-        with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-            state = _alike(state) if count else state
-            return make_steps(
-                step, state, e, first=first, count=count, keep=keep, scale=scale,
-                read=loop.kept_tokens(layout),
-            )  # fmt: skip
+        with torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
+            state = _alike(state) if span.count else state
+            return make_steps(loop, state, e, span, context, step)
 
     return run
 
@@ -99,8 +88,8 @@ def _alike(state: LoopState) -> LoopState:
 def _step(
     loop: Loop, state: LoopState, e: Tensor, t: int, scale: float, layout: Layout | None
 ) -> LoopState:
-    return loop.step(state, e, t, scale, layout=layout)
+    return loop.step(state, e, t, StepContext(scale, layout=layout))
 
 
 def _layer(block: nn.Module, x: Tensor, scale: float, layout: Layout | None) -> Tensor:
-    return run_blocks([block], x, scale, layout=layout)
+    return run_blocks([block], x, StepContext(scale, layout=layout))

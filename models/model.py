@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Protocol
 
 import torch
@@ -16,11 +15,11 @@ from torch import Tensor, nn
 
 from .blocks.parameters import Role, block_roles
 from .initialise import initialise
-from .loops.loop import LoopState
+from .loops.loop import LoopState, StepContext
 from .loops.make import make_loop
 from .queries import Layout, Queries, lay_out
 from .residual import residual_scale
-from .segment import Segment, run_segment
+from .segment import Segment, Span, run_segment
 from .spec import ModelSpec
 
 
@@ -75,16 +74,16 @@ class Model(nn.Module):
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
         layout = None if queries is None else lay_out(queries, prompts.xs)
-        scale = self.residual_scale(scale_loops)
-        run = partial(self.run_segment, self.loop, scale=scale, layout=layout)
+        context = StepContext(self.residual_scale(scale_loops), layout=layout)
         prefix, tokens = loops - grad_loops, _tokens(prompts, queries)
         if queries is None:
             # Nothing comes after the last y, and nothing is read at it: it is left out.
             tokens = tokens[:, :-1]
         with self._precision(prompts.xs.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
-            state, _ = run(self.loop.start(e), e, first=0, count=prefix, keep=0, grad=False)
-            _, kept = run(state, e, first=prefix, count=grad_loops, keep=window, grad=True)
+            state, _ = self.run_segment(self.loop, self.loop.start(e), e, Span(0, prefix), context)
+            last = Span(prefix, grad_loops, keep=window, grad=True)
+            _, kept = self.run_segment(self.loop, state, e, last, context)
             return self._predict(kept, layout)
 
     @torch.no_grad()
@@ -105,7 +104,8 @@ class Model(nn.Module):
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
         layout = None if queries is None else lay_out(queries, prompts.xs)
-        kept, scale = self.loop.kept_tokens(layout), self.residual_scale(scale_loops)
+        kept = self.loop.kept_tokens(layout)
+        context = StepContext(self.residual_scale(scale_loops), layout=layout)
         with self._precision(device):
             read_in = self.read_in(_tokens(prompts, queries))
             # Autocast may have rounded it; streams that are read out are at least in float32.
@@ -117,10 +117,7 @@ class Model(nn.Module):
         yield LoopState(read_in, read_in), prediction
         for t in range(loops):
             with self._precision(device):
-                state, _ = self.run_segment(
-                    self.loop, state, e, first=t, count=1, keep=0, grad=False, scale=scale,
-                    layout=layout,
-                )  # fmt: skip
+                state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
                 prediction = self._predict(state.stream[:, kept], layout)
             yield state, prediction
 

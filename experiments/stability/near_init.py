@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from reloop.models.blocks.parameters import initialise_block
 from reloop.models.blocks.spec import BlockSpec
-from reloop.models.loops.loop import LayerLoop, Loop
+from reloop.models.loops.loop import LayerLoop, Loop, StepContext
 from reloop.models.loops.recurrent import RecurrentLoop
 from reloop.models.residual import residual_scale
 
@@ -54,7 +54,7 @@ class TokenModel(nn.Module):
         yield state.stream
         for loop in range(self.loops):
             for step in range(self.steps):
-                state = self.loop.step(state, e, loop * self.steps + step, self.scale)
+                state = self.loop.step(state, e, loop * self.steps + step, StepContext(self.scale))
             yield state.stream
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:

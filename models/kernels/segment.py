@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from .. import segment as eager
 from ..blocks.gpt2 import Block
-from ..loops.loop import LayerLoop, Loop, LoopState, SharedLoop
+from ..loops.loop import PLAIN, LayerLoop, Loop, LoopState, SharedLoop, StepContext
 from ..loops.recurrent import RecurrentLoop
 from ..queries import Layout
+from ..segment import Span
 from .attention import Attention, attend
 from .common import INTERPRETED, Compute
 from .gather import Operation, Uses, gather
@@ -55,33 +56,21 @@ class _Layer(NamedTuple):
 
 
 def run_segment(
-    loop: Loop,
-    state: LoopState,
-    e: Tensor,
-    *,
-    first: int,
-    count: int,
-    keep: int,
-    grad: bool,
-    scale: float = 1.0,
-    layout: Layout | None = None,
+    loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
 ) -> tuple[LoopState, Tensor]:
     """As `models.segment.run_segment`, which serves whatever has no kernel; a line says so once."""
     compute = _compute(e.device)
-    reason = why_not(loop, e, compute, layout)
+    reason = why_not(loop, e, compute, context.layout)
     if reason:
         _say(reason)
-    if reason or not count:
-        return eager.run_segment(
-            loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale,
-            layout=layout,
-        )  # fmt: skip
+    if reason or not span.count:
+        return eager.run_segment(loop, state, e, span, context)
     # Triton launches on the current device, which need not be the tensors'.
-    with torch.cuda.device_of(e), torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+    with torch.cuda.device_of(e), torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
         e, stream = e.float(), state.stream.float().contiguous()
         if isinstance(loop, SharedLoop):
-            return run_shared(loop, stream, e, compute, count, keep, scale)
-        return _run_layers(loop, stream, compute, first, count, keep, scale)
+            return run_shared(loop, stream, e, compute, span, context.scale)
+        return _run_layers(loop, stream, compute, span, context.scale)
 
 
 def run_shared(
@@ -89,13 +78,13 @@ def run_shared(
     stream: Tensor,
     e: Tensor,
     compute: Compute,
-    count: int,
-    keep: int,
+    span: Span,
     scale: float,
 ) -> tuple[LoopState, Tensor]:
     """The loop's norm after a step is taken by the step that follows, which also hands out the
     normed stream where it is kept; after the last step it stands alone."""
     blocks, norm = _blocks(loop), cast(nn.LayerNorm, loop.norm)
+    count, keep = span.count, span.keep
     uses = Uses.of(count, stream.shape[0] * stream.shape[1], stream.shape[2], compute)
     entering = QkvOperation(
         blocks[0],
@@ -127,9 +116,10 @@ def run_shared(
 
 
 def _run_layers(
-    loop: Loop, stream: Tensor, compute: Compute, first: int, count: int, keep: int, scale: float
+    loop: Loop, stream: Tensor, compute: Compute, span: Span, scale: float
 ) -> tuple[LoopState, Tensor]:
     """No norm between steps: each is a layer of its own, or all of them once more."""
+    first, count, keep = span.first, span.count, span.keep
     if isinstance(loop, LayerLoop):
         uses = Uses(1, 1)
         layers = [_layer(b, compute, uses, scale) for b in _blocks(loop)[first : first + count]]

@@ -8,7 +8,7 @@ from torch import Tensor
 from ..blocks.norms import make_norm
 from ..blocks.spec import BlockSpec
 from ..queries import ALL_TOKENS, Layout
-from .loop import Loop, LoopState, run_blocks
+from .loop import PLAIN, Loop, LoopState, StepContext, run_blocks
 
 CONNECTIVITIES = ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")
 
@@ -44,29 +44,19 @@ class ConnectedLoop(Loop):
         first = self.norm_in(e) if self.connectivity == "LT_i" else e
         return LoopState(first, first)
 
-    def step(
-        self,
-        state: LoopState,
-        e: Tensor,
-        t: int,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-        layout: Layout | None = None,
-    ) -> LoopState:
+    def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
         h, connectivity = state.stream, self.connectivity
         if t == 0 or connectivity == "LT":
-            x = self._body(h, scale, tokens, layout)
+            x = self._body(h, context)
         elif connectivity == "LT_i":
-            x = self._body(self.norm_in(e + h), scale, tokens, layout)
+            x = self._body(self.norm_in(e + h), context)
         elif connectivity == "FLT":
-            x = self._body(e, scale, tokens, layout, memory=h)
+            x = self._body(e, context, memory=h)
         else:
-            x = self._by_layer(e, h, scale, tokens, layout)
+            x = self._by_layer(e, h, context)
         return LoopState(self.norm(x), x)
 
-    def _by_layer(
-        self, x: Tensor, h: Tensor, scale: float, tokens: slice, layout: Layout | None
-    ) -> Tensor:
+    def _by_layer(self, x: Tensor, h: Tensor, context: StepContext) -> Tensor:
         """LT_ai and FLT_res: layers that are not all alike."""
         last = len(self.blocks) - 1
         for layer, block in enumerate(self.blocks):
@@ -75,6 +65,6 @@ class ConnectedLoop(Loop):
                 x = self.norm_in(x + h)
             elif layer == 0:
                 asked = h
-            at = tokens if layer == last else ALL_TOKENS
-            x = run_blocks([block], x, scale, at, layout, asked)
+            here = context if layer == last else context._replace(tokens=ALL_TOKENS)
+            x = run_blocks([block], x, here, asked)
         return x

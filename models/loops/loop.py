@@ -29,6 +29,19 @@ class LoopState(NamedTuple):
     carry: Tensor | None = None
 
 
+class StepContext(NamedTuple):
+    """What all steps of a pass have in common: `scale` multiplies each residual branch, the output
+    is wanted at `tokens` alone, and `layout` says where tokens stand that are not a sequence (the
+    one that e was prepared with)."""
+
+    scale: float = 1.0
+    tokens: slice = ALL_TOKENS
+    layout: Layout | None = None
+
+
+PLAIN = StepContext()  # a sequence, all of its tokens, residual branches as they are
+
+
 class Loop(nn.Module, ABC):
     """What all loops own: layers, the final norm and, unless the blocks rotate by them, learned
     positions for up to `spec.length` tokens."""
@@ -59,17 +72,8 @@ class Loop(nn.Module, ABC):
         """The state before the first step."""
 
     @abstractmethod
-    def step(
-        self,
-        state: LoopState,
-        e: Tensor,
-        t: int,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-        layout: Layout | None = None,
-    ) -> LoopState:
-        """The state after step t (counted from 0), at these of its tokens. The layout is the one
-        that e was prepared with; `scale` multiplies each residual branch."""
+    def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
+        """The state after step t (counted from 0), at the context's tokens."""
 
     def kept_tokens(self, layout: Layout | None) -> slice:
         """The tokens of a kept stream that `read` needs: those that predictions are made at."""
@@ -93,16 +97,9 @@ class Loop(nn.Module, ABC):
             return e.to(torch.promote_types(e.dtype, torch.float32))
         return e + positions
 
-    def _body(
-        self,
-        x: Tensor,
-        scale: float,
-        tokens: slice,
-        layout: Layout | None,
-        memory: Tensor | None = None,
-    ) -> Tensor:
-        """All layers, the last at these tokens; all read their queries from `memory`, if given."""
-        return run_blocks(self.blocks, x, scale, tokens, layout, memory)
+    def _body(self, x: Tensor, context: StepContext, memory: Tensor | None = None) -> Tensor:
+        """All layers; all read their queries from `memory`, if given."""
+        return run_blocks(self.blocks, x, context, memory)
 
 
 def make_stack(spec: BlockSpec) -> nn.ModuleList:
@@ -113,12 +110,11 @@ def make_stack(spec: BlockSpec) -> nn.ModuleList:
 def run_blocks(
     blocks: nn.ModuleList | list[nn.Module],
     x: Tensor,
-    scale: float = 1.0,
-    tokens: slice = ALL_TOKENS,
-    layout: Layout | None = None,
+    context: StepContext = PLAIN,
     memory: Tensor | None = None,
 ) -> Tensor:
-    """Blocks one after another, the last at these tokens."""
+    """Blocks one after another, the last at the context's tokens."""
+    scale, tokens, layout = context
     mask, positions = (None, None) if layout is None else (layout.mask, layout.positions)
     last = len(blocks) - 1
     for index, block in enumerate(blocks):
@@ -151,16 +147,8 @@ class SharedLoop(Loop):
         state = first[self.injection](e)
         return LoopState(state, state)
 
-    def step(
-        self,
-        state: LoopState,
-        e: Tensor,
-        t: int,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-        layout: Layout | None = None,
-    ) -> LoopState:
-        x = self._body(self._inject(state.stream, e, layout), scale, tokens, layout)
+    def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
+        x = self._body(self._inject(state.stream, e, context.layout), context)
         return LoopState(self.norm(x), x)
 
     def _inject(self, y: Tensor, e: Tensor, layout: Layout | None) -> Tensor:
@@ -188,16 +176,8 @@ class LayerLoop(Loop):
     def start(self, e: Tensor) -> LoopState:
         return LoopState(e, e)
 
-    def step(
-        self,
-        state: LoopState,
-        e: Tensor,
-        t: int,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-        layout: Layout | None = None,
-    ) -> LoopState:
-        x = run_blocks([self.blocks[t]], state.stream, scale, tokens, layout)
+    def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
+        x = run_blocks([self.blocks[t]], state.stream, context)
         return LoopState(x, x)
 
     def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..blocks.norms import make_norm
 from ..blocks.spec import BlockSpec
 from ..queries import ALL_TOKENS, Layout, read_at
-from .loop import Loop, LoopState, make_stack, run_blocks
+from .loop import PLAIN, Loop, LoopState, StepContext, make_stack, run_blocks
 
 _FIRST = {"add": torch.zeros_like, "multiply": torch.ones_like}
 
@@ -55,22 +55,15 @@ class RecurrentLoop(Loop):
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         e = self._placed(e, layout)
-        return run_blocks(self.prelude, self.norm_in(e) if self.normed else e, layout=layout)
+        first = self.norm_in(e) if self.normed else e
+        return run_blocks(self.prelude, first, StepContext(layout=layout))
 
     def start(self, e: Tensor) -> LoopState:
         first = _FIRST.get(self.injection, torch.clone)(e)
         return LoopState(first, first)
 
-    def step(
-        self,
-        state: LoopState,
-        e: Tensor,
-        t: int,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-        layout: Layout | None = None,
-    ) -> LoopState:
-        x = self._body(self._inject(state.stream, e, scale), scale, tokens, layout)
+    def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
+        x = self._body(self._inject(state.stream, e, context.scale), context)
         return LoopState(self.norm_loop(x) if self.normed else x, x)
 
     def kept_tokens(self, layout: Layout | None) -> slice:
@@ -78,7 +71,8 @@ class RecurrentLoop(Loop):
 
     def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:
         if len(self.coda):
-            flat = run_blocks(self.coda, streams.flatten(0, -3), 1.0, read_at(layout), layout)
+            context = StepContext(tokens=read_at(layout), layout=layout)
+            flat = run_blocks(self.coda, streams.flatten(0, -3), context)
             streams = flat.unflatten(0, streams.shape[:-2])
         return self.norm(streams)
 
@@ -112,19 +106,11 @@ class LanesLoop(RecurrentLoop):
         lanes = e.expand(self.lane_read.shape[1], *e.shape)
         return LoopState(lanes.sum(0), e, lanes)
 
-    def step(
-        self,
-        state: LoopState,
-        e: Tensor,
-        t: int,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-        layout: Layout | None = None,
-    ) -> LoopState:
+    def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
         assert state.carry is not None
         lanes = state.carry
-        x = self._body(_mixed(self.lane_read[t], lanes), scale, tokens, layout)
-        lanes = _mixed(self.lane_mix[t], lanes[:, :, tokens])
+        x = self._body(_mixed(self.lane_read[t], lanes), context)
+        lanes = _mixed(self.lane_mix[t], lanes[:, :, context.tokens])
         lanes = lanes + self.lane_write[t][:, None, None, None] * self.norm_loop(x)
         return LoopState(lanes.sum(0), x, lanes)
 

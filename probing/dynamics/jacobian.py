@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from reloop.models.loops.loop import Loop, LoopState
+from reloop.models.loops.loop import Loop, LoopState, StepContext
 
 Map = Callable[[Tensor], Tensor]
 MOST_ITERATIONS = 128  # whose vectors are all kept
@@ -38,7 +38,7 @@ def one_loop(loop: Loop, e: Tensor, scale: float = 1.0) -> Map:
     def step(y: Tensor) -> Tensor:
         # Fused attention has a first derivative, but no second one.
         with sdpa_kernel(SDPBackend.MATH):
-            return loop.step(LoopState(y, y), e, 1, scale).stream
+            return loop.step(LoopState(y, y), e, 1, StepContext(scale)).stream
 
     return step
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
 from reloop.evaluation import evaluate, load_run
-from reloop.models import LoopState
-from reloop.models.segment import run_segment
+from reloop.models.loops.loop import Loop, LoopState, StepContext
+from reloop.models.segment import Span, run_segment
 from reloop.training import device, train
 from reloop.training.device import Placement, place
 from reloop.training.run_folder.run import run_folder
@@ -202,9 +202,11 @@ def test_a_run_computes_by_its_backend_and_says_so(
     """The same run, whichever it is; its evaluation is eager."""
     calls: list[int] = []
 
-    def counting(*args: Any, **settings: Any) -> tuple[LoopState, Tensor]:
-        calls.append(settings["count"])
-        return run_segment(*args, **settings)
+    def counting(
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext
+    ) -> tuple[LoopState, Tensor]:
+        calls.append(span.count)
+        return run_segment(loop, state, e, span, context)
 
     fused = ModuleType("reloop.models.kernels.segment")
     fused.run_segment = counting  # type: ignore[attr-defined]

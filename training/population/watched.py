@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from reloop.models.loops.loop import Loop, LoopState
-from reloop.models.queries import Layout
-from reloop.models.segment import run_segment
+from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from reloop.models.segment import Span, run_segment
 
 
 class Watch:
@@ -23,30 +24,18 @@ class Watch:
         loop: Loop,
         state: LoopState,
         e: Tensor,
-        *,
-        first: int,
-        count: int,
-        keep: int,
-        grad: bool,
-        scale: float = 1.0,
-        layout: Layout | None = None,
+        span: Span,
+        context: StepContext = PLAIN,
     ) -> tuple[LoopState, Tensor]:
-        if not keep or count == 1:
-            state, kept = run_segment(
-                loop, state, e, first=first, count=count, keep=keep, grad=grad, scale=scale,
-                layout=layout,
-            )  # fmt: skip
-            if keep:
+        if not span.keep or span.count == 1:
+            state, kept = run_segment(loop, state, e, span, context)
+            if span.keep:
                 self.lengths = (_length(state.raw), _length(state.raw))
             return state, kept
-        state, _ = run_segment(
-            loop, state, e, first=first, count=1, keep=0, grad=grad, scale=scale, layout=layout
-        )
-        beginning = _length(state.raw[:, loop.kept_tokens(layout)])
-        state, kept = run_segment(
-            loop, state, e, first=first + 1, count=count - 1, keep=keep, grad=grad, scale=scale,
-            layout=layout,
-        )  # fmt: skip
+        state, _ = run_segment(loop, state, e, replace(span, count=1, keep=0), context)
+        beginning = _length(state.raw[:, loop.kept_tokens(context.layout)])
+        rest = replace(span, first=span.first + 1, count=span.count - 1)
+        state, kept = run_segment(loop, state, e, rest, context)
         self.lengths = (beginning, _length(state.raw))
         return state, kept
 

@@ -10,7 +10,7 @@ import torch
 
 from reloop.models.blocks.spec import BlockSpec
 from reloop.models.kernels import attention, mlp, norm, projection, qkv
-from reloop.models.loops.loop import SharedLoop
+from reloop.models.loops.loop import SharedLoop, StepContext
 from tests.models.kernels.yardstick import Draws, leaves
 
 DRAWS = Draws(torch.device("cpu"))
@@ -46,7 +46,7 @@ def test_one_after_another_they_are_a_step_of_the_loop(injection: str) -> None:
     loop.blocks[0], loop.norm = BLOCK, NORM
     loop.positions = torch.nn.Parameter(POSITIONS)
     state = loop.start(X)._replace(stream=X)
-    expected = loop.step(state, E, 0, 0.7)
+    expected = loop.step(state, E, 0, StepContext(0.7))
     e, positions = (E if injection != "none" else None), (POSITIONS if injection != "add" else None)
     _, x, heads = qkv.reference(X, e, positions, None, BLOCK.norm_1, BLOCK.qkv)
     x = projection.reference(x, attention.reference(heads, 2), BLOCK.projection, 0.7)

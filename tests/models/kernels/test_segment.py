@@ -11,8 +11,8 @@ import torch
 
 from reloop.models.kernels.gather import Operation
 from reloop.models.kernels.segment import run_segment
-from reloop.models.loops.loop import Loop, LoopState
-from reloop.models.segment import Segment
+from reloop.models.loops.loop import Loop, LoopState, StepContext
+from reloop.models.segment import Segment, Span
 from reloop.models.segment import run_segment as run_eager
 from tests.models.kernels.small_loops import (
     SPREAD,
@@ -109,10 +109,8 @@ def last_state_gradients(run: Segment, loop: Loop, parts: Sequence[int], *, gaps
     draws = Draws(weight.device)
     e, stream = (draws.normal(2, 5, 64 if gaps else 32, dtype=weight.dtype) for _ in range(2))
     start = stream[..., ::2] if gaps else stream
-    state, _ = run(
-        loop, LoopState(start, start), e[..., ::2] if gaps else e,
-        first=0, count=2, keep=2, grad=True, scale=0.7,
-    )  # fmt: skip
+    given, span = e[..., ::2] if gaps else e, Span(0, 2, keep=2, grad=True)
+    state, _ = run(loop, LoopState(start, start), given, span, StepContext(0.7))
     wanted = {"e": e, "stream": stream} | dict(loop.named_parameters())
     outputs = [(state.stream, state.raw)[part] for part in parts]
     found = torch.autograd.grad(
@@ -153,7 +151,7 @@ def test_a_pass_that_wants_no_weights_leaves_nothing_to_the_next(device: torch.d
     loop = make_model(n_embd=32, spread=SPREAD, injection="multiply").to(device).loop
     e, stream = (Draws(device).normal(2, 5, 32) for _ in range(2))
     start = LoopState(stream, stream)
-    state, _ = run_segment(loop, start, e, first=0, count=2, keep=0, grad=True)
+    state, _ = run_segment(loop, start, e, Span(0, 2, grad=True))
     wanted = (e, loop.get_parameter("positions"))
     once, _, again = (
         torch.autograd.grad(state.stream.square().sum(), inputs, retain_graph=True)

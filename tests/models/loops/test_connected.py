@@ -12,7 +12,7 @@ from torch import Tensor
 from reloop.models import Model, ModelSpec
 from reloop.models.blocks.spec import BlockSpec
 from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
-from reloop.models.loops.loop import Loop, run_blocks
+from reloop.models.loops.loop import Loop, StepContext, run_blocks
 from tests.models.small import DIMS, draw_prompts, make_model, make_spec
 
 
@@ -50,7 +50,9 @@ def test_one_loop_is_the_layers_between_two_norms(connectivity: str, block: str)
     x = model.read_in(tokens)[:, :-1]
     if loop.positions is not None:
         x = x + loop.positions[:11]
-    chain = loop.norm(run_blocks(loop.blocks, loop.norm_in(x), tokens=slice(None, None, 2)))
+    chain = loop.norm(
+        run_blocks(loop.blocks, loop.norm_in(x), StepContext(tokens=slice(None, None, 2)))
+    )
     assert torch.equal(model(prompts, 1)[0], model.read_out(chain).squeeze(-1))
 
 

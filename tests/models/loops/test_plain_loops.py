@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reloop.models import Model
-from reloop.models.loops.loop import LoopState
+from reloop.models.loops.loop import LoopState, StepContext
 from tests.models.plain_loops import plain_predictions
 from tests.models.small import WAYS, as_double, draw_prompts, make_model
 
@@ -73,11 +73,11 @@ def test_cutting_gradients_is_detaching(name: str) -> None:
     tokens = torch.zeros(3, 12, 3, dtype=torch.float64)
     tokens[:, ::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
     e = loop.prepare(model.read_in(tokens))
-    state = loop.step(loop.start(e), e, 0, scale)
+    state = loop.step(loop.start(e), e, 0, StepContext(scale))
     carry = None if state.carry is None else state.carry.detach()
     state = LoopState(state.stream.detach(), state.raw.detach(), carry)
     for t in (1, 2):
-        state = loop.step(state, e, t, scale)
+        state = loop.step(state, e, t, StepContext(scale))
     stream = state.stream[:, loop.kept_tokens(None)]
     model.read_out(loop.read(stream)).sum().backward()
     for name_, parameter in model.named_parameters():
