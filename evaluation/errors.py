@@ -18,7 +18,7 @@ ERROR_RATE = "error rate"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ErrorSettings:
     """At which loops errors by examples are read, how many loops are made, and the rule by which a
     prediction is read at a loop of its own, where there is one."""
 
@@ -41,7 +41,11 @@ def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prom
 
 
 def model_errors(
-    model: Model, task: Task, prompts: Prompts, reading: Reading, queries: Prompts | None = None
+    model: Model,
+    task: Task,
+    prompts: Prompts,
+    settings: ErrorSettings,
+    queries: Prompts | None = None,
 ) -> Arrays:
     """Run the model once over a batch of prompts, on the model's device.
 
@@ -58,9 +62,9 @@ def model_errors(
         beside = Queries(asked.xs, torch.arange(asked.xs.shape[1], device=device))
     read: dict[str, Tensor] = {}
     rows: dict[str, list[Tensor]] = {"by_loop": [], "state_change": [], "prediction_change": []}
-    halted = reading.halting.start(asked.ys) if reading.halting else None
+    halted = settings.halting.start(asked.ys) if settings.halting else None
     before: tuple[Tensor, Tensor] | None = None
-    for loop, (state, prediction) in enumerate(model.unroll(batch, reading.loops, beside)):
+    for loop, (state, prediction) in enumerate(model.unroll(batch, settings.loops, beside)):
         if loop == 0:
             continue  # the read-in has seen no loop
         tokens = state.stream[:, ::2] if beside is None else state.stream[:, -asked.xs.shape[1] :]
@@ -69,7 +73,7 @@ def model_errors(
         before = tokens, prediction
         for name, values in (("by_loop", errors), *moved.items()):
             rows[name].append(values[:, -1])
-        if loop in reading.at:
+        if loop in settings.at:
             read[f"at_{loop}"] = errors
         if halted is not None:
             halted.see(loop, errors, moved)

@@ -1,4 +1,4 @@
-"""Reading each prediction at a loop of its own: the first at which it has settled.
+"""ErrorSettings each prediction at a loop of its own: the first at which it has settled.
 
 halted = Halting("state", 0.01, latest=12).start(ys); halted.see(loop, errors, changes)
 """

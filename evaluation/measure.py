@@ -19,7 +19,7 @@ from reloop.training.run_folder.sources import sources_of
 from .baselines import SLOW, Solver, optimal, solver_module, solvers
 from .bootstrap import Floats
 from .cache import Arrays, Cache, digest
-from .errors import Reading, evaluation_prompts, model_errors
+from .errors import ErrorSettings, evaluation_prompts, model_errors
 from .halting import Halting
 
 _CHOOSING = 256  # prompts on which a solver's setting is chosen, other than those it is judged on
@@ -50,7 +50,7 @@ class Measure:
             assert settings.loops is not None
             fixed = int(settings.loops)
         at = tuple(sorted({self.b, fixed}))
-        self.reading = Reading(at, settings.max_loops, halting)
+        self.reading = ErrorSettings(at, settings.max_loops, halting)
         self._asked_at = "halted" if halting else f"at_{fixed}"
         self._cache = Cache(run.path / "cache")
         self.weights = weights_digest(run.model)

@@ -78,7 +78,7 @@ class Cell:
                 write_record(self.path / "errors.json", "errors", found)
         return found
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         """The least error, in a few words."""
         errors = [error for row in result["errors"] for error in row if error is not None]
         return f"least error {min(errors):.3f}" if errors else "no member came through"

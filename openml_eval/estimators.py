@@ -27,8 +27,8 @@ from reloop.tasks import Prompts, Task
 from reloop.training.assemble import build_task
 from reloop.training.device import place
 
+from .answers import LoopSettings, answer_queries
 from .context import Floats, Scaling, context_rows, model_inputs
-from .reading import Reading, read_queries
 from .weights import Trained, read_model, shipped
 
 
@@ -72,16 +72,16 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             )
         return trained
 
-    def _read_as(self, trained: Trained, divisor: float) -> Reading:
+    def _read_as(self, trained: Trained, divisor: float) -> LoopSettings:
         if self.n_loops is None:
-            return Reading(trained.loops)
+            return LoopSettings(trained.loops)
         if self.n_loops == "auto":
             rule = EvaluationConfig()
             halting = Halting(rule.halt_on, rule.tolerance, trained.loops)
-            return Reading(trained.loops, halting, divisor)
+            return LoopSettings(trained.loops, halting, divisor)
         most = trained.model.loop.most_loops
         loops = _count("n_loops", self.n_loops, most, 'also None or "auto"')
-        return Reading(loops)
+        return LoopSettings(loops)
 
     def _keep(
         self,
@@ -118,7 +118,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        return read_queries(self._model, self._contexts, queries, self._reading, staged)
+        return answer_queries(self._model, self._contexts, queries, self._reading, staged)
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]

@@ -21,16 +21,20 @@ from reloop.training.device import place
 from reloop.training.run_folder.run import RunFolder, run_folder
 from reloop.training.run_folder.sources import sources_of
 
-from .deal import deal
-from .participants import Participant
+from .context_split import split_contexts
 from .reference_scoring import FIRST_SEED, reference_accuracies
-from .scoring import ABSENT, Hits, Subject, model_hits, solver_hits
+from .scoring import ABSENT, Hits, TrainedModel, model_hits, solver_hits
 from .solvers import SOLVERS
+from .table_summary import TableSummary
 from .tables.store import read_table
 from .tables.table import Table
 
 # The modules of this room that hits depend on.
-_OURS = ("reloop.openml_eval.context", "reloop.openml_eval.deal", "reloop.openml_eval.scoring")
+_OURS = (
+    "reloop.openml_eval.context",
+    "reloop.openml_eval.context_split",
+    "reloop.openml_eval.scoring",
+)
 _SOLVERS = "reloop.openml_eval.solvers"
 _AT_ONCE = 8  # groups
 
@@ -45,7 +49,7 @@ class Scoring:
     contexts: int
     seeds: int
 
-    def content(self, table: Participant, seed: int) -> dict[str, Any]:
+    def content(self, table: TableSummary, seed: int) -> dict[str, Any]:
         """What the numbers of one evaluation seed depend on, beside who answers."""
         return {
             "table": table.sha256,
@@ -60,7 +64,7 @@ class RunJob:
     """Train as configured, unless that is done, and score the run on its held-out table."""
 
     config: Config
-    table: Participant
+    table: TableSummary
     scoring: Scoring
 
     @property
@@ -92,7 +96,7 @@ class RunJob:
             **found,
         }
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         """The accuracy found, in a few words."""
         accuracy = (
             np.mean(result["accuracies"][:, 0])
@@ -104,34 +108,38 @@ class RunJob:
     def _score(self, run: Run) -> dict[str, Any]:
         table = read_table(self.scoring.folder, self.table.name)
         placement = place(self.config.device, "fp32", "eager")
-        subject = Subject(placement.prepare(run.model).eval(), run.task, trained_loops(run.config))
+        trained = TrainedModel(
+            placement.prepare(run.model).eval(), run.task, trained_loops(run.config)
+        )
         if self.config.task.settings["protocol"] == "reference":
             points = self.scoring.size + 1
             seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
-            found = [reference_accuracies(subject, table, points, seed) for seed in seeds]
+            found = [reference_accuracies(trained, table, points, seed) for seed in seeds]
             return {"accuracies": np.array(found)}
         cache = Cache(run.path / "cache")
         weights = weights_digest(run.model)
         return {
             "hits": np.stack(
                 [
-                    self._hits(cache, weights, subject, table, seed)
+                    self._hits(cache, weights, trained, table, seed)
                     for seed in range(self.scoring.seeds)
                 ]
             )
         }
 
-    def _hits(self, cache: Cache, weights: str, subject: Subject, table: Table, seed: int) -> Hits:
-        dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
+    def _hits(
+        self, cache: Cache, weights: str, trained: TrainedModel, table: Table, seed: int
+    ) -> Hits:
+        split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         content = self.scoring.content(self.table, seed)
-        content |= {"weights": weights, "labels": subject.task.labels, "loops": subject.loops}
+        content |= {"weights": weights, "labels": trained.task.labels, "loops": trained.loops}
         content["sources"] = sources_of("reloop.models.model", "reloop.tasks.tables", alone=_OURS)
         found = cache.rows(
             "tables",
             content,
-            len(dealt.groups),
+            len(split.groups),
             _AT_ONCE,
-            lambda groups: {"hits": model_hits(subject, table, dealt, groups)},
+            lambda groups: {"hits": model_hits(trained, table, split, groups)},
         )
         return found["hits"]
 
@@ -140,7 +148,7 @@ class RunJob:
 class SolverJob:
     """Let every solver answer what the models of a table are asked."""
 
-    table: Participant
+    table: TableSummary
     scoring: Scoring
     cache: Path
 
@@ -161,20 +169,20 @@ class SolverJob:
             hits = {name: np.stack([self._hits(name, table, s) for s in seeds]) for name in SOLVERS}
         return {"hits": hits, "seconds": time.monotonic() - began}
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         """The accuracies found, in a few words."""
         shares = (f"{_share(hits, hits):.3f}" for hits in result["hits"].values())
         return f"accuracies {', '.join(shares)}, found in {result['seconds']:.0f} s"
 
     def _hits(self, name: str, table: Table, seed: int) -> Hits:
-        dealt = deal(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
+        split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         found = Cache(self.cache).rows(
             name,
             self.scoring.content(self.table, seed)
             | {"solver": SOLVERS[name], "sources": sources_of(alone=(*_OURS, _SOLVERS))},
-            len(dealt.groups),
+            len(split.groups),
             _AT_ONCE,
-            lambda groups: {"hits": solver_hits(name, table, dealt, groups)},
+            lambda groups: {"hits": solver_hits(name, table, split, groups)},
         )
         return found["hits"]
 

@@ -23,12 +23,12 @@ from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.files import write_bytes, write_json
 
 from .jobs import RunJob, Scoring, SolverJob
-from .participants import Participant, participants
 from .pictures import draw_accuracies
 from .report import csv_text, report
 from .run_settings import RunSettings
 from .scoring import check_features
 from .summary import summary
+from .table_summary import TableSummary, evaluated_tables
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeftO
     What was done before is found. Raises ConfigError and RunError before anything is written, for
     what cannot be; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
     """
-    held_out, everyone = participants(settings)
+    held_out, everyone = evaluated_tables(settings)
     first = next(iter(configs.values()))
     widest = max(everyone, key=lambda table: table.features)
     check_features(widest.name, widest.features, first.task.dims)
@@ -78,7 +78,7 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeftO
     return _finish(settings, place_of, jobs, outcomes, held_out, first)
 
 
-def _check_rows(table: Participant, config: Config) -> None:
+def _check_rows(table: TableSummary, config: Config) -> None:
     if table.rows < config.task.points:
         raise ConfigError(
             "task.points", f"is {config.task.points}, and {table.name} has {table.rows} rows"
@@ -88,8 +88,8 @@ def _check_rows(table: Participant, config: Config) -> None:
 def _seeded(
     settings: RunSettings,
     configs: Mapping[str, Config],
-    table: Participant,
-    everyone: Sequence[Participant],
+    table: TableSummary,
+    everyone: Sequence[TableSummary],
 ) -> list[Config]:
     """The configurations of the runs in which a table is held out."""
     ours = {
@@ -116,7 +116,7 @@ def _at_once(settings: RunSettings, config: Config, jobs: int) -> int:
 
 
 def _digest(
-    settings: RunSettings, runs: Sequence[RunJob], everyone: Sequence[Participant], first: Config
+    settings: RunSettings, runs: Sequence[RunJob], everyone: Sequence[TableSummary], first: Config
 ) -> str:
     content = {
         "runs": [job.path.name for job in runs],
@@ -132,7 +132,7 @@ def _finish(
     place_of: Path,
     jobs: Sequence[RunJob | SolverJob],
     outcomes: Sequence[Outcome],
-    held_out: Sequence[Participant],
+    held_out: Sequence[TableSummary],
     config: Config,
 ) -> LeftOut:
     """Put what was found together and write it."""

@@ -1,6 +1,6 @@
 """Which rows of a table a model, or a solver, classifies rightly from contexts of other rows.
 
-hits = model_hits(subject, table, deal(len(table.ys), 40, 64, seed=0), slice(0, 8))
+hits = model_hits(trained, table, split_contexts(len(table.ys), 40, 64, seed=0), slice(0, 8))
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reloop.models import Model, Queries
 from reloop.tasks import Prompts, Task
 
 from .context import Floats, Scaling, model_inputs
-from .deal import Deal, Rows
+from .context_split import ContextSplit, Rows
 from .solvers import solve
 from .tables.table import Table
 
@@ -29,7 +29,7 @@ _AT_ONCE = 256
 
 
 @dataclass(frozen=True)
-class Subject:
+class TrainedModel:
     """A trained model, in eval mode, with the task that says how it reads a table, and the loops
     that it makes."""
 
@@ -43,29 +43,29 @@ class Subject:
 
 
 @torch.no_grad()
-def model_hits(subject: Subject, table: Table, dealt: Deal, groups: slice) -> Hits:
+def model_hits(trained: TrainedModel, table: Table, split: ContextSplit, groups: slice) -> Hits:
     """Hits of a slice of the groups, [groups, most, 2]: with the labels of the context as they are
     and swapped. Features are standardised by the context alone.
 
     A group's rows stand beside one copy of its context, which answers them as separate prompts
     would. Raises ConfigError for a table of more features than the model reads.
     """
-    dims = subject.model.spec.dims
+    dims = trained.model.spec.dims
     check_features(table.name, table.xs.shape[1], dims)
-    first = torch.tensor(subject.task.labels)
+    first = torch.tensor(trained.task.labels)
     tokens = torch.stack((first, first.flip(0)))  # [polarity, class]
-    numbers = range(*groups.indices(len(dealt.groups)))
-    scalings = [Scaling.of(table.xs[dealt.contexts[g]]) for g in numbers]
-    contexts = dealt.contexts[groups]
-    left = subject.task.left_padded
+    numbers = range(*groups.indices(len(split.groups)))
+    scalings = [Scaling.of(table.xs[split.contexts[g]]) for g in numbers]
+    contexts = split.contexts[groups]
+    left = trained.task.left_padded
     xs = _read_as(scalings, table, contexts, dims, left)
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1)
-    prompts = Prompts(xs.repeat(2, 1, 1), ys).to(subject.device)
-    hits = np.full((len(numbers), dealt.most, 2), ABSENT, np.uint8)
-    for start, rows, there in _parts([dealt.groups[g] for g in numbers], dealt.most):
-        asked = _read_as(scalings, table, rows, dims, left).repeat(2, 1, 1).to(subject.device)
-        seen = torch.full((rows.shape[1],), contexts.shape[1], device=subject.device)
-        answers = subject.model(prompts, subject.loops, 1, queries=Queries(asked, seen))[0]
+    prompts = Prompts(xs.repeat(2, 1, 1), ys).to(trained.device)
+    hits = np.full((len(numbers), split.most, 2), ABSENT, np.uint8)
+    for start, rows, there in _parts([split.groups[g] for g in numbers], split.most):
+        asked = _read_as(scalings, table, rows, dims, left).repeat(2, 1, 1).to(trained.device)
+        seen = torch.full((rows.shape[1],), contexts.shape[1], device=trained.device)
+        answers = trained.model(prompts, trained.loops, 1, queries=Queries(asked, seen))[0]
         classes = answers.argmax(-1).view(2, *rows.shape).cpu().numpy()
         classes[1] = 1 - classes[1]
         right = (classes == table.ys[rows]).transpose(1, 2, 0)
@@ -74,13 +74,13 @@ def model_hits(subject: Subject, table: Table, dealt: Deal, groups: slice) -> Hi
     return hits
 
 
-def solver_hits(name: str, table: Table, dealt: Deal, groups: slice) -> Hits:
+def solver_hits(name: str, table: Table, split: ContextSplit, groups: slice) -> Hits:
     """A solver's hits of a slice of the groups, [groups, most], from the same contexts,
     standardised as for a model."""
-    numbers = range(*groups.indices(len(dealt.groups)))
-    hits = np.full((len(numbers), dealt.most), ABSENT, np.uint8)
+    numbers = range(*groups.indices(len(split.groups)))
+    hits = np.full((len(numbers), split.most), ABSENT, np.uint8)
     for index, g in enumerate(numbers):
-        rows, context = dealt.groups[g], dealt.contexts[g]
+        rows, context = split.groups[g], split.contexts[g]
         scaling = Scaling.of(table.xs[context])
         predict = solve(name, scaling.apply(table.xs[context]), table.ys[context])
         for start in range(0, len(rows), _AT_ONCE):

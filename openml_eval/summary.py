@@ -12,16 +12,16 @@ from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.bootstrap import clustered_bootstrap
 
 from .jobs import RunJob, SolverJob
-from .participants import Participant
 from .scoring import ABSENT
 from .solvers import SOLVERS
 from .table2 import printed
+from .table_summary import TableSummary
 
 Done = Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]
 
 
 def summary(
-    done: Done, tables: Sequence[Participant], settings: EvaluationConfig
+    done: Done, tables: Sequence[TableSummary], settings: EvaluationConfig
 ) -> dict[str, Any]:
     """`tables`, an entry for each that was held out, and `beats_majority`: for each family on how
     many tables, of how many, the low end of its interval is above the share of the larger class.
@@ -48,7 +48,7 @@ def accuracy(
     return {name: float(value) for name, value in found._asdict().items()}
 
 
-def _entry(table: Participant, done: Done, settings: EvaluationConfig) -> dict[str, Any]:
+def _entry(table: TableSummary, done: Done, settings: EvaluationConfig) -> dict[str, Any]:
     models: dict[str, list[tuple[RunJob, dict[str, Any]]]] = {}
     solvers: dict[str, dict[str, float]] = {}
     for job, result in done:
@@ -81,7 +81,7 @@ def _entry(table: Participant, done: Done, settings: EvaluationConfig) -> dict[s
 
 def _model(
     runs: Sequence[tuple[RunJob, Mapping[str, Any]]],
-    table: Participant,
+    table: TableSummary,
     settings: EvaluationConfig,
 ) -> dict[str, Any]:
     """One family's part of a table's entry, over its training seeds."""

@@ -110,7 +110,7 @@ class Fit:
             yield layer, part, states if self.whitening is None else self.whitening(layer, states)
 
     def _whitening(self) -> Whitening | None:
-        if self.protocol.as_they_are:
+        if self.protocol.raw:
             return None
         prompts, _ = self.linear_prompts(0)
         return Whitening.of(
@@ -161,7 +161,7 @@ class Fit:
         deviation at each length, so that probes of all lengths learn at one rate."""
         values = self.values(name, *self.linear_prompts(0))
         sizes = values.std(0).mean(-1)[:, None, None].clamp_min(_LEAST_SIZE)
-        return torch.ones_like(sizes) if self.protocol.as_they_are else sizes
+        return torch.ones_like(sizes) if self.protocol.raw else sizes
 
     def _trainers(self, kind: int) -> dict[str, ProbeTrainer]:
         rate = self.settings.learning_rate or self.protocol.learning_rate

@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.tasks import Prompts, Task
-from reloop.tasks.draws import FreshDraws
 from reloop.tasks.linear import Linear, SparseLinear
+from reloop.tasks.random_source import FreshNumbers
 
 
 def control_prompts(
@@ -27,6 +27,6 @@ def control_prompts(
         raise ValueError(
             f"the control, all weights 1, is that of dense linear functions, not of {task.name}"
         )
-    draws = FreshDraws(generator, batch)
+    draws = FreshNumbers(generator, batch)
     weights = torch.ones_like(task.parameters(draws, task.dims))
     return task.prompts(weights, draws, points, task.dims), weights

@@ -27,7 +27,7 @@ class Protocol:
     name: str
     whole_prompt: bool  # probes of all lengths see every token of the prompt
     learning_rate: float  # Adam's, where the settings name none
-    as_they_are: bool  # states are not whitened, nor targets scaled, for the probes to learn faster
+    raw: bool  # states are not whitened, nor targets scaled, for the probes to learn faster
     over_points: tuple[str, ...]  # targets that are divided by the number of pairs n
     up_to_dims: tuple[str, ...]  # targets that are asked for up to d pairs only
     over_dims: bool  # errors, which are means over outputs, are divided by d once more
@@ -73,7 +73,7 @@ PAPER = Protocol(
     "paper",
     whole_prompt=False,
     learning_rate=5e-3,
-    as_they_are=False,
+    raw=False,
     over_points=(),
     up_to_dims=(),
     over_dims=False,
@@ -82,7 +82,7 @@ REFERENCE = Protocol(
     "reference",
     whole_prompt=True,
     learning_rate=1e-3,
-    as_they_are=True,
+    raw=True,
     over_points=("gradient",),
     up_to_dims=("least_squares",),
     over_dims=True,

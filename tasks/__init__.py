@@ -3,8 +3,8 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .draws import Draws
 from .prompts import Prompts
+from .random_source import RandomSource
 from .shift import SHIFTS, Shift, Shifted
 from .task import Task, make_task, register_task, task_class
 
@@ -13,8 +13,8 @@ for _module in iter_modules(__path__):
 
 __all__ = [
     "SHIFTS",
-    "Draws",
     "Prompts",
+    "RandomSource",
     "Shift",
     "Shifted",
     "Task",

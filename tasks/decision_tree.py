@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .draws import Draws
+from .random_source import RandomSource
 from .task import Task, register_task
 
 
@@ -30,10 +30,10 @@ class DecisionTree(Task):
     def divisor(self) -> float:
         return 1.0
 
-    def parameters(self, draws: Draws, dims: int) -> tuple[Tensor, Tensor]:
+    def parameters(self, random: RandomSource, dims: int) -> tuple[Tensor, Tensor]:
         """The inner nodes' coordinates [B, 2^depth - 1] and the leaves' values [B, 2^depth]."""
         inner = 2**self.depth - 1
-        return (draws.uniform(inner) * dims).long(), draws.normal(inner + 1)
+        return (random.uniform(inner) * dims).long(), random.normal(inner + 1)
 
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor]) -> Tensor:
         coordinates, leaves = parameters

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .classification import Classification
-from .draws import Draws
 from .prompts import Prompts
+from .random_source import RandomSource
 from .task import register_task
 
 
@@ -35,31 +35,31 @@ class Halfspaces(Classification):
     flips: float = 0.0
     left_padded = True
 
-    def parameters(self, draws: Draws, dims: int) -> tuple[Tensor, Tensor, Tensor]:
+    def parameters(self, random: RandomSource, dims: int) -> tuple[Tensor, Tensor, Tensor]:
         """1 where a prompt has a feature, else 0 [B, d]; w [B, d]; t [B, 1]."""
-        shown = self._shown(draws, dims)
-        weights = draws.normal(self.dims) * shown
+        shown = self._shown(random, dims)
+        weights = random.normal(self.dims) * shown
         weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        return shown, weights, self.threshold * self._grown(dims) * draws.normal(1)
+        return shown, weights, self.threshold * self._grown(dims) * random.normal(1)
 
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         _, weights, thresholds = parameters
         values = (weights[:, None] @ xs.mT).squeeze(1)
         return torch.where(values > thresholds, 1.0, -1.0)
 
-    def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
-        share = self.flips * self._grown(dims) * draws.uniform(1)
-        return torch.where(draws.uniform(ys.shape[1]) < share, -ys, ys)
+    def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
+        share = self.flips * self._grown(dims) * random.uniform(1)
+        return torch.where(random.uniform(ys.shape[1]) < share, -ys, ys)
 
-    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         shown = parameters[0] * self._last(torch.full_like(parameters[0][:, :1], dims))
-        own, common = draws.normal(points, self.dims), draws.normal(points, 1)
-        loads = self.shared_factor * draws.normal(1, self.dims)
+        own, common = random.normal(points, self.dims), random.normal(points, 1)
+        loads = self.shared_factor * random.normal(1, self.dims)
         xs = (own + loads * common) / (1 + loads.square()).sqrt() * shown[:, None]
-        return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))
+        return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
-    def _shown(self, draws: Draws, dims: int) -> Tensor:
-        drawn, keys = draws.uniform(1), draws.uniform(self.dims)
+    def _shown(self, random: RandomSource, dims: int) -> Tensor:
+        drawn, keys = random.uniform(1), random.uniform(self.dims)
         visible = self._last(torch.full_like(drawn, dims))
         if not self.vary_features:
             return visible

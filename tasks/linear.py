@@ -10,9 +10,9 @@ from torch import Tensor
 
 from reloop.conf.checks.config import MOST_SUPPORTS
 
-from .draws import Draws
 from .posterior import posterior_mean, supports
 from .prompts import Prompts
+from .random_source import RandomSource
 from .task import Task, register_task
 
 
@@ -25,8 +25,8 @@ class Linear(Task):
     def divisor(self) -> float:
         return self.dims
 
-    def parameters(self, draws: Draws, dims: int) -> Tensor:
-        return draws.normal(self.dims)
+    def parameters(self, random: RandomSource, dims: int) -> Tensor:
+        return random.normal(self.dims)
 
     def outputs(self, xs: Tensor, parameters: Tensor) -> Tensor:
         return (parameters[:, None, :] @ xs.mT).squeeze(1)
@@ -55,8 +55,8 @@ class NoisyLinear(Linear):
     noise_std: float = 1.0
     renormalize: bool = False
 
-    def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
-        noisy = ys + self.noise_std * draws.normal(ys.shape[1])
+    def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
+        noisy = ys + self.noise_std * random.normal(ys.shape[1])
         return noisy * math.sqrt(dims / (dims + self.noise_std**2)) if self.renormalize else noisy
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
@@ -81,11 +81,11 @@ class SparseLinear(Linear):
     def divisor(self) -> float:
         return min(self.sparsity, self.dims)
 
-    def parameters(self, draws: Draws, dims: int) -> Tensor:
+    def parameters(self, random: RandomSource, dims: int) -> Tensor:
         # The coordinates with the smallest of independent keys are a uniformly random subset.
-        keys = draws.uniform(self.dims)[:, :dims]
+        keys = random.uniform(self.dims)[:, :dims]
         support = keys.topk(min(self.sparsity, dims), largest=False).indices
-        weights = draws.normal(self.dims)
+        weights = random.normal(self.dims)
         return torch.zeros_like(weights).scatter(1, support, weights.gather(1, support))
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .draws import Draws
+from .random_source import RandomSource
 from .task import Task, register_task
 
 
@@ -22,9 +22,9 @@ class ReluNetwork(Task):
     def divisor(self) -> float:
         return self.dims
 
-    def parameters(self, draws: Draws, dims: int) -> tuple[Tensor, Tensor]:
+    def parameters(self, random: RandomSource, dims: int) -> tuple[Tensor, Tensor]:
         """W₁ [B, d, hidden] and w₂ [B, hidden]."""
-        return draws.normal(self.dims, self.hidden), draws.normal(self.hidden)
+        return random.normal(self.dims, self.hidden), random.normal(self.hidden)
 
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor]) -> Tensor:
         first, second = parameters

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .draws import FreshDraws
 from .prompts import Prompts
+from .random_source import FreshNumbers
 from .task import Task
 
 Pairs = Callable[[Tensor], Prompts]  # inputs to prompts of each prompt's own function
@@ -52,29 +52,31 @@ class Shift:
         `zero` is the mean of y² over these very queries: no closed form holds for every function,
         and a model that predicts zero everywhere has exactly this error on them.
         """
-        draws = FreshDraws(generator, batch)
-        parameters = task.parameters(draws, task.dims)
+        random = FreshNumbers(generator, batch)
+        parameters = task.parameters(random, task.dims)
 
         def pairs(xs: Tensor) -> Prompts:
-            return Prompts(xs, self.observed(task, task.outputs(xs, parameters), draws))
+            return Prompts(xs, self.observed(task, task.outputs(xs, parameters), random))
 
-        normal = draws.normal(points, task.dims)
-        prompts = pairs(self.examples(normal, draws))
-        queries = self.asked(normal, prompts, pairs, draws)
+        normal = random.normal(points, task.dims)
+        prompts = pairs(self.examples(normal, random))
+        queries = self.queries(normal, prompts, pairs, random)
         zero = queries.ys.double().square().mean().item() / task.divisor
         return Shifted(prompts, queries, zero)
 
-    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+    def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
         """The examples' inputs, from standard normal ones [B, n, d]."""
         return normal
 
-    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+    def queries(
+        self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
+    ) -> Prompts:
         """The queries; `pairs` gives inputs [B, n, d] their outputs."""
         return prompts
 
-    def observed(self, task: Task, values: Tensor, draws: FreshDraws) -> Tensor:
+    def observed(self, task: Task, values: Tensor, random: FreshNumbers) -> Tensor:
         """The outputs, from the function's values [B, n]."""
-        return task.noise(values, draws, task.dims)
+        return task.noise(values, random, task.dims)
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Covariance(Shift):
 
     eigenvalues: Callable[[int], Tensor]
 
-    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
-        dims, source = normal.shape[2], draws.generator
+    def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
+        dims, source = normal.shape[2], random.generator
         values = self.eigenvalues(dims).to(source.device)
         square = torch.randn(dims, dims, generator=source, device=source.device).double()
         rotation = torch.linalg.qr(square).Q  # uniform but for its columns' signs, which cancel
@@ -99,8 +101,8 @@ class Noise(Shift):
     This noise stands in place of the task's own.
     """
 
-    def observed(self, task: Task, values: Tensor, draws: FreshDraws) -> Tensor:
-        noisy = values + draws.normal(values.shape[1])
+    def observed(self, task: Task, values: Tensor, random: FreshNumbers) -> Tensor:
+        noisy = values + random.normal(values.shape[1])
         return noisy * math.sqrt(task.divisor / (task.divisor + 1))
 
 
@@ -111,10 +113,12 @@ class OrthogonalQuery(Shift):
     After d examples nothing is left of it: there are min(points, d) pairs.
     """
 
-    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+    def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
         return normal[:, : normal.shape[2]]
 
-    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+    def queries(
+        self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
+    ) -> Prompts:
         # Column k of Q is orthogonal to x_0 … x_{k-1} up to rounding however close to each other
         # they lie, and ± what projecting leaves of x_k, the sign being that of R's diagonal.
         xs = prompts.xs.double()
@@ -131,9 +135,11 @@ class RepeatedQuery(Shift):
     The pair is copied whole, noise included: what is asked for stands in the prompt.
     """
 
-    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+    def queries(
+        self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
+    ) -> Prompts:
         points = prompts.ys.shape[1]
-        uniform = draws.uniform(points)
+        uniform = random.uniform(points)
         earlier = (uniform * torch.arange(points, device=uniform.device)).long()
         xs = prompts.xs.take_along_dim(earlier[:, :, None], dim=1)
         return Prompts(xs, prompts.ys.take_along_dim(earlier, dim=1))
@@ -143,11 +149,13 @@ class RepeatedQuery(Shift):
 class RandomOrthants(Shift):
     """The examples lie in one random orthant a prompt; the query is anywhere."""
 
-    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
-        signs = torch.where(draws.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0)
+    def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
+        signs = torch.where(random.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0)
         return normal.abs() * signs
 
-    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+    def queries(
+        self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
+    ) -> Prompts:
         return pairs(normal)
 
 
@@ -155,7 +163,9 @@ class RandomOrthants(Shift):
 class OppositeOrthants(RandomOrthants):
     """The examples lie in one random orthant a prompt, the query in the opposite one."""
 
-    def asked(self, normal: Tensor, prompts: Prompts, pairs: Pairs, draws: FreshDraws) -> Prompts:
+    def queries(
+        self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
+    ) -> Prompts:
         return pairs(-prompts.xs)
 
 
@@ -165,7 +175,7 @@ class ScaledInputs(Shift):
 
     scale: float
 
-    def examples(self, normal: Tensor, draws: FreshDraws) -> Tensor:
+    def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
         return normal * self.scale
 
 
@@ -175,8 +185,8 @@ class ScaledFunction(Shift):
 
     scale: float
 
-    def observed(self, task: Task, values: Tensor, draws: FreshDraws) -> Tensor:
-        return super().observed(task, values * self.scale, draws)
+    def observed(self, task: Task, values: Tensor, random: FreshNumbers) -> Tensor:
+        return super().observed(task, values * self.scale, random)
 
 
 def _falling(dims: int) -> Tensor:

@@ -1,7 +1,7 @@
 """Rows of stored tables on a device: packed, drawn without replacement, standardised.
 
 rows = load_rows("openml_data", ("abalone", "wind"), "cpu")
-index = distinct(draws, rows.count[tables], 41)                       # [B, 41]
+index = distinct(random, rows.count[tables], 41)                       # [B, 41]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from reloop.conf.mistakes import RunError, one_line
 
-from .draws import Draws
+from .random_source import RandomSource
 
 # Of a table's rows, the numbers of those that are meant.
 Part = Callable[[int], NDArray[np.int64]]
@@ -57,14 +57,14 @@ def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int
     return {name: _arrays(_path(folder, name))[0].shape for name in names}
 
 
-def distinct(draws: Draws, count: Tensor, points: int) -> Tensor:
+def distinct(random: RandomSource, count: Tensor, points: int) -> Tensor:
     """For each prompt `points` different numbers below its own of `count` [B], every ordered choice
     equally likely; int64 [B, points].
 
     Floyd's sampling (Bentley and Floyd 1987), all prompts at once, and a shuffle: its time and
     memory do not depend on how many rows there are.
     """
-    fine = draws.uniform(points, 2).double()  # 48 bits: of a million rows none is favoured
+    fine = random.uniform(points, 2).double()  # 48 bits: of a million rows none is favoured
     uniform = fine[..., 0] + fine[..., 1] * 2.0**-24
     chosen = torch.empty_like(uniform, dtype=torch.int64)
     for index in range(points):
@@ -72,7 +72,7 @@ def distinct(draws: Draws, count: Tensor, points: int) -> Tensor:
         number = (uniform[:, index] * (last + 1)).long()
         taken = (chosen[:, :index] == number[:, None]).any(1)
         chosen[:, index] = torch.where(taken, last, number)
-    return chosen.gather(1, draws.uniform(points).argsort(1))
+    return chosen.gather(1, random.uniform(points).argsort(1))
 
 
 def standardised(xs: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from torch import Tensor
 from reloop.conf.mistakes import ConfigError, RunError, check_choice
 
 from .classification import Classification
-from .draws import Draws
 from .prompts import Prompts
+from .random_source import RandomSource
 from .table_rows import Rows, distinct, load_rows, standardised, table_sizes
 from .task import Task, register_task
 
@@ -118,32 +118,32 @@ class Tables(_OfTables):
         settings = vars(self) | {"distinct_prompts": 0}
         return HeldOut(**settings) if self.held_out else Tables(**settings)
 
-    def parameters(self, draws: Draws, dims: int) -> _Choice | Tensor:
-        where = draws.uniform(1).device
+    def parameters(self, random: RandomSource, dims: int) -> _Choice | Tensor:
+        where = random.uniform(1).device
         rows = self._rows(where)
         tables, width = len(rows.count), rows.xs.shape[1]
-        table = (draws.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
+        table = (random.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
         if self.protocol == "reference":
             return table[:1].expand(len(table))
         # A table's own columns come first, in random order; then the empty ones.
         empty = torch.arange(width, 0, -1, device=where) > rows.features[table][:, None]
-        order = (draws.uniform(width) + empty).argsort(1)
+        order = (random.uniform(width) + empty).argsort(1)
         shown = torch.arange(width, device=where) < dims
         return _Choice(
             table,
             order,
-            sign=torch.where(draws.uniform(width) < 0.5, -1.0, 1.0),
-            kind=_kind(draws.uniform(1)[:, 0], rows.features[table], dims),
-            weights=draws.normal(width) * shown,
-            swapped=draws.uniform(1)[:, 0] < 0.5,
-            place=draws.uniform(self.dims)[:, :dims].argsort(1),
+            sign=torch.where(random.uniform(width) < 0.5, -1.0, 1.0),
+            kind=_kind(random.uniform(1)[:, 0], rows.features[table], dims),
+            weights=random.normal(width) * shown,
+            swapped=random.uniform(1)[:, 0] < 0.5,
+            place=random.uniform(self.dims)[:, :dims].argsort(1),
         )
 
-    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         if self.protocol == "reference":
-            return self._as_in_the_reference(parameters, draws, points)
+            return self._as_in_the_reference(parameters, random, points)
         choice: _Choice = parameters
-        xs, own = _drawn(self._rows(choice.table.device), choice.table, draws, points)
+        xs, own = _drawn(self._rows(choice.table.device), choice.table, random, points)
         order = choice.order[:, None, :].expand_as(xs)
         xs = standardised(xs).gather(2, order) * choice.sign[:, None, :]
         by_column = (choice.kind >= _OWN) & (choice.kind < _COLUMN)
@@ -164,7 +164,7 @@ class Tables(_OfTables):
         shown = shown.gather(2, place[:, None, :].expand_as(shown))
         return pad(shown, (0, self.dims - dims))
 
-    def _as_in_the_reference(self, table: Tensor, draws: Draws, points: int) -> Prompts:
+    def _as_in_the_reference(self, table: Tensor, random: RandomSource, points: int) -> Prompts:
         """One table's rows, none of them twice in the batch."""
         rows = self._rows(table.device)
         batch, total = len(table), len(rows.xs)
@@ -175,7 +175,7 @@ class Tables(_OfTables):
                 f"{rows.fewest} rows",
             )
         # Every number gets a random key; those that are no row of this table come last.
-        keys = draws.uniform(-(-total // batch)).flatten()[:total]
+        keys = random.uniform(-(-total // batch)).flatten()[:total]
         absent = torch.arange(total, device=keys.device) >= rows.count[table[:1]]
         chosen = (keys + absent).argsort()[: batch * points]
         index = rows.first[table[:1]] + chosen.view(batch, points)
@@ -198,16 +198,16 @@ class HeldOut(_OfTables):
 
     name = Tables.name
 
-    def parameters(self, draws: Draws, dims: int) -> Tensor:
-        swapped = draws.uniform(1)[:, 0] < 0.5
+    def parameters(self, random: RandomSource, dims: int) -> Tensor:
+        swapped = random.uniform(1)[:, 0] < 0.5
         return swapped & (self.protocol == "corrected")
 
-    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         part = _test_rows if self.protocol == "reference" else None
         name = self.held_out
         rows = load_rows(self.data_dir, (name,), parameters.device, part)
         table = torch.zeros_like(parameters, dtype=torch.int64)
-        xs, classes = _drawn(rows, table, draws, points)
+        xs, classes = _drawn(rows, table, random, points)
         if self.protocol == "corrected":
             xs = standardised(xs)
         return Prompts(self._pad(xs), self._tokens((classes > 0) ^ parameters[:, None]))
@@ -220,11 +220,11 @@ def _kind(uniform: Tensor, features: Tensor, dims: int) -> Tensor:
     return torch.where((features > dims) | only_one, 2.0, uniform)
 
 
-def _drawn(rows: Rows, table: Tensor, draws: Draws, points: int) -> tuple[Tensor, Tensor]:
+def _drawn(rows: Rows, table: Tensor, random: RandomSource, points: int) -> tuple[Tensor, Tensor]:
     """For each prompt `points` rows of its table: inputs [B, n, width] and classes [B, n]."""
     if points > rows.fewest:
         raise ConfigError("task.points", f"is {points}, and a table has {rows.fewest} rows")
-    index = rows.first[table][:, None] + distinct(draws, rows.count[table], points)
+    index = rows.first[table][:, None] + distinct(random, rows.count[table], points)
     return rows.xs[index], rows.classes[index]
 
 

@@ -17,8 +17,8 @@ from torch import Generator, Tensor
 from reloop.conf.checks.config import check_setting
 from reloop.conf.mistakes import nearest
 
-from .draws import Draws, FreshDraws, NumberedDraws
 from .prompts import Prompts
+from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 
 _FAMILY = 0x5EED  # which endless family of numbered prompts `distinct_prompts` counts in
 _REGISTRY: dict[str, type[Task]] = {}
@@ -55,7 +55,7 @@ class Task(ABC):
         """What squared errors are divided by: the variance of y, noise left out."""
 
     @abstractmethod
-    def parameters(self, draws: Draws, dims: int) -> Any:
+    def parameters(self, random: RandomSource, dims: int) -> Any:
         """One function for each prompt, which may depend on the first `dims` dimensions alone."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Task(ABC):
         model of finitely many prompts."""
         return replace(self, distinct_prompts=0)
 
-    def noise(self, ys: Tensor, draws: Draws, dims: int) -> Tensor:
+    def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
         """What is observed in place of the values ys [B, n]; by default ys itself."""
         return ys
 
@@ -107,20 +107,20 @@ class Task(ABC):
         dims = self.dims if dims is None else dims
         if not self.min_dims <= dims <= self.dims:
             raise ValueError(f"dims must lie in {self.min_dims}..{self.dims}, got {dims}")
-        draws: Draws = FreshDraws(generator, batch)
+        random: RandomSource = FreshNumbers(generator, batch)
         if self.distinct_prompts:
             index = torch.randint(
                 self.distinct_prompts, (batch,), generator=generator, device=generator.device
             )
-            draws = NumberedDraws(index, _FAMILY)
-        parameters = self.parameters(draws, dims)
-        return self.prompts(parameters, draws, points, dims), parameters
+            random = NumberedPrompts(index, _FAMILY)
+        parameters = self.parameters(random, dims)
+        return self.prompts(parameters, random, points, dims), parameters
 
-    def prompts(self, parameters: Any, draws: Draws, points: int, dims: int) -> Prompts:
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         """Prompts of `points` pairs of given functions, in the first `dims` dimensions."""
-        xs = draws.normal(points, self.dims)
+        xs = random.normal(points, self.dims)
         xs[:, :, dims:].zero_()
-        return Prompts(xs, self.noise(self.outputs(xs, parameters), draws, dims))
+        return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:

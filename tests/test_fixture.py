@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.errors import Reading, evaluation_prompts, model_errors
+from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from reloop.evaluation.report import report
 from reloop.training import train
 from reloop.training.run_folder.run import run_folder
@@ -23,7 +23,7 @@ def test_its_model_makes_the_errors_that_were_kept_with_it() -> None:
     kept = np.load(FIXTURE / "evaluation.npz")
     settings = run.config.evaluation
     prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, settings.seed)
-    errors = model_errors(run.model, run.task, prompts, Reading((6, 9), 18))
+    errors = model_errors(run.model, run.task, prompts, ErrorSettings((6, 9), 18))
     np.testing.assert_allclose(errors["at_6"], kept["model_at_b"], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(errors["at_9"], kept["model"], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(errors["by_loop"], kept["by_loop"], rtol=1e-3, atol=1e-5)

@@ -12,7 +12,7 @@ import torch
 
 from reloop.conf.schema import Config, Shift
 from reloop.evaluation.bootstrap import bootstrap
-from reloop.evaluation.errors import Reading, evaluation_prompts, model_errors
+from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from reloop.evaluation.evaluate_run import resolved
 from reloop.evaluation.measure import Measure, evaluation_sources
 from reloop.evaluation.remarks import some_files
@@ -80,7 +80,7 @@ class Raced:
             write_record(folder.path / "quality.json", _KIND, found)
         return found | {"remarks": self._remarks(folder, found.get("sources", {}))}
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         """When the target was reached, or how near it came."""
         points = [Point(**each) for each in result["points"]]
         last = self._told(points[-1])
@@ -154,7 +154,7 @@ class Raced:
         asked = run.config.evaluation
         prompts = evaluation_prompts(run.task, asked.prompts, run.config.task.points, asked.seed)
         model = place(run.config.device, "fp32", "eager").prepare(run.model)
-        reading = Reading((loops,), loops)
+        reading = ErrorSettings((loops,), loops)
         batches = [
             prompts[i : i + asked.batch_size] for i in range(0, len(prompts), asked.batch_size)
         ]

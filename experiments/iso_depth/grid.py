@@ -91,7 +91,7 @@ class TrainAndMeasure:
         seconds = RunFolder(run.path).status().get("seconds")
         return {"row": row_of(run), "bayes": bayes, "seconds": seconds}
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         """The loss found, in a few words."""
         row: Row = result["row"]
         return f"loss {row.loss:.4f}, trained in {result['seconds'] or 0:.0f} s"

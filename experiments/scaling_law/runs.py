@@ -25,8 +25,8 @@ from .table import COLUMNS, ScalingTable
 
 @dataclass(frozen=True)
 class Row:
-    """One run's row; `world` says which prompts its loss was taken on, `remarks` what is to be
-    known of the run."""
+    """One run's row; `evaluation_key` says on which prompts its loss was measured, `remarks` what a
+    reader must know of the run."""
 
     name: str
     N_once: int
@@ -34,7 +34,7 @@ class Row:
     r: int
     D: int
     loss: float
-    world: tuple[Any, ...]
+    evaluation_key: tuple[Any, ...]
     remarks: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
     if not rows:
         raise RunError("; ".join(["no run has a row for the table", *left_out]))
     for row in rows[1:]:
-        if row.world != rows[0].world:
+        if row.evaluation_key != rows[0].evaluation_key:
             raise RunError(
                 f"{rows[0].name} and {row.name} are of different tasks, or were evaluated on "
                 "different prompts: their errors do not belong into one table"
@@ -79,9 +79,9 @@ def row_of(run: Run) -> Row:
     loss = float(np.mean(result["by_examples"]["model_at_b"]["mean"]))
     prompts = run.step * config.training.batch_size
     task = replace(config.task, distinct_prompts=0)
-    world = (task, result["prompts"], result["seed"])
+    evaluation_key = (task, result["prompts"], result["seed"])
     told = tuple(result["remarks"])
-    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, world, told)
+    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, evaluation_key, told)
 
 
 def parameter_counts(model: Model) -> tuple[int, int]:

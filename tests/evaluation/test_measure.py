@@ -15,7 +15,7 @@ from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate
 from reloop.evaluation.baselines import solvers
 from reloop.evaluation.bootstrap import bootstrap
-from reloop.evaluation.errors import Reading, evaluation_prompts, model_errors
+from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from reloop.evaluation.evaluate_run import resolved
 from reloop.evaluation.halting import Halting, halted_at
 from reloop.evaluation.measure import Measure
@@ -33,7 +33,7 @@ SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 def test_changes_have_no_sign_and_are_over_the_newer_state(two_runs: tuple[Run, Run]) -> None:
     for run in map(restless, two_runs):
         prompts, loops = evaluation_prompts(run.task, 64, 7, 1), trained_loops(run.config)
-        read = model_errors(run.model, run.task, prompts, Reading((loops,), loops))
+        read = model_errors(run.model, run.task, prompts, ErrorSettings((loops,), loops))
         states, predictions = zip(*run.model.unroll(prompts, loops), strict=True)
         signs = set[float]()
         for t in range(2, loops + 1):
@@ -53,7 +53,7 @@ def test_a_shifted_query_halts_on_its_own_state(tiny_run: Run) -> None:
     shifted = SHIFTS["random_orthants"].sample(run.task, torch.Generator().manual_seed(1), 32, 7)
     rule = Halting("state", 0.3, 8)
     read = model_errors(
-        run.model, run.task, shifted.prompts, Reading((4,), 8, rule), shifted.queries
+        run.model, run.task, shifted.prompts, ErrorSettings((4,), 8, rule), shifted.queries
     )
     for k in range(7):
         xs = shifted.prompts.xs[:, : k + 1].clone()

@@ -144,8 +144,8 @@ def test_an_error_that_is_not_finite_is_none(cell: Cell) -> None:
     found = replace(cell, rates=(1e-3, 1e30))()
     assert all(error is not None for error in found["errors"][0])
     assert found["errors"][1] == [None, None, None]
-    assert cell.said(found).startswith("least error")
-    assert cell.said({"errors": [[None]]}) == "no member came through"
+    assert cell.describe(found).startswith("least error")
+    assert cell.describe({"errors": [[None]]}) == "no member came through"
 
 
 def test_cells_come_back_in_their_order(cell: Cell, tmp_path: Path) -> None:

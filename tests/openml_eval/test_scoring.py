@@ -14,9 +14,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from reloop.openml_eval import scoring
-from reloop.openml_eval.deal import Deal, deal
+from reloop.openml_eval.context_split import ContextSplit, split_contexts
 from reloop.openml_eval.reference_scoring import reference_accuracies
-from reloop.openml_eval.scoring import ABSENT, Subject, model_hits, solver_hits
+from reloop.openml_eval.scoring import ABSENT, TrainedModel, model_hits, solver_hits
 from reloop.openml_eval.solvers import SOLVERS, solve
 from reloop.openml_eval.tables.table import Table
 from reloop.tasks import Prompts, make_task
@@ -34,7 +34,7 @@ def make_table(rows: int = 70, features: int = 3, seed: int = 0) -> Table:
 
 
 @torch.no_grad()
-def subject(protocol: str = "corrected", family: str = "looped") -> Subject:
+def trained(protocol: str = "corrected", family: str = "looped") -> TrainedModel:
     """A model of noise that gives each class as often as the other, by query and by context."""
     shape = (1, 16, 2, SIZE + 1, "add") if family == "looped" else (2, 16, 2, SIZE + 1, "none")
     config = Config(
@@ -46,7 +46,7 @@ def subject(protocol: str = "corrected", family: str = "looped") -> Subject:
     for weights in model.parameters():
         weights.add_(0.7 * torch.randn(weights.shape, generator=source))
     task = make_task("tables", DIMS, 0, {"protocol": protocol})
-    made = Subject(model, task, 4 if family == "looped" else 2)
+    made = TrainedModel(model, task, 4 if family == "looped" else 2)
     xs = torch.randn(500, SIZE + 1, DIMS, generator=source)
     xs[..., : DIMS - 3] = 0
     ys = torch.tensor(task.labels)[torch.randint(2, (500, SIZE + 1), generator=source)]
@@ -55,11 +55,13 @@ def subject(protocol: str = "corrected", family: str = "looped") -> Subject:
     return made
 
 
-def one_by_one(subject: Subject, table: Table, dealt: Deal, swapped: int) -> list[list[int]]:
+def one_by_one(
+    trained: TrainedModel, table: Table, split: ContextSplit, swapped: int
+) -> list[list[int]]:
     """Each row at the end of a prompt of its own."""
     found = []
-    labels = subject.task.labels
-    for group, context in zip(dealt.groups, dealt.contexts, strict=True):
+    labels = trained.task.labels
+    for group, context in zip(split.groups, split.contexts, strict=True):
         own = table.xs[context]
         hits = []
         for row in group:
@@ -68,7 +70,7 @@ def one_by_one(subject: Subject, table: Table, dealt: Deal, swapped: int) -> lis
             xs[0, :, DIMS - own.shape[1] :] = (table.xs[rows] - own.mean(0)) / own.std(0)
             named = table.ys[rows] ^ swapped
             ys = torch.tensor([[labels[label] for label in named]])
-            answer = subject.model(Prompts(torch.from_numpy(xs).float(), ys), subject.loops, 1)
+            answer = trained.model(Prompts(torch.from_numpy(xs).float(), ys), trained.loops, 1)
             hits.append(int(answer[0, 0, -1].argmax() == named[-1]))
         found.append(hits)
     return found
@@ -80,18 +82,18 @@ def test_hits_are_those_of_separate_prompts(
     protocol: str, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scoring, "_AT_ONCE", 5)
-    asked, table = subject(protocol, family), make_table()
-    dealt = deal(70, SIZE, 6, seed=1)
-    hits = model_hits(asked, table, dealt, slice(0, 6))
+    asked, table = trained(protocol, family), make_table()
+    split = split_contexts(70, SIZE, 6, seed=1)
+    hits = model_hits(asked, table, split, slice(0, 6))
     assert hits.shape == (6, 12, 2)
     for swapped in (0, 1):
-        expected = one_by_one(asked, table, dealt, swapped)
+        expected = one_by_one(asked, table, split, swapped)
         for index, own in enumerate(expected):
             assert list(hits[index, : len(own), swapped]) == own
             assert set(hits[index, len(own) :, swapped]) <= {ABSENT}
         assert 0.2 < np.mean([hit for own in expected for hit in own]) < 0.8
     assert (hits[..., 0] != hits[..., 1]).any()
-    np.testing.assert_array_equal(model_hits(asked, table, dealt, slice(4, 6)), hits[4:])
+    np.testing.assert_array_equal(model_hits(asked, table, split, slice(4, 6)), hits[4:])
 
 
 def test_more_features_than_the_model_reads_are_refused_with_the_way_out() -> None:
@@ -99,7 +101,7 @@ def test_more_features_than_the_model_reads_are_refused_with_the_way_out() -> No
     with pytest.raises(
         ConfigError, match=r"task\.dims is 5, and small has 6 features: task.dims=6"
     ):
-        model_hits(subject(), table, deal(70, SIZE, 6, 0), slice(0, 6))
+        model_hits(trained(), table, split_contexts(70, SIZE, 6, 0), slice(0, 6))
 
 
 def test_solvers_are_scikit_learns_on_standardised_contexts(
@@ -113,11 +115,11 @@ def test_solvers_are_scikit_learns_on_standardised_contexts(
         "boosting": GradientBoostingClassifier(random_state=0),
     }
     assert [*plain, "majority"] == list(SOLVERS)
-    table, dealt = make_table(), deal(70, SIZE, 6, seed=2)
+    table, split = make_table(), split_contexts(70, SIZE, 6, seed=2)
     for name, model in plain.items():
-        hits = solver_hits(name, table, dealt, slice(1, 3))
+        hits = solver_hits(name, table, split, slice(1, 3))
         for index, g in enumerate((1, 2)):
-            context, group = dealt.contexts[g], dealt.groups[g]
+            context, group = split.contexts[g], split.groups[g]
             mean, std = table.xs[context].mean(0), table.xs[context].std(0)
             model.fit((table.xs[context] - mean) / std, table.ys[context])
             right = model.predict((table.xs[group] - mean) / std) == table.ys[group]
@@ -137,14 +139,14 @@ def test_the_majority_is_the_contexts_and_a_context_of_one_class_is_answered_wit
 def test_a_model_reads_a_context_of_one_class() -> None:
     table = make_table()
     order = np.argsort(table.ys, kind="stable")
-    same = Deal([order[40:]], order[None, :SIZE])
+    same = ContextSplit([order[40:]], order[None, :SIZE])
     assert len(set(table.ys[same.contexts[0]])) == 1
-    hits = model_hits(subject(), table, same, slice(0, 1))
+    hits = model_hits(trained(), table, same, slice(0, 1))
     assert set(hits.ravel()) <= {0, 1}
 
 
 def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() -> None:
-    asked, table = subject("reference"), make_table(rows=2000)
+    asked, table = trained("reference"), make_table(rows=2000)
     _, split = reference_split(2000)
     assert len(split) == 100
     outside = int(np.setdiff1d(np.arange(2000), split)[0])
@@ -179,13 +181,13 @@ def test_a_large_table_is_scored_in_little_memory(monkeypatch: pytest.MonkeyPatc
         widths.append(queries[0].shape[1])
         return torch.zeros(1, *queries[0].shape[:2], 2)
 
-    model = subject()
+    model = trained()
     monkeypatch.setattr(type(model.model), "forward", lambda self, *a, **k: answers(*a, **k))
     tracemalloc.start()
     try:
-        dealt = deal(rows, SIZE, 64, 0)
+        split = split_contexts(rows, SIZE, 64, 0)
         for start in range(0, 64, 8):
-            model_hits(model, table, dealt, slice(start, start + 8))
+            model_hits(model, table, split, slice(start, start + 8))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

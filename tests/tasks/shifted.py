@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reloop.tasks import SHIFTS, Prompts, Shifted, Task, make_task
-from reloop.tasks.draws import FreshDraws
+from reloop.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import generator
 
 
@@ -21,7 +21,7 @@ def plain(task: Task, batch: int = 6, points: int = 9, seed: int = 0) -> Prompts
 
 def functions(task: Task, batch: int = 6, seed: int = 0) -> Any:
     """The parameters behind the prompts of a seed: they are drawn first."""
-    return task.parameters(FreshDraws(generator(seed), batch), task.dims)
+    return task.parameters(FreshNumbers(generator(seed), batch), task.dims)
 
 
 def linear(dims: int = 5) -> Task:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reloop.tasks import make_task
-from reloop.tasks.draws import FreshDraws
+from reloop.tasks.random_source import FreshNumbers
 from tests.tasks.spy import sample_with_parameters
 from tests.tasks.statistics import (
     assert_frequencies,
@@ -38,7 +38,7 @@ def test_outputs_are_those_of_a_slow_walk(depth: int, dims: int) -> None:
 def test_parameters_alone_give_the_same_function() -> None:
     """A tree drawn on its own, asked at inputs of the caller's."""
     task = make_task("decision_tree", dims=7, settings={"depth": 3})
-    coordinates, leaves = task.parameters(FreshDraws(generator(), 5), 7)
+    coordinates, leaves = task.parameters(FreshNumbers(generator(), 5), 7)
     xs = torch.randn(5, 9, 7, generator=generator(1))
     ys = task.outputs(xs, (coordinates, leaves))
     for b in range(5):
@@ -76,7 +76,7 @@ def test_coordinates_are_uniform_over_visible_dims(dims: int) -> None:
 def test_the_largest_uniform_number_still_asks_for_a_visible_dimension() -> None:
     """(u · dims) must not round up to dims, whatever dims is."""
 
-    class Largest(FreshDraws):
+    class Largest(FreshNumbers):
         def uniform(self, *shape: int) -> torch.Tensor:
             return torch.full((self.batch, *shape), 1 - 2.0**-24)
 

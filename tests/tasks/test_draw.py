@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reloop.tasks import make_task
-from reloop.tasks.draws import FreshDraws
+from reloop.tasks.random_source import FreshNumbers
 from tests.tasks.spy import sample_with_parameters
 from tests.tasks.statistics import generator
 from tests.tasks.visible import hidden
@@ -41,7 +41,7 @@ def test_the_prompts_are_those_of_sample_and_the_parameters_theirs(
 def test_prompts_of_given_functions_show_the_visible_dims(name: str) -> None:
     task = make_task(name, 5, settings={"noise_std": 0} if name == "noisy_linear" else {})
     _, parameters = task.draw(generator(), 6, 4)
-    prompts = task.prompts(parameters, FreshDraws(generator(1), 6), points=7, dims=2)
+    prompts = task.prompts(parameters, FreshNumbers(generator(1), 6), points=7, dims=2)
     assert prompts.xs.shape == (6, 7, 5)
     assert torch.all(prompts.xs[:, :, hidden(task, 2)] == 0)
     assert torch.equal(prompts.ys, task.outputs(prompts.xs, parameters))

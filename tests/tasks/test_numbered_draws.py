@@ -7,7 +7,7 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-from reloop.tasks.draws import NumberedDraws
+from reloop.tasks.random_source import NumberedPrompts
 from tests.tasks.statistics import assert_normal, assert_uncorrelated, assert_uniform
 
 BITS = 2**64
@@ -28,9 +28,9 @@ def slow_bits(index: int, family: int, call: int, counter: int) -> int:
     return mix((stream + counter * GOLDEN) % BITS)
 
 
-def draws(prompts: int, family: int = 1, first: int = 0) -> NumberedDraws:
-    """Draws for the prompts first, first + 1, …"""
-    return NumberedDraws(torch.arange(first, first + prompts), family)
+def draws(prompts: int, family: int = 1, first: int = 0) -> NumberedPrompts:
+    """RandomSource for the prompts first, first + 1, …"""
+    return NumberedPrompts(torch.arange(first, first + prompts), family)
 
 
 def test_the_slow_hash_is_splitmix64() -> None:
@@ -42,7 +42,7 @@ def test_the_slow_hash_is_splitmix64() -> None:
 def test_numbers_are_those_of_the_slow_hash(family: int) -> None:
     """Pinned: other numbers here would change the prompts of every run with `distinct_prompts`."""
     indices = [0, 1, 12345, 10**12 - 1, 2**62]
-    numbered = NumberedDraws(torch.tensor(indices), family)
+    numbered = NumberedPrompts(torch.tensor(indices), family)
     uniform, normal = numbered.uniform(3), numbered.normal(2, 2)
     for row, index in enumerate(indices):
         for i in range(3):
@@ -114,7 +114,7 @@ def test_no_number_comes_twice() -> None:
 
 def test_numbers_belong_to_the_prompt_and_not_to_its_place() -> None:
     index = torch.tensor([5, 3, 5, 8])
-    numbers = NumberedDraws(index, 1).normal(6)
+    numbers = NumberedPrompts(index, 1).normal(6)
     assert torch.equal(numbers[0], numbers[2])
     assert torch.equal(numbers, draws(9).normal(6)[index])
     assert len(numbers.unique(dim=0)) == 3

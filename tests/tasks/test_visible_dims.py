@@ -94,13 +94,13 @@ def test_noise_knows_how_many_dims_are_visible() -> None:
     seen: list[int] = []
 
     class Spy(Linear):
-        def noise(self, ys: Tensor, draws: Any, dims: int) -> Tensor:
+        def noise(self, ys: Tensor, random: Any, dims: int) -> Tensor:
             seen.append(dims)
             return ys
 
-        def parameters(self, draws: Any, dims: int) -> Tensor:
+        def parameters(self, random: Any, dims: int) -> Tensor:
             seen.append(dims)
-            return super().parameters(draws, dims)
+            return super().parameters(random, dims)
 
     Spy(dims=DIMS).sample(generator(), batch=2, points=2, dims=VISIBLE)
     assert seen == [VISIBLE, VISIBLE]

@@ -64,7 +64,7 @@ class Killable:
         self._killed = 0.0
 
     @property
-    def said(self) -> str:
+    def printed(self) -> str:
         return self._out.read_text()
 
     def alive(self) -> bool:

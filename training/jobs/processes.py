@@ -150,7 +150,9 @@ class _Pool:
 
 def _tell(bar: tqdm[Any], job: Job, outcome: Outcome) -> None:
     bar.update()
-    said = job.said(outcome.result) if outcome.result is not None else f"failed: {outcome.failure}"
+    said = (
+        job.describe(outcome.result) if outcome.result is not None else f"failed: {outcome.failure}"
+    )
     _write(bar, f"{job.name}: {said}")
 
 

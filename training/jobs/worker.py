@@ -35,7 +35,7 @@ class Job(Protocol):
     def __call__(self) -> dict[str, Any]:
         """Do it. What it raises is its failure, but for Interrupted and HeldElsewhere."""
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         """What was found, in a few words."""
 
 

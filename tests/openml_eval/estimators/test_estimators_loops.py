@@ -12,7 +12,7 @@ import torch
 
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import load_run
-from reloop.evaluation.errors import Reading as EvaluationReading
+from reloop.evaluation.errors import ErrorSettings as EvaluationReading
 from reloop.evaluation.errors import model_errors
 from reloop.evaluation.halting import Halting
 from reloop.models import Model

@@ -20,9 +20,9 @@ from reloop import training
 from reloop.conf.mistakes import HeldElsewhere, RunError
 from reloop.openml_eval.__main__ import main
 from reloop.openml_eval.jobs import Scoring, SolverJob
-from reloop.openml_eval.participants import participants
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.solvers import SOLVERS
+from reloop.openml_eval.table_summary import evaluated_tables
 from reloop.training import Interrupted
 from reloop.training.jobs.processes import run_jobs
 from reloop.training.run_folder.run import RunFolder
@@ -118,7 +118,7 @@ def test_solvers_answer_for_a_table_in_one_process_only(
 ) -> None:
     monkeypatch.setattr("reloop.openml_eval.jobs.SOLVERS", {"majority": SOLVERS["majority"]})
     asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
-    (table,), _ = participants(asked)
+    (table,), _ = evaluated_tables(asked)
     job = SolverJob(table, Scoring(data, 8, 3, 1), tmp_path)
     found = job()
     (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
@@ -133,7 +133,7 @@ class Dies:
     def __call__(self) -> dict[str, Any]:
         os._exit(7)
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         return ""
 
 
@@ -144,7 +144,7 @@ class Lives:
         print("speaking")
         return {"threads": torch.get_num_threads()}
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         return f"{result['threads']} thread"
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from reloop.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
 from reloop.openml_eval.jobs import RunJob, Scoring, SolverJob
-from reloop.openml_eval.participants import Participant
 from reloop.openml_eval.report import csv_text, report
 from reloop.openml_eval.scoring import ABSENT
 from reloop.openml_eval.summary import summary
+from reloop.openml_eval.table_summary import TableSummary
 
-POLLEN = Participant("pollen", 871, 40, 5, (24, 16), "a" * 64, ("half of the file", "rebuilt"))
-MINE = Participant("mine", None, 40, 3, (20, 20), "b" * 64, ("rebuilt",))
+POLLEN = TableSummary("pollen", 871, 40, 5, (24, 16), "a" * 64, ("half of the file", "rebuilt"))
+MINE = TableSummary("mine", None, 40, 3, (20, 20), "b" * 64, ("rebuilt",))
 
 
-def run(table: Participant, as_is: float, swapped: float, seed: int = 0) -> tuple[Any, Any]:
+def run(table: TableSummary, as_is: float, swapped: float, seed: int = 0) -> tuple[Any, Any]:
     """A run that is right on so many of 8 groups of 5 rows (6 where one is absent)."""
     settings = {"protocol": "corrected"}
     config = Config(

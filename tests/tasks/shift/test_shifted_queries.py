@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reloop.tasks import SHIFTS, Prompts, Task
-from reloop.tasks.draws import FreshDraws
+from reloop.tasks.random_source import FreshNumbers
 from tests.tasks.shifted import functions, linear, noisy, plain, sample
 from tests.tasks.statistics import assert_frequencies, assert_mean, assert_normal, generator
 
@@ -39,8 +39,8 @@ def test_the_orthogonal_query_is_exact_for_examples_close_to_each_other() -> Non
     """Ten thousand times closer than they are long: float32 would miss it by far."""
     source = generator()
     near = torch.randn(8, 1, 20, generator=source) + 1e-4 * torch.randn(8, 9, 20, generator=source)
-    queries = SHIFTS["orthogonal_query"].asked(
-        near, pairs(near), pairs, FreshDraws(source, batch=8)
+    queries = SHIFTS["orthogonal_query"].queries(
+        near, pairs(near), pairs, FreshNumbers(source, batch=8)
     )
     torch.testing.assert_close(queries.xs.double(), projected(near), atol=1e-5, rtol=0)
 

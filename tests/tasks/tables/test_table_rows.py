@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from reloop.conf.mistakes import RunError
-from reloop.tasks.draws import FreshDraws, NumberedDraws
+from reloop.tasks.random_source import FreshNumbers, NumberedPrompts
 from reloop.tasks.table_rows import distinct, load_rows, standardised, table_sizes
 from tests.tasks.small_tables import SIZES, classes, inputs, write
 from tests.tasks.statistics import assert_frequencies, generator
@@ -26,8 +26,8 @@ CPU = torch.device("cpu")
 def test_numbers_are_different_and_rows_of_the_table(
     counts: list[int], points: int, seed: int
 ) -> None:
-    draws = FreshDraws(generator(seed % 2**63), len(counts))
-    chosen = distinct(draws, torch.tensor(counts), points)
+    random = FreshNumbers(generator(seed % 2**63), len(counts))
+    chosen = distinct(random, torch.tensor(counts), points)
     assert chosen.shape == (len(counts), points)
     assert (chosen >= 0).all()
     for row, count in zip(chosen.tolist(), counts, strict=True):
@@ -38,21 +38,23 @@ def test_numbers_are_different_and_rows_of_the_table(
 @pytest.mark.parametrize("numbered", [False, True])
 def test_every_ordered_choice_is_equally_likely(numbered: bool) -> None:
     batch = 24_000
-    draws = NumberedDraws(torch.arange(batch), 3) if numbered else FreshDraws(generator(), batch)
-    chosen = distinct(draws, torch.full((batch,), 4), 3)
+    random = (
+        NumberedPrompts(torch.arange(batch), 3) if numbered else FreshNumbers(generator(), batch)
+    )
+    chosen = distinct(random, torch.full((batch,), 4), 3)
     possible = torch.tensor(list(permutations(range(4), 3)))
     assert_frequencies((chosen[:, None] == possible).all(2), 1 / len(possible))
 
 
 def test_all_rows_of_a_table_are_a_shuffle_of_them() -> None:
-    chosen = distinct(FreshDraws(generator(), 50), torch.full((50,), 9), 9)
+    chosen = distinct(FreshNumbers(generator(), 50), torch.full((50,), 9), 9)
     assert (chosen.sort(1).values == torch.arange(9)).all()
     assert len(chosen.unique(dim=0)) == 50
 
 
 def test_every_row_of_a_large_table_is_reached() -> None:
     """24 random bits alone would give multiples of 64, but for the last few."""
-    chosen = distinct(FreshDraws(generator(), 2000), torch.full((2000,), 2**30), 5)
+    chosen = distinct(FreshNumbers(generator(), 2000), torch.full((2000,), 2**30), 5)
     assert_frequencies((chosen % 64 == 0).any(1)[:, None], 1 - (63 / 64) ** 5)
     assert (chosen % 61).unique().numel() == 61
 

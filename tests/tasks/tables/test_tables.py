@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from reloop.conf.mistakes import RunError
-from reloop.tasks import Draws, Prompts, table_rows, tables
+from reloop.tasks import Prompts, RandomSource, table_rows, tables
 from reloop.tasks.table_rows import distinct
 from reloop.tasks.tables import HeldOut, Tables
 from tests.tasks.small_tables import SIZES, classes, inputs, task, write
@@ -90,8 +90,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The rows' numbers that are drawn while a test goes on."""
     seen: list[Tensor] = []
 
-    def spy(draws: Draws, count: Tensor, points: int) -> Tensor:
-        seen.append(distinct(draws, count, points))
+    def spy(random: RandomSource, count: Tensor, points: int) -> Tensor:
+        seen.append(distinct(random, count, points))
         return seen[-1]
 
     monkeypatch.setattr(tables, "distinct", spy)

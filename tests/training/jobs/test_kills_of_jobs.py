@@ -73,7 +73,7 @@ def started() -> Iterator[list[Killable]]:
 def undisturbed(subject: Subject, folder: Path, started: list[Killable]) -> tuple[Any, int]:
     """What the command finds when it is left in peace, and how many files it writes."""
     started.append(command := subject.start(folder, 0))
-    assert command.code() == subject.code, command.said
+    assert command.code() == subject.code, command.printed
     return result(folder, subject.pattern), len(written(folder))
 
 
@@ -110,7 +110,7 @@ def disturbed(
         started.append(command := subject.start(folder, len(started)))
         if at_once:
             subject.gone.append(killed.seconds_to_be_gone())
-        assert "Traceback" not in killed.said, killed.said
+        assert "Traceback" not in killed.printed, killed.printed
     return command
 
 
@@ -123,9 +123,9 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
         ended += 1
         folder = tmp_path / f"killed-{ended}"
         command = disturbed(subject, folder, most, chance, started)
-        assert command.code() == subject.code, command.said
-        assert "Traceback" not in command.said
-        assert "failed:" not in command.said
+        assert command.code() == subject.code, command.printed
+        assert "Traceback" not in command.printed
+        assert "failed:" not in command.printed
         assert result(folder, subject.pattern) == expected
         longest = max(subject.gone, default=0)
         print(f"{subject.words[0]}: {dict(subject.kills)}, {ended} ended, {longest:.1f} s")
@@ -141,13 +141,13 @@ def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killab
     started.append(first := subject.start(folder, 1))
     until(lambda: list(folder.glob("*/checkpoints/*.json")) and first.workers())
     assert first.kill("worker", chance)
-    until(lambda: "its process was ended by SIGKILL, it is tried once more" in first.said)
+    until(lambda: "its process was ended by SIGKILL, it is tried once more" in first.printed)
     until(first.workers)
     assert first.kill("parent", chance)
     started.append(second := subject.start(folder, 2))
     first.seconds_to_be_gone()
-    assert second.code() == subject.code, second.said
-    assert "Traceback" not in first.said + second.said
+    assert second.code() == subject.code, second.printed
+    assert "Traceback" not in first.printed + second.printed
     assert result(folder, subject.pattern) == expected
     losses, wanted = (next(each.glob("*/plateau.csv")).read_text() for each in (folder, whole))
     assert losses == wanted
@@ -171,7 +171,7 @@ def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Kill
     for number in (1, 2):
         started.append(subject.start(folder, number))
     for command in started:
-        assert command.code() == 0, command.said
-        assert "failed" not in command.said
-    assert any("elsewhere (process " in command.said for command in started)
+        assert command.code() == 0, command.printed
+        assert "failed" not in command.printed
+    assert any("elsewhere (process " in command.printed for command in started)
     assert result(folder, subject.pattern) == sweep

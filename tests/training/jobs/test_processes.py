@@ -37,7 +37,7 @@ class Works:
             file.write("x")
         return {"name": self.name, "at": time.monotonic()}
 
-    def said(self, result: dict[str, Any]) -> str:
+    def describe(self, result: dict[str, Any]) -> str:
         return "done"
 
 
@@ -190,7 +190,7 @@ def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
         until(lambda: not command.workers(), timeout=10)
     finally:
         command.end()
-    assert command.said == "\nstopped; the same command goes on\n"
+    assert command.printed == "\nstopped; the same command goes on\n"
     if moment == "at work":
         logged = [path.read_text() for path in sorted(logs.iterdir())]
         assert logged == ["stopped by the process that started this one\n"] * 2

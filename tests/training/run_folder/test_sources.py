@@ -13,7 +13,7 @@ from torch import Tensor
 from reloop.conf.schema import Config, TaskConfig
 from reloop.evaluation.load import load_run
 from reloop.evaluation.remarks import remarks
-from reloop.tasks import Draws, Task, register_task
+from reloop.tasks import RandomSource, Task, register_task
 from reloop.training import train
 from reloop.training.run_folder import sources
 from reloop.training.run_folder.run import run_folder
@@ -36,8 +36,8 @@ class Sinusoid(Task):
     def divisor(self):
         return self.dims / 2
 
-    def parameters(self, draws, dims):
-        return draws.normal(self.dims)
+    def parameters(self, random, dims):
+        return random.normal(self.dims)
 
     def outputs(self, xs, amplitudes):
         return (wave(xs) @ amplitudes[:, :, None]).squeeze(2)
@@ -122,11 +122,11 @@ def test_installed_packages_beside_it_are_not_its_source(
 def test_a_task_that_has_no_file(tmp_path: Path) -> None:
     """As typed into a shell."""
     space: dict[str, Any] = {"__name__": "__shell__", "Task": Task, "register_task": register_task}
-    space |= {"dataclass": dataclass, "Draws": Draws, "Tensor": Tensor}
+    space |= {"dataclass": dataclass, "RandomSource": RandomSource, "Tensor": Tensor}
     code = "\n".join(
         ["@register_task('typed')", "@dataclass(frozen=True)", "class Typed(Task):",
-         "    divisor = 1.0", "    def parameters(self, draws, dims):",
-         "        return draws.normal(self.dims)", "    def outputs(self, xs, w):",
+         "    divisor = 1.0", "    def parameters(self, random, dims):",
+         "        return random.normal(self.dims)", "    def outputs(self, xs, w):",
          "        return (xs.{} @ w[:, :, None]).squeeze(2)"]
     )  # fmt: skip
     names = []

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 
-class Draws(Protocol):
+class RandomSource(Protocol):
     """Independent random numbers for each prompt of a batch."""
 
     def normal(self, *shape: int) -> Tensor:
@@ -21,7 +21,7 @@ class Draws(Protocol):
         """Uniform numbers in [0, 1), float32 [B, *shape]."""
 
 
-class FreshDraws:
+class FreshNumbers:
     """New numbers from `generator`, on its device, at every call."""
 
     def __init__(self, generator: Generator, batch: int) -> None:
@@ -36,7 +36,7 @@ class FreshDraws:
         return torch.rand(size, generator=self.generator, device=self.generator.device)
 
 
-class NumberedDraws:
+class NumberedPrompts:
     """The numbers that belong to prompts `index` (int64 [B]) of one fixed family of prompts.
 
     Number i of the c-th call for prompt j is a hash of (family, j, c, i): the SplitMix64 stream

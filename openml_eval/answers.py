@@ -1,6 +1,6 @@
 """What a model answers to many queries beside its contexts, loop by loop.
 
-values = read_queries(model, contexts, queries, Reading(30))     # [1, contexts, queries]
+values = answer_queries(model, contexts, queries, LoopSettings(30))     # [1, contexts, queries]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AT_ONCE = 256
 
 
 @dataclass(frozen=True)
-class Reading:
+class LoopSettings:
     """How many loops are made, and the rule by which each answer stays as it is once it has
     settled, where there is one."""
 
@@ -33,8 +33,8 @@ class Reading:
 
 
 @torch.no_grad()
-def read_queries(
-    model: Model, contexts: Prompts, queries: Tensor, reading: Reading, staged: bool = False
+def answer_queries(
+    model: Model, contexts: Prompts, queries: Tensor, reading: LoopSettings, staged: bool = False
 ) -> Floats:
     """Answers to queries [m, d] in each of C contexts: [1, C, m] after the last loop or, `staged`,
     [loops, C, m] after each. An answer is the prediction or, of a classifier, the probability of
@@ -63,7 +63,7 @@ def _answers(model: Model, predictions: Tensor) -> Tensor:
 
 
 def _halted(
-    model: Model, contexts: Prompts, beside: Queries, reading: Reading, rule: Halting
+    model: Model, contexts: Prompts, beside: Queries, reading: LoopSettings, rule: Halting
 ) -> Tensor:
     """Answers [loops, C, m], each held from the loop on at which it settled. Nothing is computed
     once all have."""

@@ -1,6 +1,6 @@
 """Which rows of a table are asked about together, and which other rows they are answered from.
 
-dealt = deal(rows=4177, size=40, contexts=64, seed=0)
+split = split_contexts(rows=4177, size=40, contexts=64, seed=0)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUPS, _CONTEXTS = 0, 1  # separate streams of random numbers
 
 
 @dataclass(frozen=True)
-class Deal:
+class ContextSplit:
     """Every row is in one of the `groups`, which differ by one row in size; group g is answered
     from the rows `contexts[g]` [size], of which none is in it."""
 
@@ -32,8 +32,8 @@ class Deal:
         return max(map(len, self.groups))
 
 
-def deal(rows: int, size: int, contexts: int, seed: int) -> Deal:
-    """Deal a table's rows into `contexts` groups, more where it takes more for `size` rows to be
+def split_contexts(rows: int, size: int, contexts: int, seed: int) -> ContextSplit:
+    """Split a table's rows into `contexts` groups, more where it takes more for `size` rows to be
     left outside each, and never more than rows.
 
     The groups are the same for all seeds, so that they are what may be resampled: neither a row nor
@@ -50,4 +50,4 @@ def deal(rows: int, size: int, contexts: int, seed: int) -> Deal:
         others = random.choice(rows - len(group), size, replace=False)
         drawn[index] = order[others + len(group) * (others >= start)]
         start += len(group)
-    return Deal(groups, drawn)
+    return ContextSplit(groups, drawn)

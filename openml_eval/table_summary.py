@@ -1,6 +1,6 @@
 """The tables that take part in leave-one-out, each checked once against its sha256.
 
-held_out, everyone = participants(RunSettings(held_out=(720,)))
+held_out, everyone = evaluated_tables(RunSettings(held_out=(720,)))
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .tables.store import check_tables, find_table, read_table
 
 
 @dataclass(frozen=True)
-class Participant:
+class TableSummary:
     """A stored table without its rows; `remarks` is what a reader of results should know of it."""
 
     name: str
@@ -40,7 +40,7 @@ class Participant:
         return max(self.counts) / self.rows
 
 
-def participants(settings: RunSettings) -> tuple[list[Participant], list[Participant]]:
+def evaluated_tables(settings: RunSettings) -> tuple[list[TableSummary], list[TableSummary]]:
     """The tables that are held out, one after another, and all that take part.
 
     Raises RunError for one that is not stored or damaged, saying what fetches it; ConfigError where
@@ -50,7 +50,7 @@ def participants(settings: RunSettings) -> tuple[list[Participant], list[Partici
     check_tables(folder, [_stem(which) for which in settings.tables])
     everyone = []
     for which in settings.tables:
-        found = participant(folder, which)
+        found = table_summary(folder, which)
         if found in everyone:
             raise ConfigError("tables", f"holds {found.name} twice")
         everyone.append(found)
@@ -63,7 +63,7 @@ def participants(settings: RunSettings) -> tuple[list[Participant], list[Partici
     return held_out, everyone
 
 
-def participant(folder: Path, which: int | str) -> Participant:
+def table_summary(folder: Path, which: int | str) -> TableSummary:
     """A stored table by id, name or the CSV file it was read from; RunError as `read_table`."""
     which = _stem(which)
     table = read_table(folder, which)
@@ -72,7 +72,7 @@ def participant(folder: Path, which: int | str) -> Participant:
     known = entry(table.source["openml_id"]) if table.source.get("openml_id") else None
     rows, features = table.xs.shape
     remarks = known.remarks(rows, features) if known else []
-    return Participant(
+    return TableSummary(
         name=table.name,
         openml_id=table.source.get("openml_id"),
         rows=rows,
@@ -88,7 +88,7 @@ def _stem(which: int | str) -> int | str:
     return Path(which).stem if isinstance(which, str) and which.endswith(".csv") else which
 
 
-def _among(everyone: Sequence[Participant], which: int | str) -> Participant:
+def _among(everyone: Sequence[TableSummary], which: int | str) -> TableSummary:
     wanted = which.removesuffix(".csv") if isinstance(which, str) else which
     for each in everyone:
         if wanted in (each.openml_id, each.name):
