@@ -9,10 +9,11 @@ task and scale.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from .mistakes import ConfigError
+from .mistakes import ConfigError, check_device, check_path
+from .setting import setting
 
 SCHEMA_VERSION = 1
 Action = Literal["train", "evaluate", "compare", "import"]
@@ -56,62 +57,83 @@ Baseline = Literal[
 class TaskConfig:
     """Which function class, and the prompts' final size."""
 
-    name: str = "sparse_linear"
-    dims: int = 20
-    points: int = 41  # pairs in a prompt, k + 1: the last one is asked with k examples
-    distinct_prompts: int = 0  # how many prompts there are in the world; 0: endless
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the task's own, see conf/task/
+    name: str = setting("sparse_linear", "the function class; chosen by task=")
+    dims: int = setting(20, "dimensions of x", at_least=1)
+    points: int = setting(
+        41, "pairs in a prompt, k + 1: the last one is predicted from k examples", at_least=2
+    )
+    distinct_prompts: int = setting(
+        0, "how many different prompts training draws from; 0: endless", at_least=0
+    )
+    settings: Mapping[str, Any] = setting({}, "the task's own, see conf/task/")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The transformer's shape."""
 
-    family: Literal["looped", "tied", "standard"] = "looped"
-    n_layer: int = 1
-    n_embd: int = 256
-    n_head: int = 8
-    n_positions: int = 101  # most pairs that fit in a prompt
-    injection: Literal["add", "multiply", "concat", "none"] = "add"
-    block: Literal["gpt2", "llama", "flt"] = "gpt2"
-    attention: Literal["full", "grouped", "latent", "sliding"] = "full"
-    n_kv: int = 0  # grouped: heads of keys and values
-    rank: int = 0  # latent: numbers a token that keys and values are read from
-    pattern: str = ""  # sliding: the layers' windows in turn, S (a quarter) or L (all)
-    # How a loop reads the one before it, by the fully looped paper's names; none: by injection.
-    connectivity: Literal["LT", "LT_i", "LT_ai", "FLT", "FLT_res"] | None = None
-    norm: Literal["in_loop", "at_readout"] = "in_loop"  # where the stream is normed
-    prelude: int = 0  # layers before the loop
-    coda: int = 0  # layers after it
-    lanes: int = 0  # of hyper-connections; 0: none
-    residual_scaling: Literal["none", "sqrt", "linear", "factored"] = "none"
-    residual_factor: float = 1.0  # factored: λ of λ / (R √U)
+    family: Literal["looped", "tied", "standard"] = setting("looped", "chosen by model=")
+    n_layer: int = setting(1, "layers in the looped block, or of a standard model", at_least=1)
+    n_embd: int = setting(256, "width", at_least=1)
+    n_head: int = setting(8, "attention heads", at_least=1)
+    n_positions: int = setting(101, "most pairs that fit in a prompt", at_least=1)
+    injection: Literal["add", "multiply", "concat", "none"] = setting(
+        "add", "how the prompt enters each loop"
+    )
+    block: Literal["gpt2", "llama", "flt"] = setting("gpt2", "kind of block")
+    attention: Literal["full", "grouped", "latent", "sliding"] = setting("full", "of its layers")
+    n_kv: int = setting(0, "grouped attention: heads of keys and values", at_least=0)
+    rank: int = setting(
+        0, "latent attention: numbers a token that keys and values are read from", at_least=0
+    )
+    pattern: str = setting(
+        "", "sliding attention: the layers' windows in turn, S (a quarter) or L (all)"
+    )
+    connectivity: Literal["LT", "LT_i", "LT_ai", "FLT", "FLT_res"] | None = setting(
+        None,
+        "how a loop reads the one before it, by the names of arXiv 2605.18797; null: by injection",
+    )
+    norm: Literal["in_loop", "at_readout"] = setting("in_loop", "where the stream is normed")
+    prelude: int = setting(0, "layers before the loop", at_least=0)
+    coda: int = setting(0, "layers after the loop", at_least=0)
+    lanes: int = setting(0, "lanes of hyper-connections; 0: none", at_least=0)
+    residual_scaling: Literal["none", "sqrt", "linear", "factored"] = setting(
+        "none", "what residual branches are multiplied by: 1, 1/√R, 1/R, λ/(R√U)"
+    )
+    residual_factor: float = setting(1.0, "the λ of residual_scaling=factored", above=0)
 
 
 @dataclass(frozen=True)
 class LoopsConfig:
     """b loops, of which the last T count in the loss (looped models)."""
 
-    b: int = 20
-    T: int = 15  # 1: the last loop alone; as many as are made, or more: all
-    # How many of the last loops gradients reach back through: those that count, half of b, all.
-    grad_loops: int | Literal["window", "half", "all"] = "window"
-    # Drawn anew for each step, around b: uniform from 1 to 2 b - 1, or Poisson with a log-normal
-    # mean; none: as curriculum.loops says.
-    sampling: Literal["none", "uniform", "poisson_lognormal"] = "none"
+    b: int = setting(20, "loops", at_least=1)
+    T: int = setting(
+        15, "how many of the last loops count in the loss; 1: the last, b or more: all", at_least=1
+    )
+    grad_loops: int | Literal["window", "half", "all"] = setting(
+        "window",
+        "how many of the last loops gradients reach back through: those that count, half of b, "
+        "all, or a number",
+    )
+    sampling: Literal["none", "uniform", "poisson_lognormal"] = setting(
+        "none",
+        "loops drawn anew for each step: uniform from 1 to 2b - 1, or Poisson with a log-normal "
+        "mean; none: as curriculum.loops says",
+    )
 
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """How a number grows to its end: from `start` by `inc`, each value held for some steps.
+    """How a number grows to its end: from `start` by `inc`, each value held for some steps."""
 
-    Without `start` it stands at its end from the first step (loops: it starts at T). The last of
-    `intervals` repeats.
-    """
-
-    start: int | None = None
-    inc: int = 1
-    intervals: tuple[int, ...] = (5000,)
+    start: int | None = setting(
+        None, "the first value; null: the end from the first step (loops: T)", at_least=1
+    )
+    inc: int = setting(1, "added each time", at_least=1)
+    intervals: tuple[int, ...] = setting(
+        (5000,), "steps for which each value is held; the last one repeats", at_least=1
+    )
 
 
 @dataclass(frozen=True)
@@ -127,48 +149,65 @@ class CurriculumConfig:
 class TrainingConfig:
     """The optimiser and the loop around it."""
 
-    steps: int = 500_000
-    batch_size: int = 64
-    # muon: Muon for the matrices of blocks, AdamW for the rest.
-    optimizer: Literal["adam", "adamw", "muon"] = "adamw"
-    learning_rate: float = 1e-4
-    muon_rate: float = 0.02  # of the matrices
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0  # decoupled from the gradient but for adam
-    clip: float = 0.0  # largest norm of the gradient; 0: no limit
-    warmup: int = 0  # steps over which the rate rises to learning_rate
-    decay: float = 0.0  # last fraction of the steps, over which it falls linearly
-    decay_to: float = 0.0  # the fraction of learning_rate that it falls to
-    init_std: float = 0.02  # of the initial weights of gpt2 and llama blocks
-    position_std: float = 0.02  # of initial learned positions
-    ema_decay: float = 0.0  # of the moving average of the weights that is evaluated; 0: no average
-    # What predictions are compared with: a prompt's outputs, or each one's posterior mean given the
-    # pairs before it, where the task knows it.
-    targets: Literal["outputs", "posterior_mean"] = "outputs"
-    shards: int = 1  # parts that a batch is drawn and computed in, one after another
-    checkpoint_every: int = 1000
-    log_every: int = 100
-    on_divergence: Literal["stop", "rollback"] = "stop"
+    steps: int = setting(500_000, "updates of the weights; 0: the model as initialised", at_least=0)
+    batch_size: int = setting(64, "prompts in a step", at_least=1)
+    optimizer: Literal["adam", "adamw", "muon"] = setting(
+        "adamw", "muon: Muon for the matrices of blocks, AdamW for the rest"
+    )
+    learning_rate: float = setting(1e-4, "Adam's rate", above=0)
+    muon_rate: float = setting(0.02, "Muon's rate", above=0)
+    beta1: float = setting(0.9, "Adam's β₁", at_least=0, below=1)
+    beta2: float = setting(0.999, "Adam's β₂", at_least=0, below=1)
+    epsilon: float = setting(1e-8, "Adam's ε", above=0)
+    weight_decay: float = setting(0.0, "decoupled from the gradient but for adam", at_least=0)
+    clip: float = setting(0.0, "largest norm of the gradient; 0: no limit", at_least=0)
+    warmup: int = setting(0, "steps in which the rate rises to its value", at_least=0)
+    decay: float = setting(
+        0.0, "last fraction of the steps, in which the rate falls linearly", at_least=0, at_most=1
+    )
+    decay_to: float = setting(
+        0.0, "the fraction of the rate that it falls to", at_least=0, at_most=1
+    )
+    init_std: float = setting(0.02, "standard deviation of gpt2 and llama weights", above=0)
+    position_std: float = setting(0.02, "standard deviation of learned positions", above=0)
+    ema_decay: float = setting(
+        0.0, "of the moving average of the weights that is evaluated; 0: none", at_least=0, below=1
+    )
+    targets: Literal["outputs", "posterior_mean"] = setting(
+        "outputs",
+        "what predictions are compared with: y, or its posterior mean given the pairs before",
+    )
+    shards: int = setting(1, "parts a batch is computed in, one after another", at_least=1)
+    checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
+    log_every: int = setting(100, "steps between records of metrics.jsonl", at_least=1)
+    on_divergence: Literal["stop", "rollback"] = setting(
+        "stop", "when loss or gradient is not finite"
+    )
 
 
 @dataclass(frozen=True)
 class EvaluationConfig:
     """How a trained model is measured."""
 
-    prompts: int = 1280
-    seed: int = 2024
-    batch_size: int = 128
-    # Loop at which errors by examples are read beside b (none: b); auto: each where it has settled.
-    loops: int | Literal["auto"] | None = None
-    halt_on: Literal["prediction", "state"] = "state"  # auto: whose change over a loop counts
-    tolerance: float = 0.015  # auto: a change of at most this is settled
-    max_loops: int | None = None  # how far the error by loop goes; none: 3 b
-    baselines: tuple[Baseline, ...] | None = None  # solvers beside the model; none: the task's
-    shifts: tuple[Shift, ...] = ()  # shifted inputs that it is measured on too
-    resamples: int = 1000  # of the bootstrap
-    halt_by: int | None = None  # auto: the loop at which what has not settled is read; none: b
+    prompts: int = setting(1280, "prompts", at_least=2)
+    seed: int = setting(2024, "of the prompts", at_least=0)
+    batch_size: int = setting(128, "prompts at once", at_least=1)
+    loops: int | Literal["auto"] | None = setting(
+        None, "loop at which errors by examples are read; null: b; auto: early exit", at_least=1
+    )
+    halt_on: Literal["prediction", "state"] = setting(
+        "state", "early exit: whose change over a loop counts"
+    )
+    tolerance: float = setting(0.015, "early exit: the largest change that counts as none", above=0)
+    max_loops: int | None = setting(None, "how far the error by loop goes; null: 3 b", at_least=1)
+    baselines: tuple[Baseline, ...] | None = setting(
+        None, "solvers beside the model; null: the task's"
+    )
+    shifts: tuple[Shift, ...] = setting((), "shifted inputs to be measured on too; all: every one")
+    resamples: int = setting(1000, "of the bootstrap", at_least=1)
+    halt_by: int | None = setting(
+        None, "early exit: the loop at which the rest is read; null: b", at_least=1
+    )
 
 
 @dataclass(frozen=True)
@@ -181,14 +220,20 @@ class Config:
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    seed: int = 0
-    device: str = "auto"
-    precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
-    backend: Literal["auto", "eager", "compile", "triton"] = "auto"  # what makes the loops
-    wandb: Literal["disabled", "offline", "online"] = "disabled"
-    folder: str = "runs"
-    scale: str = ""  # the name of the scale it was composed at, if any
-    recipe: str = ""  # the name of the recipe it was composed with, if any
+    seed: int = setting(0, "of weights, prompts and their order", at_least=0)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
+        "auto", "of matrix products; auto: tf32 on CUDA, else fp32"
+    )
+    backend: Literal["auto", "eager", "compile", "triton"] = setting(
+        "auto", "which code computes the loops"
+    )
+    wandb: Literal["disabled", "offline", "online"] = setting(
+        "disabled", "whether metrics go to Weights & Biases too"
+    )
+    folder: str = setting("runs", "where run folders are made", check=check_path)
+    scale: str = setting("", "the scale it was composed at, if any")
+    recipe: str = setting("", "the recipe it was composed with, if any")
 
     @classmethod
     def of(cls, *words: str) -> Config:

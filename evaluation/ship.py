@@ -9,12 +9,13 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from reloop.conf.command import run_command
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
+from reloop.conf.setting import setting
 from reloop.conf.shipped import SHELF
 
 _HELP = """\
@@ -33,8 +34,8 @@ _LARGEST = 4 * 10**6  # bytes
 class ShipSettings:
     """Which run, and what it is to be called."""
 
-    run: str
-    name: str
+    run: str = setting(MISSING, "the finished run")
+    name: str = setting(MISSING, "what it is called: shipped/<name>")
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""

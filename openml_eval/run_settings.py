@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal
 
-from reloop.conf.mistakes import ConfigError, check_choice, check_count, check_seed
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.setting import check_settings, setting
 
 from .tables.catalogue import TABLES
 
@@ -28,15 +29,22 @@ class RunSettings:
     """Which tables take part and which are held out, one after another; which models; how they are
     scored, and how many processes work at once."""
 
-    held_out: tuple[int | str, ...] = ("all",)  # OpenML ids and names
-    tables: tuple[int | str, ...] = tuple(each.openml_id for each in TABLES)
-    model: tuple[Family, ...] = ("looped", "standard")
-    seeds: tuple[int, ...] | None = None  # of training; none: seed=
-    protocol: Protocol = "corrected"
-    data_dir: str = "openml_data"
-    contexts: int = 64  # that a table's rows are answered from, for each evaluation seed
-    evaluation_seeds: int | None = None  # draws of contexts; none: 2, the reference's 5
-    jobs: int | None = None  # processes at once; none: as many as there are cores, one on a GPU
+    held_out: tuple[int | str, ...] = setting(("all",), "OpenML ids and names, or all in turn")
+    tables: tuple[int | str, ...] = setting(
+        tuple(each.openml_id for each in TABLES),
+        "ids and names of those that take part",
+    )
+    model: tuple[Family, ...] = setting(("looped", "standard"), "families of models")
+    seeds: tuple[int, ...] | None = setting(None, "of training; null: seed=", at_least=0)
+    protocol: Protocol = setting("corrected", "or reference: the published one, with its flaws")
+    data_dir: str = setting("openml_data", "where the tables are stored")
+    contexts: int = setting(64, "contexts that rows are answered from", at_least=1, at_most=_MOST)
+    evaluation_seeds: int | None = setting(
+        None, "draws of contexts; null: 2, the reference's 5", at_least=1, at_most=_MOST
+    )
+    jobs: int | None = setting(
+        None, "processes at once; null: one a core, one on a GPU", at_least=1, at_most=_MOST
+    )
 
     @property
     def draws(self) -> int:
@@ -55,14 +63,7 @@ class RunSettings:
             for value in values:
                 if values.count(value) > 1:
                     raise ConfigError(name, f"holds {value} twice")
-        for name in ("contexts", "evaluation_seeds", "jobs"):
-            value = getattr(self, name)
-            if value is not None:
-                check_count(name, value, 1, _MOST)
-        for seed in self.seeds or ():
-            check_seed("seeds", seed)
-        for family in self.model:
-            check_choice("model", family, get_args(Family))
+        check_settings("", self)
         if len(self.tables) < 2:
             raise ConfigError("tables", "must hold at least two: one is held out of training")
         if "all" in self.held_out and len(self.held_out) > 1:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError, check_choice, nearest
 from reloop.conf.saved import read_config
+from reloop.conf.setting import setting
 
 from .tables.catalogue import TABLES, ids_by_name
 
@@ -19,10 +20,12 @@ SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # what ships by name; a reg
 class FetchSettings:
     """Which tables, and where they come from and go to."""
 
-    tables: tuple[int | str, ...] = tuple(each.openml_id for each in TABLES)  # ids and CSV files
-    data_dir: str = "openml_data"
-    cache_dir: str | None = None  # an openml cache that is there already; it is only read
-    target: str | None = None  # the CSV files' column of classes; none: their last
+    tables: tuple[int | str, ...] = setting(
+        tuple(each.openml_id for each in TABLES), "OpenML ids and CSV files"
+    )
+    data_dir: str = setting("openml_data", "where the tables are stored")
+    cache_dir: str | None = setting(None, "an openml cache to read from, in place of openml.org")
+    target: str | None = setting(None, "the CSV files' column of classes; null: their last")
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""
@@ -63,8 +66,8 @@ def _check_table(table: int | str) -> None:
 class ShipSettings:
     """Which run becomes which of the two."""
 
-    run: str
-    name: str
+    run: str = setting(MISSING, "the finished run")
+    name: str = setting(MISSING, "classifier or regressor")
 
     def check(self) -> None:
         """Raises ConfigError for a name that no estimator looks for, and a run that is none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
-from reloop.conf.mistakes import ConfigError, check_count, check_device, check_seed
+from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
+from reloop.conf.setting import check_settings, setting
 
 _STARTED = 400 * 2**20  # bytes of a process
 _HIDDEN = 64  # of a probe
@@ -23,20 +23,20 @@ class ProbingSettings:
     """How the states of a run are probed; the defaults take minutes at the small scale, the paper
     trained for 10,000 steps or more on batches of 1280 prompts."""
 
-    run: str = ""
-    targets: tuple[str, ...] = ("gradient", "least_squares")
-    protocol: Literal["paper", "reference"] = "paper"
-    loops: int | None = None  # how far the probed loops go; none: b
-    steps: int = 1000
-    batch_size: int = 128
-    learning_rate: float | None = None  # none: the protocol's
-    seeds: int = 2  # probes of each kind, from different initial weights
-    prompts: int = 1280  # that the probes are tested on
-    seed: int = 0
-    resamples: int = 1000  # of the bootstrap
-    control: bool = True  # probes trained with w = 1 too, where the task has that
-    memory: int = 512  # MiB, about, that states in the making may take; the probes come on top
-    device: str = "auto"
+    run: str = setting("", "the run folder to probe")
+    targets: tuple[str, ...] = setting(("gradient", "least_squares"), "what probes predict")
+    protocol: Literal["paper", "reference"] = setting("paper", "as in the paper, or in its code")
+    loops: int | None = setting(None, "how far the probed loops go; null: b", at_least=1)
+    steps: int = setting(1000, "updates of the probes", at_least=1)
+    batch_size: int = setting(128, "prompts in a step", at_least=1)
+    learning_rate: float | None = setting(None, "Adam's rate; null: the protocol's", above=0)
+    seeds: int = setting(2, "probes of each kind, from different initial weights", at_least=1)
+    prompts: int = setting(1280, "prompts that the probes are tested on", at_least=2)
+    seed: int = setting(0, "of the prompts and the probes' weights", at_least=0)
+    resamples: int = setting(1000, "of the bootstrap", at_least=1)
+    control: bool = setting(True, "train probes with w = 1 too, where the task has that")
+    memory: int = setting(512, "MiB, about, for states; the probes come on top", at_least=1)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""
@@ -44,16 +44,7 @@ class ProbingSettings:
             raise ConfigError("run", "must name the run folder to probe: run=runs/<name>")
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
-        for name in ("steps", "batch_size", "seeds", "resamples", "memory"):
-            check_count(name, getattr(self, name), 1)
-        check_count("prompts", self.prompts, 2)
-        check_seed("seed", self.seed)
-        check_device("device", self.device)
-        if self.loops is not None:
-            check_count("loops", self.loops, 1)
-        rate = self.learning_rate
-        if rate is not None and not (math.isfinite(rate) and rate > 0):
-            raise ConfigError("learning_rate", f"must be above 0, got {rate}")
+        check_settings("", self)
         self._check_size(read_config(Path(self.run)))
         check_folder("run", self.run)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from reloop.probing.targets import TARGETS
+from reloop.reference import reference
 from reloop.training import Run
 from tests.conftest import HOME
 
@@ -52,6 +53,11 @@ def test_the_function_class_of_the_guide_trains_by_the_command_line(tmp_path: Pa
     assert "3-nearest neighbours" in done.stdout
     lines = [line for line in code.splitlines() if line.strip()]
     assert len(lines) <= 16  # 'about ten lines' beside the imports and the docstring
+
+
+def test_the_reference_is_that_of_the_schema() -> None:
+    """Where it is not: python -m reloop.reference > docs/reference.md"""
+    assert (HOME / "docs" / "reference.md").read_text(encoding="utf-8") == reference()
 
 
 def test_the_readme_trains_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("wrong_commands.txt")
-_MODULES = {
-    "run": "run",
-    "probing": "probing",
-    "openml_eval": "openml_eval",
-}
 
 
 class Wrong(NamedTuple):
@@ -52,7 +47,8 @@ def wrong_commands(run: Path, beside: Path) -> Iterator[Wrong]:
 
 def answer(wrong: Wrong) -> dict[str, object]:
     """Exit code, output and errors of a command in this process."""
-    main = importlib.import_module(_MODULES.get(wrong.entry, wrong.entry)).main
+    module = "main" if wrong.entry == "run" else f"{wrong.entry}.__main__"
+    main = importlib.import_module(f"reloop.{module}").main
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:

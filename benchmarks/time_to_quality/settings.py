@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.groups import choices
-from reloop.conf.mistakes import ConfigError, check_choice, check_names
+from reloop.conf.mistakes import ConfigError, check_choice
+from reloop.conf.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class QualitySettings:
     """Which recipes are compared on what, and how their errors are measured."""
 
-    task: str = "sparse_linear"
-    scale: str = "small"
-    model: str = "looped"
-    recipes: tuple[str, ...] = ("paper", "fast")
-    variants: tuple[str, ...] = ()  # settings of run.py added to each recipe, a row for each
-    seeds: int = 3
-    first_seed: int = 0
-    target: float | None = None  # none: that of targets.json
-    k: tuple[int, ...] = ()  # numbers of examples over which errors are averaged; none: the same
-    prompts: int = 1280
-    measurements: int = 20  # in the course of a training
-    to_end: bool = False  # train on after the target is reached
-    shifts: bool = True  # measure finished trainings on shifted inputs too
-    clock: Literal["cpu_seconds", "seconds"] = "cpu_seconds"  # of the ratio: seconds on a GPU
-    threads: int = 1  # of a training
-    jobs: int = 1  # trainings at once; seconds are those of a machine that has nothing else to do
-    folder: str = "runs/time_to_quality"
+    task: str = setting("sparse_linear", "the task")
+    scale: str = setting("small", "the scale")
+    model: str = setting("looped", "the model")
+    recipes: tuple[str, ...] = setting(("paper", "fast"), "the recipes to compare")
+    variants: tuple[str, ...] = setting((), "settings added to each recipe, a row for each")
+    seeds: int = setting(3, "trainings of each row", at_least=1)
+    first_seed: int = setting(0, "the first seed", at_least=0)
+    target: float | None = setting(None, "the error to reach; null: see targets.json", above=0)
+    k: tuple[int, ...] = setting(
+        (), "numbers of examples over which errors are averaged; none: see targets.json", at_least=0
+    )
+    prompts: int = setting(1280, "prompts that errors are measured on", at_least=2)
+    measurements: int = setting(20, "in the course of a training", at_least=1)
+    to_end: bool = setting(False, "train on after the target is reached")
+    shifts: bool = setting(True, "measure finished trainings on shifted inputs too")
+    clock: Literal["cpu_seconds", "seconds"] = setting("cpu_seconds", "of the ratio")
+    threads: int = setting(1, "of each training", at_least=1)
+    jobs: int = setting(1, "trainings at once", at_least=1)
+    folder: str = setting("runs/time_to_quality", "where runs and results are kept")
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""
         for name in ("task", "scale", "model"):
             check_choice(name, getattr(self, name), choices(name))
-        check_names("", self)
+        check_settings("", self)
         for name in ("recipes", "variants", "k"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
@@ -46,12 +48,4 @@ class QualitySettings:
             raise ConfigError("recipes", "must hold at least one")
         for recipe in self.recipes:
             check_choice("recipes", recipe, choices("recipe"))
-        ones = ("seeds", "measurements", "threads", "jobs")
-        for name, least in (*((name, 1) for name in ones), ("prompts", 2), ("first_seed", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(name, f"must be at least {least}, got {getattr(self, name)}")
-        if self.target is not None and not (math.isfinite(self.target) and self.target > 0):
-            raise ConfigError("target", f"must be above 0 and finite, got {self.target}")
-        if self.k and min(self.k) < 0:
-            raise ConfigError("k", f"must hold numbers from 0 on, got {min(self.k)}")
         check_folder("folder", self.folder)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..mistakes import ConfigError, at_least, check_names
+from ..mistakes import ConfigError
 from ..schema import ModelConfig, TaskConfig
+from ..setting import check_settings
 
 _LOOPED = (  # what only looped models have, with the value that means without it
     ("connectivity", None),
@@ -16,11 +17,7 @@ _LOOPED = (  # what only looped models have, with the value that means without i
 
 def check_model(model: ModelConfig, task: TaskConfig) -> None:
     """Ranges and combinations; raises ConfigError for the first that cannot be."""
-    check_names("model.", model)
-    for name in ("n_layer", "n_embd", "n_head", "n_positions"):
-        at_least(f"model.{name}", getattr(model, name), 1)
-    for name in ("prelude", "coda", "lanes", "n_kv", "rank"):
-        at_least(f"model.{name}", getattr(model, name), 0)
+    check_settings("model.", model)
     if task.points > model.n_positions:
         raise ConfigError(
             "task.points",
@@ -159,10 +156,7 @@ def _check_norm(model: ModelConfig) -> None:
 
 
 def _check_scaling(model: ModelConfig) -> None:
-    factor = model.residual_factor
-    if not 0 < factor < float("inf"):
-        raise ConfigError("model.residual_factor", f"must be finite and above 0, got {factor}")
-    if factor != 1 and model.residual_scaling != "factored":
+    if model.residual_factor != 1 and model.residual_scaling != "factored":
         raise ConfigError(
             "model.residual_factor",
             f"is the λ of model.residual_scaling=factored, not of {model.residual_scaling}",

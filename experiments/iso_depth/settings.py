@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError, check_seed
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.setting import check_settings, setting
 
 from .size import check_size
 
@@ -35,19 +36,19 @@ _ANY = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(_NAMES, 
 class IsoDepthSettings:
     """Which models on which task for how long, and how intervals are found."""
 
-    r: tuple[int, ...] = (1, 2, 4, 8)
-    widths: tuple[int, ...] = (24, 32, 48)
-    steps: tuple[int, ...] = (750, 1500, 3000)
-    depth: int = 8  # layers run, those before and after the loop aside
-    heads: int = 2
-    dims: int = 3
-    points: int = 8
-    batch_size: int = 64
-    learning_rate: float = 3e-3  # at the first step after the warm-up
-    seed: int = 0  # of training
-    resamples: int = 200
-    jobs: int | None = None
-    folder: str = "runs"
+    r: tuple[int, ...] = setting((1, 2, 4, 8), "recurrences", at_least=1)
+    widths: tuple[int, ...] = setting((24, 32, 48), "widths of the models", at_least=1)
+    steps: tuple[int, ...] = setting((750, 1500, 3000), "of each training", at_least=1)
+    depth: int = setting(8, "layers run, those before and after the loop aside", at_least=1)
+    heads: int = setting(2, "attention heads", at_least=1)
+    dims: int = setting(3, "dimensions of x", at_least=1)
+    points: int = setting(8, "pairs in a prompt", at_least=2)
+    batch_size: int = setting(64, "prompts in a step", at_least=1)
+    learning_rate: float = setting(3e-3, "at the first step after the warm-up", above=0)
+    seed: int = setting(0, "of training", at_least=0)
+    resamples: int = setting(200, "of the bootstrap", at_least=20)
+    jobs: int | None = setting(None, "processes at once; null: one a core", at_least=1)
+    folder: str = setting("runs", "where run folders are made")
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""
@@ -57,14 +58,7 @@ class IsoDepthSettings:
                 raise ConfigError(name, "must hold at least one")
             if len(set(values)) < len(values):
                 raise ConfigError(name, f"holds a number twice: {', '.join(map(str, values))}")
-            if min(values) < 1:
-                raise ConfigError(name, f"must hold numbers of at least 1, got {min(values)}")
-        ones = ("depth", "heads", "dims", "batch_size")
-        for name, least in (*((name, 1) for name in ones), ("points", 2), ("resamples", 20)):
-            self._at_least(name, least)
-        check_seed("seed", self.seed)
-        if self.jobs is not None:
-            self._at_least("jobs", 1)
+        check_settings("", self)
         self._check_divisors()
 
     def _check_divisors(self) -> None:
@@ -83,10 +77,6 @@ class IsoDepthSettings:
                 raise ConfigError("widths", f"must be multiples of heads={self.heads}, got {width}")
         check_size(self)
         check_folder("folder", self.folder)
-
-    def _at_least(self, name: str, least: int) -> None:
-        if getattr(self, name) < least:
-            raise ConfigError(name, f"must be at least {least}, got {getattr(self, name)}")
 
 
 def in_settings(error: ConfigError) -> ConfigError:

@@ -7,7 +7,6 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import defaults, run_command
-from reloop.conf.mistakes import ConfigError, check_count, check_seed
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.setting import check_settings, setting
 from reloop.evaluation.run_folders import run_folders
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ What the losses leave open is in brackets and named, with the reason: too few va
 class ScalingSettings:
     """The table or the runs, what is held, and how intervals are found."""
 
-    table: str = ""
-    runs: tuple[str, ...] = ()
-    E: float | None = None  # none: fitted
-    clusters: tuple[str, ...] = ()
-    resamples: int = 200
-    seed: int = 0
-    folder: str = "runs"
+    table: str = setting("", "a CSV file, or the name of the published table")
+    runs: tuple[str, ...] = setting((), "run folders, or folders of them")
+    E: float | None = setting(None, "the irreducible loss; null: fitted", at_least=0)
+    clusters: tuple[str, ...] = setting((), "columns: rows alike in all are resampled together")
+    resamples: int = setting(200, "of the bootstrap", at_least=20, at_most=1_000_000)
+    seed: int = setting(0, "of the bootstrap", at_least=0)
+    folder: str = setting("runs", "where the results are written")
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be."""
@@ -75,10 +75,7 @@ class ScalingSettings:
             raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
         elif self.table != PUBLISHED and not Path(self.table).is_file():
             raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
-        if self.E is not None and not (math.isfinite(self.E) and self.E >= 0):
-            raise ConfigError("E", f"must be at least 0, got {self.E}")
-        check_count("resamples", self.resamples, 20, 1_000_000)
-        check_seed("seed", self.seed)
+        check_settings("", self)
         check_folder("folder", self.folder)
 
 

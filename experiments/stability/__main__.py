@@ -12,7 +12,7 @@ import sys
 from reloop.conf.command import as_word, defaults, run_command
 from reloop.experiments.stability.settings import (
     FIGURES,
-    SETTINGS,
+    INITS,
     WIDTH,
     Figure,
     StabilitySettings,
@@ -24,18 +24,18 @@ output, and what it learns at which rate, with residual branches scaled by 1 (no
 1/R (linear) (arXiv 2606.18524), and with fully looped connectivities (arXiv 2605.18797).
 
   python -m experiments.stability figure=toy
-  python -m experiments.stability figure=changes setting=strong
+  python -m experiments.stability figure=changes init=strong
 
-Figures, with what each takes of setting, loops, rates and seeds where none are given:
+Figures, with what each takes of init, loops, rates and seeds where none are given:
 {figures}
 Settings, with their defaults:
 {settings}
-setting names a transformer of Llama blocks (width {width}):
+init names a transformer of Llama blocks (width {width}):
 {transformers}
 loops are the values of R (K for connectivities), seeds their number, seed the first of them, rates
 learning rates; null: the figure's own. A model is trained at all its loops from the first step.
 Into folder go PNGs, the CSV behind each, and a JSON with every seed's numbers. Figures that train
-do so in at_once processes; the same command finds what is done and goes on where it stopped.
+do so in jobs processes; the same command finds what is done and goes on where it stopped.
 """
 
 
@@ -52,11 +52,11 @@ def _help() -> str:
         figures.append(f"  {name.ljust(wide)}  {figure.shows}")
         if own := _own(figure):
             figures.append(f"  {' ' * wide}    {own}")
-    wide = max(map(len, SETTINGS))
+    wide = max(map(len, INITS))
     transformers = [
         f"  {name.ljust(wide)}  U = {it.layers}, embedding std {it.embedding_std:g}, block std "
         f"{it.block_std:g}, AdamW {it.learning_rate:g}"
-        for name, it in SETTINGS.items()
+        for name, it in INITS.items()
     ]
     return _HELP.format(
         figures="\n".join(figures),
@@ -68,7 +68,7 @@ def _help() -> str:
 
 def _own(figure: Figure) -> str:
     """What a figure takes where nothing is given, as words of the command."""
-    names = [each for each in ("setting", "loops", "rates", "seeds") if each in figure.takes]
+    names = [each for each in ("init", "loops", "rates", "seeds") if each in figure.takes]
     return " ".join(f"{name}={as_word(getattr(figure, name))}" for name in names)
 
 

@@ -12,23 +12,23 @@ import numpy as np
 from .changes_report import draw, report
 from .first_steps import PLACES, STEPS, FirstSteps, all_first_steps
 from .near_init import Stack
-from .settings import SETTINGS, SLOPES_FROM, Setting, StabilitySettings
+from .settings import INITS, SLOPES_FROM, Init, StabilitySettings
 from .tables import SCALINGS, Floats, described, over_seeds, slopes
 
 __all__ = ["draw", "measure", "report"]
 
-_FACTORS = (1 / 16, 1 / 4, 4.0)  # of the setting's embedding std
+_FACTORS = (1 / 16, 1 / 4, 4.0)  # of the init's embedding std
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """For each scaling, `norm` [seeds, loops] at initialisation; for each of PLACES and scaling
     `change` [seeds, loops, steps], `slope` [seeds, steps] of log change over log R from 4 loops on,
     and `by_embedding` [seeds, stds], the slope at step 1."""
-    setting = SETTINGS[settings.setting_name]
+    init = INITS[settings.init_name]
     seeds = settings.all_seeds
     far = [r for r in settings.all_loops if r >= SLOPES_FROM]
-    wide = [setting._replace(embedding_std=f * setting.embedding_std) for f in _FACTORS]
-    tasks = [(setting, Stack(r, True, s), STEPS) for s in SCALINGS for r in settings.all_loops]
+    wide = [init._replace(embedding_std=f * init.embedding_std) for f in _FACTORS]
+    tasks = [(init, Stack(r, True, s), STEPS) for s in SCALINGS for r in settings.all_loops]
     tasks += [(each, Stack(r, True, s), 1) for each in wide for s in SCALINGS for r in far]
     found = iter(all_first_steps(tasks, seeds, "changes"))
     result: dict[str, Any] = {"norm": {}}
@@ -42,26 +42,26 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
             slope = slopes(settings.all_loops, changes.swapaxes(1, 2), SLOPES_FROM)
             result["change"][name][scaling] = over_seeds(changes)
             result["slope"][name][scaling] = over_seeds(slope)
-            first[setting.embedding_std, name, scaling] = slope[:, 0]
+            first[init.embedding_std, name, scaling] = slope[:, 0]
     _first_slopes(first, wide, far, found)
     stds = sorted({std for std, _, _ in first})
     result["by_embedding"] = {
         name: {s: over_seeds(np.stack([first[std, name, s] for std in stds], 1)) for s in SCALINGS}
         for name in PLACES
     }
-    return described(settings, setting) | {"steps": STEPS, "embedding_stds": stds} | result
+    return described(settings, init) | {"steps": STEPS, "embedding_stds": stds} | result
 
 
 def _first_slopes(
     first: dict[tuple[float, str, str], Floats],
-    settings: list[Setting],
+    settings: list[Init],
     loops: list[int],
     found: Iterator[FirstSteps],
 ) -> None:
     """Add the slopes at step 1 [seeds] of these settings, whose steps are `found` in turn."""
-    for setting in settings:
+    for init in settings:
         for scaling in SCALINGS:
             runs = [next(found) for _ in loops]
             for name in PLACES:
                 changes = np.stack([getattr(run, name)[:, 0] for run in runs], axis=1)
-                first[setting.embedding_std, name, scaling] = slopes(loops, changes, SLOPES_FROM)
+                first[init.embedding_std, name, scaling] = slopes(loops, changes, SLOPES_FROM)

@@ -19,7 +19,7 @@ from reloop.probing.dynamics.trajectory import cosines
 from reloop.training.progress import Progress
 
 from .near_init import SHARED, Stack, token_model
-from .settings import SETTINGS, Setting, StabilitySettings
+from .settings import INITS, Init, StabilitySettings
 from .tables import Floats, described, over_seeds
 
 LOOPS = 16  # chosen: the paper does not say how many
@@ -29,7 +29,7 @@ LAYERS = 12  # the paper's
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`cosine`: for each sharing the matrix [loops, loops] of each seed, averaged over tokens;
     `apart`: the mean of each over pairs of different increments."""
-    setting = SETTINGS[settings.setting_name]._replace(layers=LAYERS)
+    init = INITS[settings.init_name]._replace(layers=LAYERS)
     seeds = settings.all_seeds
     result: dict[str, Any] = {"cosine": {}, "apart": {}}
     apart = ~np.eye(LOOPS, dtype=bool)
@@ -37,18 +37,18 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
         for sharing, shared in SHARED.items():
             matrices = []
             for seed in seeds:
-                matrices.append(increment_cosines(setting, Stack(LOOPS, shared, "none"), seed))
+                matrices.append(increment_cosines(init, Stack(LOOPS, shared, "none"), seed))
                 progress.update()
             result["cosine"][sharing] = over_seeds(np.stack(matrices))
             result["apart"][sharing] = over_seeds(np.stack(matrices)[:, apart].mean(1))
-    return described(settings, setting) | {"loops": list(range(1, LOOPS + 1))} | result
+    return described(settings, init) | {"loops": list(range(1, LOOPS + 1))} | result
 
 
 @torch.no_grad()
-def increment_cosines(setting: Setting, stack: Stack, seed: int) -> Floats:
+def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
     """The cosines between what each loop adds to the stream, averaged over tokens, [loops,
     loops]."""
-    model, tokens = token_model(setting, stack, seed)
+    model, tokens = token_model(init, stack, seed)
     increments = torch.stack([stream.double() for stream in model.streams(tokens)]).diff(dim=0)
     units = increments / torch.linalg.vector_norm(increments, dim=-1, keepdim=True)
     return cosines(units)[0].numpy()

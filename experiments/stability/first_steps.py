@@ -13,7 +13,7 @@ from torch import Tensor
 from reloop.training.progress import Progress
 
 from .near_init import Stack, token_model
-from .settings import Setting
+from .settings import Init
 from .tables import Floats
 
 STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
@@ -31,12 +31,12 @@ class FirstSteps(NamedTuple):
     normed: Floats
 
 
-def first_steps(setting: Setting, stack: Stack, seed: int, steps: int = STEPS) -> FirstSteps:
+def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> FirstSteps:
     """Train a new model on its tokens for so many steps of AdamW without weight decay, so that all
     that moves is the gradient's doing."""
-    model, tokens = token_model(setting, stack, seed)
+    model, tokens = token_model(init, stack, seed)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=setting.learning_rate, betas=_BETAS, weight_decay=0.0, foreach=True
+        model.parameters(), lr=init.learning_rate, betas=_BETAS, weight_decay=0.0, foreach=True
     )
     raws, norms = list[Tensor](), list[Tensor]()
     for step in range(steps + 1):
@@ -56,19 +56,19 @@ def first_steps(setting: Setting, stack: Stack, seed: int, steps: int = STEPS) -
 
 
 def all_first_steps(
-    tasks: Iterable[tuple[Setting, Stack, int]], seeds: Sequence[int], what: str
+    tasks: Iterable[tuple[Init, Stack, int]], seeds: Sequence[int], what: str
 ) -> list[FirstSteps]:
-    """For each setting, stack and number of steps what `first_steps` gives, with the seeds as a
+    """For each init, stack and number of steps what `first_steps` gives, with the seeds as a
     first axis. Shows its progress."""
     listed = list(tasks)
     # In forward passes of a block; a backward pass is worth two.
-    work = [setting.layers * stack.loops * (3 * steps + 1) for setting, stack, steps in listed]
+    work = [init.layers * stack.loops * (3 * steps + 1) for init, stack, steps in listed]
     found = []
     with Progress(sum(work) * len(seeds), what, "block") as progress:
-        for (setting, stack, steps), each in zip(listed, work, strict=True):
+        for (init, stack, steps), each in zip(listed, work, strict=True):
             runs = []
             for seed in seeds:
-                runs.append(first_steps(setting, stack, seed, steps))
+                runs.append(first_steps(init, stack, seed, steps))
                 progress.update(each)
             found.append(FirstSteps(*(np.stack(parts) for parts in zip(*runs, strict=True))))
     return found

@@ -37,7 +37,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     """For each variant, number of loops and reading the smoothed curve [points], the mean over the
     seeds that are finite there, None where there is none; at `steps`, counted from 1."""
     cells = variant_cells(settings, VARIANTS)
-    run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
+    run_cells(list(cells.values()), settings.jobs, Path(settings.folder) / "logs")
     curves: dict[str, dict[str, Any]] = {name: {} for name in VARIANTS}
     steps = [*range(_EVERY, settings.steps, _EVERY), settings.steps]
     for (name, loops), cell in cells.items():

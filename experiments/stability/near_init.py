@@ -1,7 +1,7 @@
 """A small transformer over fixed random tokens, near its initialisation: what a loop does to its
 stream before anything is learned.
 
-model, tokens = token_model(SETTINGS["weak"], Stack(16, shared=True, scaling="linear"), seed=0)
+model, tokens = token_model(INITS["weak"], Stack(16, shared=True, scaling="linear"), seed=0)
 raw, normed = model(tokens)             # [1, 128, 64] each
 """
 
@@ -20,7 +20,7 @@ from reloop.models.loops.loop import LayerLoop, Loop, StepContext
 from reloop.models.loops.recurrent import RecurrentLoop
 from reloop.models.residual import residual_scale
 
-from .settings import WIDTH, Setting
+from .settings import WIDTH, Init
 
 # The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are chosen here.
 TOKENS, VOCABULARY, HEADS = 128, 256, 4
@@ -29,7 +29,7 @@ SHARED = {"looped": True, "non_shared": False}  # by what stacks are called
 
 
 class Stack(NamedTuple):
-    """R `loops` of a setting's U layers: the same ones each time, or (not `shared`) R U different
+    """R `loops` of a init's U layers: the same ones each time, or (not `shared`) R U different
     ones. Either way ε is that of R loops."""
 
     loops: int
@@ -69,17 +69,17 @@ class TokenModel(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
-def token_model(setting: Setting, stack: Stack, seed: int) -> tuple[TokenModel, Tensor]:
+def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor]:
     """A new model of Llama blocks and its tokens [1, 128], of this seed. Tokens and embedding do
     not depend on the stack, nor do the first U blocks."""
     generator = Generator().manual_seed(seed)
-    layers = setting.layers if stack.shared else setting.layers * stack.loops
-    spec = BlockSpec(WIDTH, HEADS, layers, kind="llama", length=TOKENS, std=setting.block_std)
+    layers = init.layers if stack.shared else init.layers * stack.loops
+    spec = BlockSpec(WIDTH, HEADS, layers, kind="llama", length=TOKENS, std=init.block_std)
     loop = RecurrentLoop(spec) if stack.shared else LayerLoop(spec)
-    scale = residual_scale(stack.scaling, stack.loops, setting.layers)
-    model = TokenModel(loop, stack.loops, 1 if stack.shared else setting.layers, scale)
+    scale = residual_scale(stack.scaling, stack.loops, init.layers)
+    model = TokenModel(loop, stack.loops, 1 if stack.shared else init.layers, scale)
     tokens = torch.randint(VOCABULARY, (1, TOKENS), generator=generator)
-    nn.init.normal_(model.embedding, std=setting.embedding_std, generator=generator)
+    nn.init.normal_(model.embedding, std=init.embedding_std, generator=generator)
     for block in loop.blocks:
         initialise_block(block, spec, generator)
     return model, tokens

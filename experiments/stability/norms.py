@@ -14,18 +14,18 @@ from reloop.evaluation.figures import band, line, log_of_few_decades, save, styl
 
 from .first_steps import STEPS, all_first_steps
 from .near_init import SHARED, Stack
-from .settings import SETTINGS, StabilitySettings
+from .settings import INITS, StabilitySettings
 from .tables import LABELS, band_of, described, number, over_seeds, shown, table
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm, of each seed [seeds, loops, steps + 1], from initialisation on."""
-    setting = SETTINGS[settings.setting_name]
+    init = INITS[settings.init_name]
     seeds = settings.all_seeds
     cells = [(sharing, scaling) for sharing in SHARED for scaling in LABELS]
     tasks = [
-        (setting, Stack(loops, SHARED[sharing], scaling), STEPS)
+        (init, Stack(loops, SHARED[sharing], scaling), STEPS)
         for sharing, scaling in cells
         for loops in settings.all_loops
     ]
@@ -34,7 +34,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     for sharing, scaling in cells:
         norms = np.stack([next(found).norm for _ in settings.all_loops], axis=1)
         result["norm"][sharing][scaling] = over_seeds(norms)
-    return described(settings, setting) | {"steps": STEPS} | result
+    return described(settings, init) | {"steps": STEPS} | result
 
 
 def report(result: Mapping[str, Any]) -> str:

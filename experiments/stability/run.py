@@ -52,7 +52,7 @@ def stability(settings: StabilitySettings) -> str:
     told = shared({run.path.name: remarks(run) for run in runs})
     asked = {
         "settings": {
-            name: _plain(settings, name) for name in sorted(figure.takes) if name != "at_once"
+            name: _plain(settings, name) for name in sorted(figure.takes) if name != "jobs"
         },
         "figure": settings.figure,
         "runs": [weights_digest(run.model) for run in runs],
@@ -72,9 +72,9 @@ def stability(settings: StabilitySettings) -> str:
 
 
 def _plain(settings: StabilitySettings, name: str) -> Any:
-    """A setting as it is used, whether it was given or is the figure's own."""
+    """A init as it is used, whether it was given or is the figure's own."""
     used = {
-        "setting": settings.setting_name,
+        "init": settings.init_name,
         "loops": list(settings.all_loops),
         "rates": list(settings.all_rates),
         "seeds": len(settings.all_seeds),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
-from reloop.conf.mistakes import ConfigError, check_choice, check_count, check_seed
+from reloop.conf.mistakes import ConfigError, check_choice, check_count
 from reloop.conf.saved import read_config
+from reloop.conf.setting import check_settings, setting
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
 _RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
@@ -23,7 +24,7 @@ SLOPES_FROM = 4  # loops; with fewer, what does not grow with them has its share
 class Figure(NamedTuple):
     """A figure: the module of this room that measures, reports and draws it, what it shows, and the
     settings that bear on it beside `figure` and `folder`; what it takes of loops, learning rates
-    and seeds, and of `setting`, where none are given."""
+    and seeds, and of `init`, where none are given."""
 
     module: str
     shows: str
@@ -31,11 +32,11 @@ class Figure(NamedTuple):
     loops: tuple[int, ...] = _LOOPS
     rates: tuple[float, ...] = ()
     seeds: int = 10
-    setting: str = "weak"
+    init: str = "weak"
 
 
 _SEEDS = ("seeds", "seed")
-_TRAINED = ("loops", "rates", *_SEEDS, "steps", "at_once")
+_TRAINED = ("loops", "rates", *_SEEDS, "steps", "jobs")
 _CONNECTED = ((4, 8, 16), (1e-3,), 3)
 FIGURES = {
     "toy": Figure(
@@ -46,18 +47,18 @@ FIGURES = {
     "norms": Figure(
         "norms",
         "a transformer's residual norm over its first ten steps, looped and not",
-        ("setting", "loops", *_SEEDS),
-        setting="strong",  # with weak branches no norm moves
+        ("init", "loops", *_SEEDS),
+        init="strong",  # with weak branches no norm moves
     ),
     "cosines": Figure(
         "cosines",
         "cosines between the increments of sixteen loops of 12 blocks, shared and not",
-        ("setting", *_SEEDS),
+        ("init", *_SEEDS),
     ),
     "changes": Figure(
         "changes",
         "how far one optimiser step moves a looped transformer's output, by loops",
-        ("setting", "loops", *_SEEDS),
+        ("init", "loops", *_SEEDS),
     ),
     "trained": Figure(
         "trained",
@@ -95,7 +96,7 @@ FIGURES = {
 }
 
 
-class Setting(NamedTuple):
+class Init(NamedTuple):
     """A transformer near its initialisation: its U layers, the standard deviations of its embedding
     and of its blocks' matrices, and AdamW's learning rate."""
 
@@ -107,28 +108,28 @@ class Setting(NamedTuple):
 
 WIDTH = 64
 # Weak and strong say how large the branches are beside the embedding.
-SETTINGS = {
-    "weak": Setting(1, 1.0, 0.01, 1e-4),
-    "strong": Setting(1, 2.0, WIDTH**-0.5, 1e-4),
-    "paper_like": Setting(4, 0.02, 0.02, 1e-3),
+INITS = {
+    "weak": Init(1, 1.0, 0.01, 1e-4),
+    "strong": Init(1, 2.0, WIDTH**-0.5, 1e-4),
+    "paper_like": Init(4, 0.02, 0.02, 1e-3),
 }
 
 
 @dataclass(frozen=True)
 class StabilitySettings:
-    """The figure, what it is drawn of (setting, loops, rates and seeds: null for the figure's own),
+    """The figure, what it is drawn of (init, loops, rates and seeds: null for the figure's own),
     and where it is written."""
 
-    figure: str
-    setting: str | None = None
-    runs: tuple[str, ...] = ()  # trained: run folders
-    loops: tuple[int, ...] | None = None
-    rates: tuple[float, ...] | None = None
-    seeds: int | None = None
-    seed: int = 0
-    steps: int = 2000
-    at_once: int = 2  # processes that train
-    folder: str = "stability"
+    figure: str = setting(MISSING, "which figure")
+    init: str | None = setting(None, "weights of a new model: weak, strong or paper_like")
+    runs: tuple[str, ...] = setting((), "figure=trained: run folders")
+    loops: tuple[int, ...] | None = setting(None, "numbers of loops, rising", at_least=1)
+    rates: tuple[float, ...] | None = setting(None, "learning rates, rising", above=0)
+    seeds: int | None = setting(None, "how many seeds")
+    seed: int = setting(0, "the first of them", at_least=0)
+    steps: int = setting(2000, "of each training", at_least=1)
+    jobs: int = setting(2, "processes that train at once", at_least=1)
+    folder: str = setting("stability", "where pictures, CSV and JSON are written")
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be, or that this figure does not
@@ -139,23 +140,21 @@ class StabilitySettings:
             takes = ("figure", "folder", *FIGURES[self.figure].takes)
             if unlike and field.name not in takes:
                 raise ConfigError(field.name, f"does not bear on figure={self.figure}")
-        check_choice("setting", self.setting_name, SETTINGS)
+        check_choice("init", self.init_name, INITS)
         self._check_loops()
         self._check_rates()
         if self.figure == "trained":
             self._check_runs()
-        check_seed("seed", self.seed)
+        check_settings("", self)
         least = 1 if self.all_rates else 2  # one has no spread
         check_count("seeds", self._number_of_seeds, least, _MOST_SEEDS)
-        for name in ("steps", "at_once"):
-            check_count(name, getattr(self, name), 1)
         self._check_size()
         check_folder("folder", self.folder)
 
     @property
-    def setting_name(self) -> str:
-        """Which of SETTINGS."""
-        return FIGURES[self.figure].setting if self.setting is None else self.setting
+    def init_name(self) -> str:
+        """Which of INITS."""
+        return FIGURES[self.figure].init if self.init is None else self.init
 
     @property
     def all_loops(self) -> tuple[int, ...]:
@@ -180,7 +179,7 @@ class StabilitySettings:
     def name(self) -> str:
         """What the figure's files are called."""
         takes = FIGURES[self.figure].takes
-        return f"{self.figure}-{self.setting_name}" if "setting" in takes else self.figure
+        return f"{self.figure}-{self.init_name}" if "init" in takes else self.figure
 
     def _check_loops(self) -> None:
         loops = list(self.all_loops)

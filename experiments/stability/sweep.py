@@ -45,7 +45,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     `gain` by loops of the second scaling over the first. Trains what was not trained before."""
     loop, loops = LOOPS[settings.figure], settings.all_loops
     cells = {(s, R): sweep_cell(settings, s, R) for s in (loop.before, loop.after) for R in loops}
-    results = run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
+    results = run_cells(list(cells.values()), settings.jobs, Path(settings.folder) / "logs")
     result: dict[str, Any] = {
         "figure": settings.figure,
         "what": loop.what,

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
-from .settings import WIDTH, Setting, StabilitySettings
+from .settings import WIDTH, Init, StabilitySettings
 
 Floats = NDArray[np.float64]
 # Of residual scalings, arXiv 2606.18524's three.
@@ -29,11 +29,11 @@ def over_seeds(values: Floats) -> dict[str, Any]:
     }
 
 
-def described(settings: StabilitySettings, setting: Setting) -> dict[str, Any]:
+def described(settings: StabilitySettings, init: Init) -> dict[str, Any]:
     """What a result of a small transformer says of itself: also `what`, for titles."""
     return {
-        "setting": {"name": settings.setting_name, "width": WIDTH, **setting._asdict()},
-        "what": f"{settings.setting_name.replace('_', '-')} (U = {setting.layers}, d = {WIDTH})",
+        "init": {"name": settings.init_name, "width": WIDTH, **init._asdict()},
+        "what": f"{settings.init_name.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
         "loops": list(settings.all_loops),
         "seeds": len(settings.all_seeds),
         "seed": settings.seed,

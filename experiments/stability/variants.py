@@ -33,7 +33,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     leaves the plateau (None: never), and `collapse`, why it did (empty: it did not). `learned`:
     whether those asked got below 0.7 of their initial error; empty where steps are too few."""
     cells = {("LT", 1): variant_cell(settings, "LT", 1)} | variant_cells(settings, CONNECTIVITIES)
-    results = run_cells(list(cells.values()), settings.at_once, Path(settings.folder) / "logs")
+    results = run_cells(list(cells.values()), settings.jobs, Path(settings.folder) / "logs")
     found = dict(zip(cells, results, strict=True))
     plain = [error for (error,) in zip(*found[("LT", 1)]["errors"], strict=True)]
     there = [error for error in plain if error is not None]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
-from reloop.conf.mistakes import ConfigError, check_count, check_device, check_seed
+from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
+from reloop.conf.setting import check_settings, setting
 
 _STARTED = 400 * 2**20  # bytes of a process
 _MOST_LOOPS = 1_000_000  # more would take minutes a prompt
@@ -20,21 +21,19 @@ _MOST_LOOPS = 1_000_000  # more would take minutes a prompt
 class DynamicsSettings:
     """The run folder, and how its states are followed."""
 
-    run: str = ""
-    loops: int | None = None  # none: the greater of 100 and 5 b; a standard model's are its layers
-    prompts: int = 64
-    seed: int = 2024  # of the prompts, the resamples and where power iteration begins
-    device: str = "auto"
+    run: str = setting("", "the run folder")
+    loops: int | None = setting(
+        None, "how many are followed; null: max(100, 5 b), or a standard model's layers", at_least=2
+    )
+    prompts: int = setting(64, "prompts whose states are followed", at_least=2)
+    seed: int = setting(2024, "of prompts, resamples and the start of power iteration", at_least=0)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that cannot be, of this run or at all."""
         if not self.run:
             raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
-        if self.loops is not None:
-            check_count("loops", self.loops, 2)
-        check_count("prompts", self.prompts, 2)
-        check_seed("seed", self.seed)
-        check_device("device", self.device)
+        check_settings("", self)
         config = read_config(Path(self.run))
         self._check_size(config, self.loops_of(config))
         check_folder("run", self.run)

@@ -41,8 +41,8 @@ MISTAKES = [
     ("training.learning_rate=nan", "training.learning_rate must be above 0"),
     ("training.weight_decay=inf", "training.weight_decay must be at least 0"),
     ("training.beta2=1", "training.beta2 must be below 1"),
-    ("training.decay=1.5", "training.decay is a fraction"),
-    ("training.decay_to=1.5", "training.decay_to is a fraction of the rate"),
+    ("training.decay=1.5", "training.decay must be at most 1"),
+    ("training.decay_to=1.5", "training.decay_to must be at most 1"),
     ("training.decay_to=-1", "training.decay_to must be at least 0"),
     (
         "training.decay=0 training.decay_to=0.1",
@@ -105,7 +105,7 @@ MISTAKES = [
     ),
     (
         "model.residual_scaling=factored model.residual_factor=0",
-        "model.residual_factor must be finite and above 0",
+        "model.residual_factor must be above 0 and finite",
     ),
     ("model.n_kv=2", "model.n_kv has no meaning with model.attention=full"),
     ("model.attention=grouped", "model.n_kv must be given with model.attention=grouped"),
@@ -149,8 +149,8 @@ MISTAKES = [
     ("evaluation.loops=0", "evaluation.loops must be at least 1"),
     ("evaluation.loops=atuo", "evaluation.loops must be a whole number or auto, got 'atuo'"),
     ("evaluation.halt_by=0", "evaluation.halt_by must be at least 1, got 0"),
-    ("evaluation.tolerance=0", "evaluation.tolerance must be finite and above 0"),
-    ("evaluation.tolerance=inf", "evaluation.tolerance must be finite and above 0"),
+    ("evaluation.tolerance=0", "evaluation.tolerance must be above 0 and finite"),
+    ("evaluation.tolerance=inf", "evaluation.tolerance must be above 0 and finite"),
     ("evaluation.seed=1e30", "evaluation.seed must be below 2^62"),
     ("seed=99999999999999999999", "seed must be below 2^62"),
     (

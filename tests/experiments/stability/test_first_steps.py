@@ -11,10 +11,10 @@ from torch import Tensor
 
 from reloop.experiments.stability.first_steps import FirstSteps, all_first_steps, first_steps
 from reloop.experiments.stability.near_init import Stack, TokenModel, token_model
-from reloop.experiments.stability.settings import SETTINGS, Setting
+from reloop.experiments.stability.settings import INITS, Init
 from reloop.experiments.stability.tables import SCALINGS, Floats, slopes
 
-SETTING = Setting(1, 0.5, 0.1, 1e-3)
+SETTING = Init(1, 0.5, 0.1, 1e-3)
 LOOPS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -61,15 +61,15 @@ def test_seeds_are_an_axis_of_each_task() -> None:
         [(2, 3), (2, 2), (2, 2)],
         [(2, 2), (2, 1), (2, 1)],
     ]
-    for (setting, stack, steps), runs in zip(tasks, found, strict=True):
-        again = first_steps(setting, stack, seed=6, steps=steps)
+    for (init, stack, steps), runs in zip(tasks, found, strict=True):
+        again = first_steps(init, stack, seed=6, steps=steps)
         for part, one in zip(runs, again, strict=True):
             assert part[1].tolist() == one.tolist()
 
 
 def at_step_1(name: str) -> dict[str, list[FirstSteps]]:
     """Ten seeds at each number of loops, by scaling."""
-    tasks = [(SETTINGS[name], Stack(r, True, s), 1) for s in SCALINGS for r in LOOPS]
+    tasks = [(INITS[name], Stack(r, True, s), 1) for s in SCALINGS for r in LOOPS]
     found = iter(all_first_steps(tasks, range(10), name))
     return {s: [next(found) for _ in LOOPS] for s in SCALINGS}
 

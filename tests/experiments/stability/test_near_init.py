@@ -14,7 +14,7 @@ from reloop.experiments.stability.near_init import (
     TokenModel,
     token_model,
 )
-from reloop.experiments.stability.settings import SETTINGS, WIDTH, Setting
+from reloop.experiments.stability.settings import INITS, WIDTH, Init
 from reloop.models.blocks.spec import BlockSpec
 from reloop.models.loops.loop import LayerLoop, Loop
 from reloop.models.loops.recurrent import RecurrentLoop
@@ -68,9 +68,9 @@ def test_streams_output_and_loss_are_the_formulas(shared: bool) -> None:
 
 
 def test_a_stack_is_made_as_its_setting_says() -> None:
-    setting = Setting(2, 0.7, 0.05, 1e-4)
-    looped, tokens = token_model(setting, Stack(3, True, "sqrt"), seed=1)
-    deep, same = token_model(setting, Stack(3, False, "sqrt"), seed=1)
+    init = Init(2, 0.7, 0.05, 1e-4)
+    looped, tokens = token_model(init, Stack(3, True, "sqrt"), seed=1)
+    deep, same = token_model(init, Stack(3, False, "sqrt"), seed=1)
     assert tokens.shape == (1, TOKENS)
     assert torch.equal(tokens, same)
     assert 0.9 * VOCABULARY < int(tokens.max()) < VOCABULARY
@@ -86,11 +86,11 @@ def test_a_stack_is_made_as_its_setting_says() -> None:
     assert looped.scale == deep.scale == pytest.approx(3**-0.5)
     # The stream is that of R loops either way, and a looped stack's is normed nowhere within.
     assert len(list(looped.streams(tokens))) == len(list(deep.streams(tokens))) == 4
-    assert not torch.equal(token_model(setting, Stack(3, True, "sqrt"), seed=2)[1], tokens)
+    assert not torch.equal(token_model(init, Stack(3, True, "sqrt"), seed=2)[1], tokens)
 
 
 def test_the_named_settings_are_those_of_the_targets() -> None:
-    assert SETTINGS == {
+    assert INITS == {
         "weak": (1, 1.0, 0.01, 1e-4),
         "strong": (1, 2.0, 1 / 8, 1e-4),
         "paper_like": (4, 0.02, 0.02, 1e-3),

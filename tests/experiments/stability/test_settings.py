@@ -44,7 +44,7 @@ def test_what_is_given_counts() -> None:
         ({"seed": -1}, "seed must be at least 0"),
         ({"seed": 2**62}, "seed must be below"),
         ({"steps": 0}, "steps must be at least 1"),
-        ({"at_once": 0}, "at_once must be at least 1"),
+        ({"jobs": 0}, "jobs must be at least 1"),
         ({"folder": ""}, "folder must be a folder"),
         ({"folder": __file__}, "folder must be a folder"),
     ],

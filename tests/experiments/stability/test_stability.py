@@ -24,7 +24,7 @@ from reloop.experiments.stability import first_steps as first_steps_module
 from reloop.experiments.stability.__main__ import main
 from reloop.experiments.stability.first_steps import first_steps
 from reloop.experiments.stability.near_init import Stack, token_model
-from reloop.experiments.stability.settings import FIGURES, SETTINGS, StabilitySettings
+from reloop.experiments.stability.settings import FIGURES, INITS, StabilitySettings
 from reloop.experiments.stability.tables import slopes
 from tests.conftest import HOME
 
@@ -90,7 +90,7 @@ def test_toy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_norms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = told(["figure=norms", "setting=strong", "loops=[1,3]", "seeds=2"], tmp_path, capsys)
+    lines = told(["figure=norms", "init=strong", "loops=[1,3]", "seeds=2"], tmp_path, capsys)
     assert re.search(r"norms-strong-(\w+).png, norms-strong-\1.csv, norms-strong-\1", lines[-1])
     result = read(tmp_path, "norms-strong")
     table = {"step": [0.0, 1.0, 2.0]}
@@ -99,7 +99,7 @@ def test_norms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             curve = result["norm"][sharing][scaling]
             for index, loops in enumerate((1, 3)):
                 stack = Stack(loops, shared, scaling)
-                expected = first_steps(SETTINGS["strong"], stack, 1, 2).norm
+                expected = first_steps(INITS["strong"], stack, 1, 2).norm
                 assert curve["by_seed"][1][index] == expected.tolist()
                 table |= over(
                     {f"{sharing}_{scaling}_{loops}": {part: curve[part][index] for part in PARTS}}
@@ -114,7 +114,7 @@ def test_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["figure=changes", "loops=[1,4,6]", "seeds=2", "seed=3"]
     lines = told(words, tmp_path, capsys)
     name = "changes-weak"
-    result, weak = read(tmp_path, name), SETTINGS["weak"]
+    result, weak = read(tmp_path, name), INITS["weak"]
     assert result["embedding_stds"] == [0.5, 1.0]
     table: dict[str, list[float]] = {"loops": [1, 4, 6]}
     for reading in ("raw", "normed"):
@@ -162,9 +162,9 @@ def _check_report(lines: list[str], result: dict[str, Any]) -> None:
 
 
 def test_cosines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = told(["figure=cosines", "setting=paper_like", "seeds=2"], tmp_path, capsys)
+    lines = told(["figure=cosines", "init=paper_like", "seeds=2"], tmp_path, capsys)
     result = read(tmp_path, "cosines-paper_like")
-    assert result["setting"]["layers"] == 2
+    assert result["init"]["layers"] == 2
     table: dict[str, list[float]] = {"loop": [1, 2, 3]}
     for index, sharing in enumerate(("looped", "non_shared")):
         matrix = np.array(result["cosine"][sharing]["mean"])
@@ -180,9 +180,9 @@ def test_cosines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cosines_are_of_what_a_loop_adds() -> None:
-    setting, stack = SETTINGS["strong"]._replace(layers=2), Stack(3, False, "none")
-    found = cosines.increment_cosines(setting, stack, 5)
-    model, tokens = token_model(setting, stack, 5)
+    init, stack = INITS["strong"]._replace(layers=2), Stack(3, False, "none")
+    found = cosines.increment_cosines(init, stack, 5)
+    model, tokens = token_model(init, stack, 5)
     streams = [stream[0].detach().double().numpy() for stream in model.streams(tokens)]
     first, last = streams[1] - streams[0], streams[3] - streams[2]
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(last, axis=1)
@@ -198,8 +198,8 @@ def test_every_figure_has_its_module() -> None:
 MISTAKES = {
     "": "figure must be given",
     "figure=toys": "figure cannot be 'toys'; did you mean 'toy'?",
-    "figure=norms setting=week": "setting cannot be 'week'; did you mean 'weak'?",
-    "figure=toy setting=strong": "setting does not bear on figure=toy",
+    "figure=norms init=week": "init cannot be 'week'; did you mean 'weak'?",
+    "figure=toy init=strong": "init does not bear on figure=toy",
     "figure=cosines loops=[4]": "loops does not bear on figure=cosines",
     "figure=toy loops=[]": "loops must be rising numbers of at least 1, got []",
     "figure=toy loops=[0,1]": "loops must be rising numbers of at least 1, got [0, 1]",
@@ -211,7 +211,7 @@ MISTAKES = {
     "figure=toy seed=-1": "seed must be at least 0, got -1",
     f"figure=toy seed={2**62}": f"seed must be below 2^62, got {2**62}",
     "figure=toy folder=README.md": "folder must be a folder or a new one's path, got 'README.md'",
-    "figure=toy lops=3": "lops is not a setting; did you mean 'loops'?",
+    "figure=toy lops=3": "lops is not a init; did you mean 'loops'?",
 }
 
 
@@ -247,7 +247,7 @@ def test_help_names_every_figure_without_torch() -> None:
         if name != "trained":
             own = dict(word.split("=") for word in lines[at + 1].split())
             assert own["seeds"] == str(figure.seeds)
-            assert own.get("setting", "weak") == ("strong" if name == "norms" else "weak")
+            assert own.get("init", "weak") == ("strong" if name == "norms" else "weak")
             loops = f"[{','.join(map(str, figure.loops))}]"
             assert own.get("loops", loops) == loops
             assert ("rates" in own) == bool(figure.rates)

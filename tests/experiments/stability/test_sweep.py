@@ -57,7 +57,7 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     folder = tmp_path_factory.mktemp("sweep")
     settings = StabilitySettings(
-        "sweep", loops=(1, 2), rates=(1e-3, 1e-2, 1e30), seeds=2, steps=4, at_once=1,
+        "sweep", loops=(1, 2), rates=(1e-3, 1e-2, 1e30), seeds=2, steps=4, jobs=1,
         folder=str(folder),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -173,7 +173,7 @@ def test_a_run_that_comes_back_up_is_left_out(
     """It is finite, and still collapsed."""
     monkeypatch.setattr(sweep, "collapse", lambda losses, final: "why" if final > 0.5 else "")
     settings = StabilitySettings(
-        "contrast", loops=(1, 2), rates=(1e-3, 2e-3, 4e-3), seeds=1, steps=1, at_once=1,
+        "contrast", loops=(1, 2), rates=(1e-3, 2e-3, 4e-3), seeds=1, steps=1, jobs=1,
         folder=str(tmp_path),
     )  # fmt: skip
     result = measure(settings)

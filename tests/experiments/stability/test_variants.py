@@ -38,9 +38,7 @@ def measured(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[StabilitySettings, dict[str, Any]]:
     folder = str(tmp_path_factory.mktemp("variants"))
-    settings = StabilitySettings(
-        "variants", loops=(1, 2), seeds=2, steps=10, at_once=1, folder=folder
-    )
+    settings = StabilitySettings("variants", loops=(1, 2), seeds=2, steps=10, jobs=1, folder=folder)
     return settings, variants.measure(settings)
 
 
@@ -118,7 +116,7 @@ def test_learned_is_said_of_enough_steps(
     for name, value in (("ASKED_STEPS", asked_steps), ("ASKED_LOOPS", 2)):
         monkeypatch.setattr(variants, name, value)
     settings = StabilitySettings(
-        "variants", loops=(2,), seeds=1, steps=3, at_once=1, folder=str(tmp_path)
+        "variants", loops=(2,), seeds=1, steps=3, jobs=1, folder=str(tmp_path)
     )
     result = variants.measure(settings)
     assert list(result["learned"]) == said
@@ -131,7 +129,7 @@ def test_fully_looped_models_learn() -> None:
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         for name, value in (("WIDTH", 32), ("BATCH", 32)):
             patch.setattr(regression, name, value)
-        settings = StabilitySettings("variants", seeds=1, at_once=1, folder=folder)
+        settings = StabilitySettings("variants", seeds=1, jobs=1, folder=folder)
         for name in ("LT_i", "FLT", "FLT_res"):
             found = variant_cell(settings, name, 4)()
             assert found["errors"][0][0] < 0.7 * found["initial"][0][0], name
@@ -140,7 +138,7 @@ def test_fully_looped_models_learn() -> None:
 @pytest.mark.parametrize(("steps", "drawn"), [(3, [3]), (12, [10, 12]), (20, [10, 20])])
 def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: Path) -> None:
     settings = StabilitySettings(
-        "fully_looped", loops=(1,), seeds=1, steps=steps, at_once=1, folder=str(tmp_path)
+        "fully_looped", loops=(1,), seeds=1, steps=steps, jobs=1, folder=str(tmp_path)
     )
     result = fully_looped.measure(settings)
     assert result["steps"] == drawn
@@ -177,5 +175,5 @@ def test_norms_come_from_the_same_training(
 
 
 def _others(settings: StabilitySettings) -> dict[str, Any]:
-    names = ("seeds", "steps", "at_once", "folder")
+    names = ("seeds", "steps", "jobs", "folder")
     return {name: getattr(settings, name) for name in names}

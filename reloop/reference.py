@@ -1,0 +1,113 @@
+"""The settings of every command as a text: python -m reloop.reference > docs/reference.md"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from reloop.benchmarks.time_to_quality.settings import QualitySettings
+from reloop.conf.checks.task_settings import own_settings, task_names
+from reloop.conf.command import as_word
+from reloop.conf.groups import choices
+from reloop.conf.schema import Config
+from reloop.conf.setting import default_of, settings_of
+from reloop.evaluation.ship import ShipSettings
+from reloop.experiments.iso_depth.settings import IsoDepthSettings
+from reloop.experiments.scaling_law.__main__ import ScalingSettings
+from reloop.experiments.stability.settings import StabilitySettings
+from reloop.openml_eval.run_settings import RunSettings
+from reloop.openml_eval.settings import FetchSettings
+from reloop.openml_eval.settings import ShipSettings as EstimatorSettings
+from reloop.probing.dynamics.settings import DynamicsSettings
+from reloop.probing.settings import ProbingSettings
+
+_COMMANDS: dict[str, type[Any]] = {
+    "python -m probing": ProbingSettings,
+    "python -m probing.dynamics": DynamicsSettings,
+    "python -m openml_eval": RunSettings,
+    "python -m openml_eval action=fetch": FetchSettings,
+    "python -m openml_eval action=ship": EstimatorSettings,
+    "python -m evaluation.ship": ShipSettings,
+    "python -m experiments.stability": StabilitySettings,
+    "python -m experiments.scaling_law": ScalingSettings,
+    "python -m experiments.iso_depth": IsoDepthSettings,
+    "python -m benchmarks.time_to_quality": QualitySettings,
+}
+_HEAD = """\
+# Reference
+
+The settings of every command, each given as `key=value`. null means none; lists are quoted:
+`'key=[1,2]'`. Defaults of `python run.py` are those of the schema, the published values; a scale
+and a recipe (conf/scale/, conf/recipe/) replace some of them. This file is written by
+`python -m reloop.reference > docs/reference.md`.
+"""
+
+
+def reference() -> str:
+    """The whole text."""
+    parts = [_HEAD, "## python run.py\n", _groups(), *_of_config(Config), _of_tasks()]
+    for command, cls in _COMMANDS.items():
+        parts.append(f"## {command}\n\n{_table(cls)}")
+    return "\n".join(parts)
+
+
+def _groups() -> str:
+    lines = [f"- `{name}=` {', '.join(choices(name))}" for name in ("task", "model", "scale")]
+    lines.append(f"- `recipe=` {', '.join(choices('recipe'))}")
+    lines.append("- `action=` train, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)")
+    lines.append("- `again=true` trains anew; the old run is kept under another name\n")
+    return "\n".join(lines)
+
+
+def _of_config(cls: type[Any], prefix: str = "") -> list[str]:
+    """A table for each group of settings, those that are in no group first."""
+    hints = get_type_hints(cls)
+    title = f"### {prefix.rstrip('.')}\n\n" if prefix else ""
+    parts = [f"{title}{_table(cls, prefix)}"] if settings_of(cls) else []
+    for field in fields(cls):
+        if is_dataclass(hints[field.name]):
+            parts += _of_config(hints[field.name], f"{prefix}{field.name}.")
+    return parts
+
+
+def _of_tasks() -> str:
+    lines = ["### Settings of single tasks", "", "| task | setting | default |", "|---|---|---|"]
+    for task in task_names():
+        for name, default in (own_settings(task) or {}).items():
+            lines.append(f"| {task} | `task.{name}` | {_shown(default)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _table(cls: type[Any], prefix: str = "") -> str:
+    lines = ["| setting | default | values | meaning |", "|---|---|---|---|"]
+    hints = get_type_hints(cls)
+    for name, known in settings_of(cls).items():
+        default = default_of(cls, name)
+        shown = "required" if default is MISSING else _shown(default)
+        values = _values(hints[name]) + (f" {known.range}" if known.range else "")
+        if type(None) in get_args(hints[name]):
+            values += " or null"
+        lines.append(f"| `{prefix}{name}` | {shown} | {values} | {known.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, list):
+        default = tuple(default)
+    return f"`{as_word(default)}`" if default not in ("", {}) else ""
+
+
+def _values(hint: Any) -> str:
+    """A type as a reader of a table wants it: the names, or the kind of number."""
+    if get_origin(hint) is Literal:
+        return ", ".join(map(str, get_args(hint)))
+    plain = {int: "whole number", float: "number", bool: "true, false", str: "text"}
+    if hint in plain:
+        return plain[hint]
+    if get_origin(hint) is tuple:
+        return f"list of {_values(get_args(hint)[0])}"
+    return " or ".join(_values(part) for part in get_args(hint) if part is not type(None))
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
