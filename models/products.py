@@ -7,12 +7,15 @@ this is PyTorch's own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+_plain = False  # whether PyTorch's own products are used on a CPU too
 _WIDE = 128  # features from which on its own call pays
 _HAS_ONEDNN = torch.backends.mkldnn.is_available()
 
@@ -33,9 +36,20 @@ def linear_gelu(x: Tensor, layer: nn.Linear) -> Tensor:
     return _product(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype), "gelu")
 
 
+@contextmanager
+def plain_products() -> Iterator[None]:
+    """Within, products are PyTorch's own: oneDNN's have no form for several models at once."""
+    global _plain
+    before, _plain = _plain, True
+    try:
+        yield
+    finally:
+        _plain = before
+
+
 def _compute_dtype(x: Tensor) -> torch.dtype | None:
     """What oneDNN would multiply in; None where it is not to."""
-    if x.device.type != "cpu" or not _HAS_ONEDNN or torch.compiler.is_compiling():
+    if _plain or x.device.type != "cpu" or not _HAS_ONEDNN or torch.compiler.is_compiling():
         return None
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
 

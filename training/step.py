@@ -73,13 +73,13 @@ class Trainer:
     def update(self, step: int) -> None:
         """Make step `step`: a function of the weights, the optimiser, the seed and the step."""
         stage = self.curriculum(step)
-        self._prepare(step)
+        self.prepare(step)
         self.runner.run(stage, partial(self._step, stage), self.generators)
 
     def prompts(self, step: int, shard: int) -> Prompts:
         """The batch of one shard of a step, drawn anew."""
-        self._prepare(step)
-        return self._draw(self.curriculum(step), shard)
+        self.prepare(step)
+        return self.draw(self.curriculum(step), shard)
 
     def fetch(self) -> Totals:
         """Read the totals, which waits for the device, and start them anew."""
@@ -105,7 +105,7 @@ class Trainer:
         self.rate_factor = float(checkpoint.tensors["rate_factor"])
         self.totals.zero_()
 
-    def _prepare(self, step: int) -> None:
+    def prepare(self, step: int) -> None:
         """Set what a step depends on beside the weights and its stage."""
         for shard, generator in enumerate(self.generators):
             seed_step(generator, self.config.seed, step, shard)
@@ -119,7 +119,7 @@ class Trainer:
         self.model.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         for shard in range(shards):
-            prompts = self._draw(stage, shard)
+            prompts = self.draw(stage, shard)
             predictions = self.model(
                 prompts, stage.loops, stage.window, grad_loops=stage.grad_loops,
                 scale_loops=stage.scale_loops,
@@ -128,13 +128,16 @@ class Trainer:
             shard_loss = loss(self.task.loss, predictions, ys) / shards
             shard_loss.backward()
             total += shard_loss.detach()
-        self._apply(total)
+        self.apply(total)
 
-    def _draw(self, stage: Stage, shard: int) -> Prompts:
+    def draw(self, stage: Stage, shard: int) -> Prompts:
+        """The next batch of one shard, after `prepare`."""
         batch = self.config.training.batch_size // self.config.training.shards
         return self.task.sample(self.generators[shard], batch, stage.points, stage.dims)
 
-    def _apply(self, total: Tensor) -> None:
+    def apply(self, total: Tensor) -> None:
+        """Clip the gradients that stand in the parameters and move the weights; `total` is the loss
+        they are of. A loss or gradient that is not finite moves nothing."""
         training = self.config.training
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = get_total_norm(gradients)

@@ -170,7 +170,7 @@ def test_two_steps_of_a_stage_are_the_same_work(
 
 def _tape(trainer: Trainer, step: int) -> list[tuple[str, str]]:
     """The operations of a step's body, with what the host gives them."""
-    trainer._prepare(step)
+    trainer.prepare(step)
     with Tape() as tape:
         _body(trainer)
     return [(str(func), _plain((args, kwargs))) for func, args, kwargs, _ in tape.calls]

@@ -124,14 +124,14 @@ def test_where_capturing_fails_training_goes_on(
     plain = _trainer(config, False)
     for step in range(12):
         plain.update(step)
-    draw = Trainer._draw
+    draw = Trainer.draw
 
     def waiting(self: Trainer, stage: Stage, shard: int) -> Prompts:
         prompts = draw(self, stage, shard)
         assert prompts.xs.sum().item() != 0
         return prompts
 
-    monkeypatch.setattr(Trainer, "_draw", waiting)
+    monkeypatch.setattr(Trainer, "draw", waiting)
     trainer = _trainer(config, None)
     stream = torch.cuda.current_stream()
     for step in range(12):

@@ -70,7 +70,7 @@ def spoil_ys(
     when: Callable[[Trainer, int, int], bool],
 ) -> None:
     """Make one output of a batch `value` wherever `when(trainer, step, shard)`."""
-    draw = Trainer._draw
+    draw = Trainer.draw
 
     def wrapped(self: Trainer, stage: Stage, shard: int) -> Prompts:
         prompts = draw(self, stage, shard)
@@ -78,7 +78,7 @@ def spoil_ys(
             prompts.ys[0, 0] = value
         return prompts
 
-    monkeypatch.setattr(Trainer, "_draw", wrapped)
+    monkeypatch.setattr(Trainer, "draw", wrapped)
 
 
 def saved_tensors(config: Config) -> dict[str, Tensor]:
