@@ -1,4 +1,4 @@
-"""A name for plain values, by which a file that was altered is recognised."""
+"""A checksum of plain values, by which an altered file is recognised, and keys made of it."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ from typing import Any
 def checksum_of(content: Any) -> str:
     """The sha256 of plain values as JSON, whatever the order of keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def key_of(content: Any, digits: int = 12) -> str:
+    """The first digits of the checksum: what a file or folder is named after that holds what was
+    computed from these values."""
+    return checksum_of(content)[:digits]

@@ -7,7 +7,6 @@ errors = Cache(run.path / "cache").rows("lasso", {"prompts": digest(xs)}, 1280, 
 from __future__ import annotations
 
 import hashlib
-import io
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from reloop.conf.checksum import checksum_of
 from reloop.training.progress import Progress
-from reloop.training.run_folder.files import write_bytes
+from reloop.training.run_folder.files import write_arrays
 
 Arrays = dict[str, NDArray[Any]]
 _BETWEEN_WRITES = 1.0  # seconds
@@ -65,9 +64,7 @@ class Cache:
 
     def _write(self, path: Path, key: str, arrays: Arrays) -> None:
         self.folder.mkdir(exist_ok=True)
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays, **{_CHECKSUM: _checksum(key, arrays)})
-        write_bytes(path, buffer.getvalue())
+        write_arrays(path, {**arrays, _CHECKSUM: _checksum(key, arrays)}, compressed=False)
 
 
 def digest(*tensors: Tensor) -> str:

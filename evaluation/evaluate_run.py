@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from reloop.conf.checksum import key_of
 from reloop.conf.schema import EvaluationConfig
 from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.files import read_record
+from reloop.training.run_folder.files import read_record, write_arrays
 from reloop.training.run_folder.run import Run, RunFolder
 
+from .artefacts import Artefacts, is_shown, show
 from .cache import Arrays
-from .kept import Kept, is_shown, key_of, show, write_arrays
 from .measure import (
     Measure,
     baseline_names,
@@ -51,7 +52,7 @@ def evaluate(
         "settings": _plain(settings),
         "sources": evaluation_sources(run.task, settings),
     }
-    kept, told = Kept(run.path / "evaluations", KIND), {"remarks": remarks(run)}
+    kept, told = Artefacts(run.path / "evaluations", KIND), {"remarks": remarks(run)}
     result = kept.find(asked)
     shown = is_shown(run.path / "evaluation.json", KIND, {"key": key_of(asked), **told})
     if result is not None and shown:
@@ -68,7 +69,7 @@ def evaluation_of(run: Run) -> dict[str, Any]:
     """The evaluation of a run's weights, by today's code, that was asked for last; where there is
     none a new one, as the run was configured."""
     shown = read_record(run.path / "evaluation.json", KIND).content or {}
-    for result in Kept(run.path / "evaluations", KIND).all():
+    for result in Artefacts(run.path / "evaluations", KIND).all():
         same = result["key"] == shown.get("key") and result["weights"] == weights_digest(run.model)
         if same and result["sources"] == evaluation_sources(run.task, _settings_of(result)):
             return result | {"remarks": remarks(run)}
@@ -114,7 +115,7 @@ def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
     return shift_summary(measure, name, shifted, arrays, {solver: label}), arrays
 
 
-def _show(run: Run, kept: Kept, last: dict[str, Any], told: Mapping[str, Any]) -> None:
+def _show(run: Run, kept: Artefacts, last: dict[str, Any], told: Mapping[str, Any]) -> None:
     """Put the last evaluation and those that are of the same model, code and prompts together, and
     write and draw them."""
     others = [

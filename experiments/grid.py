@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.training.jobs.processes import run_jobs
@@ -61,7 +61,7 @@ class Cell:
         ]
         sources = training_sources(self.config) | sources_of(alone=_SOURCES)
         asked = [sources, members, evaluation.prompts, evaluation.seed]
-        return self.folder / "cells" / checksum_of(asked)[:12]
+        return self.folder / "cells" / key_of(asked)
 
     def __call__(self) -> dict[str, Any]:
         """`errors` and `initial` errors of the members [rates][seeds], over that of predicting

@@ -6,21 +6,18 @@ outcome = leave_one_out(RunSettings(held_out=(720,)), {"looped": config})
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.training.assemble import build_task
 from reloop.training.device import place
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
-from reloop.training.run_folder.files import write_bytes, write_json
+from reloop.training.run_folder.files import write_arrays, write_bytes, write_json
 
 from .jobs import RunJob, Scoring, SolverJob
 from .pictures import draw_accuracies
@@ -156,9 +153,7 @@ def _finish(
     }
     result = asked | summary(done, held_out, config.evaluation) | {"failed": failed}
     place_of.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **_arrays(done))
-    write_bytes(place_of / "openml.npz", buffer.getvalue())
+    write_arrays(place_of / "openml.npz", _arrays(done))
     write_bytes(place_of / "openml.csv", csv_text(result).encode())
     draw_accuracies(result, place_of / "figures")
     write_json(place_of / "openml.json", result)

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from torch import Generator
 
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
+from reloop.evaluation.artefacts import Artefacts, is_shown, show
 from reloop.evaluation.cache import Arrays
-from reloop.evaluation.kept import Kept, is_shown, key_of, show, write_arrays
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks
 from reloop.training.assemble import build_curriculum, trained_loops
+from reloop.training.run_folder.files import write_arrays
 from reloop.training.run_folder.run import Run, RunError, RunFolder
 from reloop.training.run_folder.sources import sources_of
 
@@ -56,7 +58,7 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
         "settings": {k: v for k, v in _plain(settings).items() if k not in _APART},
         "sources": _sources(run, settings),
     }
-    kept = Kept(run.path / "probing" / "kept", "probing")
+    kept = Artefacts(run.path / "probing" / "kept", "probing")
     result = kept.find(asked)
     if result is None:
         with RunFolder(run.path).lock("probing"):
@@ -88,7 +90,7 @@ def _probed(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
     return result, arrays
 
 
-def _show(run: Run, kept: Kept, result: dict[str, Any]) -> None:
+def _show(run: Run, kept: Artefacts, result: dict[str, Any]) -> None:
     """Write and draw the result that was asked for last, unless that was done."""
     path, told = run.path / "probing.json", result | {"remarks": remarks(run)}
     if is_shown(path, "probing", told):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from reloop.conf.checks.sizes import parameters
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checksum import key_of
 from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
@@ -63,7 +63,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         f"{job.name}: {o.failure}" for job, o in zip(jobs, outcomes, strict=True) if o.failure
     ]
     text, content = report(made, settings, target)
-    folder = where / f"race-{checksum_of([asdict(settings), list(words)])[:8]}"
+    folder = where / f"race-{key_of([asdict(settings), list(words)], 8)}"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(
         folder / "time_to_quality.json",
@@ -140,4 +140,4 @@ def _track(settings: QualitySettings, config: Config) -> str:
 def _digest(settings: QualitySettings, target: Target) -> str:
     """Run folders are kept apart by what their measurements depend on beside them."""
     asked = [settings.task, settings.prompts, list(target.k), settings.measurements]
-    return f"{settings.task}-{settings.scale}-{checksum_of(asked)[:6]}"
+    return f"{settings.task}-{settings.scale}-{key_of(asked, 6)}"

@@ -10,17 +10,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.files import write_record
+from reloop.training.run_folder.files import write_arrays, write_record
 from reloop.training.run_folder.run import Run, RunFolder
 
 from ..cache import Arrays
 from ..errors import error_name
 from ..evaluate_run import resolved
-from ..kept import write_arrays
 from ..measure import Measure, baseline_names, evaluation_sources
 from ..remarks import remarks, shared
 from ..summary import Intervals, near_least
@@ -49,7 +48,7 @@ def compare(
                 solved = {
                     name: measure.baseline(name) for name in baseline_names(run.task, settings)
                 }
-    place = folder / f"compare-{checksum_of([content, list(solved)])[:8]}"
+    place = folder / f"compare-{key_of([content, list(solved)], 8)}"
     result = _result(runs, settings, arrays)
     intervals = Intervals(settings)
     result["labels"] = {name: label for name, (label, _) in solved.items()}

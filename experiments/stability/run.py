@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from reloop.evaluation import load_run
-from reloop.evaluation.kept import Kept
+from reloop.evaluation.artefacts import Artefacts
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
 from reloop.training.run_folder.sources import sources_of
@@ -60,7 +60,7 @@ def stability(settings: StabilitySettings) -> str:
             "reloop.models.model", *_TRAINING, f"{__package__}.{figure.module}", also=(__package__,)
         ),
     }
-    kept = Kept(folder, "stability", name=settings.name)
+    kept = Artefacts(folder, "stability", name=settings.name)
     result = kept.find(asked)
     if result is None:
         result = kept.keep(asked, module.measure(settings))

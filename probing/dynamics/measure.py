@@ -12,8 +12,8 @@ from torch import Generator, Tensor
 
 from reloop.conf.mistakes import ConfigError
 from reloop.evaluation import load_run
+from reloop.evaluation.artefacts import Artefacts, is_shown, show
 from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.kept import Kept, is_shown, show
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks
 from reloop.models import Model
@@ -61,7 +61,7 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
         "sources": sources_of("reloop.models.model", type(run.task).__module__, alone=_OURS),
     }
-    kept = Kept(run.path / FIGURES / "kept", "dynamics")
+    kept = Artefacts(run.path / FIGURES / "kept", "dynamics")
     result = kept.find(asked)
     if result is None:
         # In float64: far beyond b increments are smaller than float32's rounding.

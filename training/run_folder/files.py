@@ -6,6 +6,8 @@ write_record(path, "status", {"state": "running"}); read_record(path, "status").
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import secrets
@@ -13,6 +15,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+import numpy as np
 
 from reloop.conf.checksum import checksum_of
 
@@ -47,6 +51,15 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = True) -> str:
+    """Write numpy arrays as a .npz, whole or not at all; its sha256."""
+    buffer = io.BytesIO()
+    save = np.savez_compressed if compressed else np.savez
+    save(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+    return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
 def remove_half_written(folder: Path) -> None:

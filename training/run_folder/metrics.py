@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checksum import key_of
 
 from .files import write_bytes
 
@@ -81,7 +81,7 @@ class Metrics:
 
     def _checksum(self, before: str, record: Mapping[str, Any]) -> str:
         content = {key: value for key, value in record.items() if key != "checksum"}
-        return checksum_of([self._run, before, content])[:_DIGITS]
+        return key_of([self._run, before, content], _DIGITS)
 
 
 def _record(raw: bytes) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.mistakes import RunError as RunError
 from reloop.conf.saved import checkpoint_config, read_mapping
@@ -183,7 +183,7 @@ def run_folder(config: Config) -> RunFolder:
     source = outside_source(task_class(config.task.name))
     if source is not None:
         changed["task.source"] = source
-    digest = checksum_of(changed)[:8]
+    digest = key_of(changed, 8)
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
     return RunFolder(Path(config.folder) / name)
 

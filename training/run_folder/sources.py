@@ -19,7 +19,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checksum import key_of
 
 _PROJECT = "reloop"
 # Rooms whose imports are followed. The others check, write, draw and say: no number is theirs.
@@ -67,7 +67,7 @@ def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 
 
 def _joined(sources: Mapping[str, str]) -> str:
-    return checksum_of(sources)[:12]
+    return key_of(sources)
 
 
 def _with_imports(modules: tuple[str, ...], also: tuple[str, ...]) -> set[str]:

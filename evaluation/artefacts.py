@@ -1,29 +1,26 @@
 """Results kept in a folder, each in files of its own under what was asked for, so that none
 replaces another; what was altered is recognised and not used.
 
-kept = Kept(run.path / "evaluations", "evaluation")
+kept = Artefacts(run.path / "evaluations", "evaluation")
 result = kept.find(asked) or kept.keep(asked, compute(), arrays)
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reloop.conf.checksum import checksum_of
-from reloop.training.run_folder.files import read_record, write_bytes, write_record
+from reloop.conf.checksum import key_of
+from reloop.training.run_folder.files import read_record, write_arrays, write_record
 
 from .cache import Arrays
 
-_DIGITS = 12  # of a key
 
-
-class Kept:
+class Artefacts:
     """Results of one kind. `asked` are plain values: all that a result depends on. The files are
     named after a hash of it, `name` before it where there is one."""
 
@@ -86,11 +83,6 @@ class Kept:
         return (found.content, "") if "key" in found.content else (None, "")
 
 
-def key_of(asked: Mapping[str, Any]) -> str:
-    """A name for what is asked for."""
-    return checksum_of(asked)[:_DIGITS]
-
-
 def show(path: Path, kind: str, content: Mapping[str, Any], files: Iterable[Path]) -> None:
     """Write what is shown of results at `path`, with the sha256 of each file that stands beside it
     or below its folder."""
@@ -113,14 +105,6 @@ def is_shown(path: Path, kind: str, expected: Mapping[str, Any]) -> bool:
     if altered:
         print(f"{path.parent}: {', '.join(altered)} missing or altered; made anew", flush=True)
     return not altered
-
-
-def write_arrays(path: Path, arrays: Arrays) -> str:
-    """Write a .npz, whole or not at all; its sha256."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes(path, buffer.getvalue())
-    return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
 def sha256_of(path: Path) -> str | None:
