@@ -56,7 +56,7 @@ Put the newest weights of a run where LoopedClassifier() or LoopedRegressor() fi
   python -m openml_eval action=ship run=runs/NAME name=classifier
   python -m openml_eval action=ship run=runs/NAME name=regressor
 
-Artefacts are the weights and the settings that they came from; what was there before is replaced.
+Kept are the weights and the settings that they came from; what was there before is replaced.
 """
 
 
