@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from .mistakes import ConfigError
@@ -37,18 +38,18 @@ def check_sweep(override: Override, multirun: bool) -> None:
 
 def members(overrides: list[Override]) -> list[list[str]]:
     """The words of each run of a grid. Raises ConfigError where there are too many to list."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-
-    number = 1
+    number, choices = 1, []
     for override in overrides:
+        key = override.get_key_element()
         if override.is_sweep_override():
-            number *= len(list(override.sweep_string_iterator()))
+            values = [str(value) for value in override.sweep_string_iterator()]
+        else:
+            values = [override.get_value_element_as_str()]
+        number *= len(values)
         if number > _MOST:
-            raise ConfigError(
-                str(override.key_or_group), f"makes a grid of more than {_MOST:,} runs"
-            )
-    (grid,) = BasicSweeper.split_arguments(overrides, max_batch_size=None)
-    return [list(member) for member in grid]
+            raise ConfigError(key, f"makes a grid of more than {_MOST:,} runs")
+        choices.append([f"{key}={value}" for value in values])
+    return [list(member) for member in product(*choices)]
 
 
 def _check_range(key: str, sweep: RangeSweep) -> None:
