@@ -70,7 +70,7 @@ def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:
     assert "is damaged" in message(LoopedClassifier(copy))
     assert "is damaged" in message(LoopedClassifier(file))
     shutil.rmtree(copy / "checkpoints")
-    assert message(LoopedClassifier(copy)).endswith("holds none that can be read")
+    assert message(LoopedClassifier(copy)).endswith("has no checkpoint that can be read")
 
 
 def test_a_checkpoint_of_another_configuration(tmp_path: Path, runs: Path) -> None:
