@@ -37,7 +37,7 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   loops.b, loops.T            loops, and how many of the last count in the loss
   loops.grad_loops            how many of the last gradients reach back through: window, half,
                               all or a number
-  loops.sampling              none, uniform, poisson_lognormal: loops drawn anew for each step
+  loops.sampling              none, uniform, poisson_lognormal: loops drawn for each step
   model.n_embd, model.n_head  width and heads
   model.block                 gpt2, llama, flt; model.attention full, grouped, latent, sliding
   model.injection             add, multiply, concat, none

@@ -118,7 +118,7 @@ class LoopsConfig:
     )
     sampling: Literal["none", "uniform", "poisson_lognormal"] = setting(
         "none",
-        "loops drawn anew for each step: uniform from 1 to 2b - 1, or Poisson with a log-normal "
+        "loops drawn for each step: uniform from 1 to 2b - 1, or Poisson with a log-normal "
         "mean; none: as curriculum.loops says",
     )
 

@@ -1,4 +1,4 @@
-"""Loops that are drawn anew for each step, as a pure function of the seed and the step."""
+"""Loops that are drawn for each step, as a pure function of the seed and the step."""
 
 from __future__ import annotations
 

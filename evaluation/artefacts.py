@@ -40,7 +40,7 @@ class Artefacts:
         if result is not None and result["key"] != path.stem:
             problem = f"{path} answers something else"
         if problem:
-            print(f"{problem}; made anew", flush=True)
+            print(f"{problem}; computed again", flush=True)
             return None
         return result
 
@@ -95,7 +95,7 @@ def is_shown(path: Path, kind: str, expected: Mapping[str, Any]) -> bool:
     line is printed where they are not."""
     found = read_record(path, kind)
     if found.problem:
-        print(f"{found.problem}; made anew", flush=True)
+        print(f"{found.problem}; computed again", flush=True)
     shown = found.content or {}
     if not found.sealed or any(shown.get(key, "") != value for key, value in expected.items()):
         return False
@@ -103,7 +103,7 @@ def is_shown(path: Path, kind: str, expected: Mapping[str, Any]) -> bool:
         name for name, sum_ in shown["files"].items() if sha256_of(path.parent / name) != sum_
     ]
     if altered:
-        print(f"{path.parent}: {', '.join(altered)} missing or altered; made anew", flush=True)
+        print(f"{path.parent}: {', '.join(altered)} missing or altered; computed again", flush=True)
     return not altered
 
 

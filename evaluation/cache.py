@@ -48,7 +48,7 @@ class Cache:
         path = self.folder / f"{name}-{key[:12]}.npz"
         done, problem = _read(path, key, total)
         if problem:
-            print(f"{problem}; computed anew", flush=True)
+            print(f"{problem}; computed again", flush=True)
         parts = [done] if done else []
         first, written = _length(done), time.monotonic()
         with Progress(total, name, "prompt", done=first) as progress:

@@ -147,7 +147,7 @@ def _halting(result: Mapping[str, Any], path: Path) -> None:
     band(axes, by_loop["loop"], by_loop["model"], "all after as many", line(0))
     for index, on in enumerate(("state", "prediction"), start=1):
         used, error = halting[on]["loops"]["mean"], halting[on]["error"]
-        band(axes, used, error, f"halting on the {on}'s change", line(index))
+        band(axes, used, error, f"early exit on the {on}'s change", line(index))
         axes.plot(used, error["mean"], ".", color=line(index)["color"])
     mark_loops(axes, result["b"])
     axes.set_xlabel(f"mean {_unit(result)}s used (dots: tolerances 1 to 0.0001)")

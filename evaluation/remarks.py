@@ -27,7 +27,7 @@ def remarks(run: Run) -> list[str]:
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(
-            f"trained by other code: {some_files(files)} {verb} now (again=true trains anew)"
+            f"trained by other code: {some_files(files)} {verb} now (again=true trains again)"
         )
     return lines
 

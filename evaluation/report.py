@@ -77,7 +77,7 @@ def comparison_table(result: Mapping[str, Any]) -> str:
         final = {part: values[-1:] for part, values in curve.items()}
         rows.append([result["labels"][name], _text(final["mean"][0]), _span(final)])
     halting = [
-        f"{labels[run]} is read where it has settled; after b = {entry['b']} loops its error at "
+        f"{labels[run]} is read by early exit; after b = {entry['b']} loops its error at "
         f"{last[3:]} is {_text(entry['by_loop']['mean'][entry['b'] - 1])}"
         for run, entry in result["runs"].items()
         if entry["loops"] == "auto"
@@ -109,7 +109,8 @@ def _halting(result: Mapping[str, Any]) -> str:
         for what, read in (("the last query's error is", itemgetter(-1)), ("mean over k", mean))
     )
     return (
-        f"halting once the {rule['halt_on']} moves by at most {rule['tolerance']:g} of its {of}, "
+        f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
+        f"{of}, "
         f"or at loop {rule['halt_by']}: {found}"
     )
 

@@ -44,7 +44,7 @@ def reading_name(result: Mapping[str, Any]) -> str:
     asked = result["settings"]
     if result["loops"] != "auto":
         return str(result["loops"])
-    rule = f"halting on its {asked['halt_on']}, {asked['tolerance']:g}"
+    rule = f"early exit on its {asked['halt_on']}, {asked['tolerance']:g}"
     return f"{rule}, by loop {asked['halt_by']}"
 
 

@@ -81,7 +81,7 @@ class Cell:
     def describe(self, result: dict[str, Any]) -> str:
         """The least error, in a few words."""
         errors = [error for row in result["errors"] for error in row if error is not None]
-        return f"least error {min(errors):.3f}" if errors else "no member came through"
+        return f"least error {min(errors):.3f}" if errors else "every member diverged"
 
     def readings(self) -> dict[str, NDArray[np.float64]]:
         """Those of READINGS of the finished cell, each [steps, rates, seeds]."""

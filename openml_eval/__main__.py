@@ -85,7 +85,7 @@ def _run(words: list[str]) -> int:
     if {"-h", "--help"} & set(words):
         print(_RUN_HELP.format(settings=defaults(RunSettings)), end="")
         return 0
-    stopped = "stopped, with every training saved; the same command goes on"
+    stopped = "stopped, with every training saved; the same command resumes"
     return answered("openml_eval", lambda: _left_out(words), stopped)
 
 
@@ -114,7 +114,7 @@ def _composed(family: str, rest: list[str]) -> Config:
 
 
 def _fetch(words: list[str]) -> int:
-    stopped = "stopped; the same command goes on"
+    stopped = "stopped; the same command resumes"
     return run_command("openml_eval", FetchSettings, words, _fetch_help, _fetched, stopped)
 
 

@@ -28,7 +28,7 @@ Targets: {targets}
 
 def main(words: list[str]) -> int:
     """Do what the words ask for; the exit code."""
-    stopped = "stopped; the same command goes on"
+    stopped = "stopped; the same command resumes"
     return run_command("probing", ProbingSettings, words, _help, _probe, stopped)
 
 

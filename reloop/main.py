@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
         return 0
     rest = [word for word in words if word not in flags]
     multirun = bool(flags)
-    stopped = "stopped; the same command goes on"
+    stopped = "stopped; the same command resumes"
     return answered("run.py", lambda: _run_all(_commands(rest, multirun)), stopped)
 
 
@@ -52,7 +52,7 @@ def _run_all(members: list[Command]) -> int:
             if len(members) == 1:
                 raise
             queue.hold(index, held.lock)
-            print(f"elsewhere ({held.holder}): waits while others are done", flush=True)
+            print(f"in use by {held.holder}: waits while others are done", flush=True)
             continue
         except Exception as error:
             if len(members) == 1:

@@ -55,7 +55,7 @@ def _groups() -> str:
     lines = [f"- `{name}=` {', '.join(choices(name))}" for name in ("task", "model", "scale")]
     lines.append(f"- `recipe=` {', '.join(choices('recipe'))}")
     lines.append("- `action=` train, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)")
-    lines.append("- `again=true` trains anew; the old run is kept under another name\n")
+    lines.append("- `again=true` trains again; the old run is kept under another name\n")
     return "\n".join(lines)
 
 

@@ -133,7 +133,7 @@ def _arrays(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
             xs, ys = file["xs"], file["ys"]
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = one_line(error)
-        raise RunError(f"{path} is damaged ({reason}); {_fetching(path)} makes it anew") from None
+        raise RunError(f"{path} is damaged ({reason}); {_fetching(path)} makes it again") from None
     return xs, ys
 
 

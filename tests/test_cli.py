@@ -191,7 +191,7 @@ def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: 
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == code, err
-    assert "the same command goes on" in out
+    assert "the same command resumes" in out
     assert "Traceback" not in err
     (folder,) = (tmp_path / "runs").iterdir()
     assert '"interrupted"' in (folder / "status.json").read_text()

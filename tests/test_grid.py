@@ -38,7 +38,7 @@ def test_a_member_that_is_held_is_done_last(
     assert run.main(["-m", *words]) == 0
     thread.join()
     said = capsys.readouterr()
-    assert said.out.count("elsewhere (process ") == 1
+    assert said.out.count("in use by process ") == 1
     assert "waits while others are done" in said.out
     assert "2 done, 0 failed" in said.out
     assert said.err == ""

@@ -40,7 +40,7 @@ class Interrupted(Exception):
     """Training stopped at a signal, with everything saved."""
 
     def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"saved after step {step}; the same command goes on from there")
+        super().__init__(f"saved after step {step}; the same command resumes from there")
         self.exit_code = 128 + number
 
 
@@ -49,7 +49,7 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
 
     A finished run is returned as it is. With `until` training pauses, saved, after that many steps,
     if it has not come further before; the next call goes on. With `again` what is there is set
-    aside under another name and training begins anew, unless it is an unfinished training by
+    aside under another name and training starts again, unless it is an unfinished training by
     today's code: that goes on, to the same end. Raises ConfigError for a mistake in the
     configuration (nothing is written then), Interrupted at Ctrl-C or SIGTERM (everything is saved),
     HeldElsewhere where another process holds the folder, RunError where the disk is full, or
@@ -67,7 +67,7 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     model = placement.prepare(build_model(config, task))
     trainer = Trainer(config, task, curriculum, model)
     if again and not _goes_on(folder, config) and (aside := folder.set_aside()):
-        print(f"{folder.path}: trained anew; what was there is {aside}", flush=True)
+        print(f"{folder.path}: trained again; what was there is {aside}", flush=True)
     with folder.lock():
         try:
             step = _train_held(folder, trainer, placement, until)
@@ -119,7 +119,7 @@ def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[s
         print(problem, flush=True)
     if problems:
         found = (
-            f"the one of step {checkpoint.step} is used" if checkpoint else "training begins anew"
+            f"the one of step {checkpoint.step} is used" if checkpoint else "training starts again"
         )
         print(f"{folder.path}: {found}", flush=True)
     if checkpoint is None:
@@ -133,7 +133,7 @@ def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[s
         raise RunError(f"{folder.path}: its checkpoint does not fit this code: {reason}") from None
     finished = checkpoint.step == trainer.config.training.steps
     if checkpoint.step:
-        where = "trained already" if finished else f"going on from step {checkpoint.step}"
+        where = "trained already" if finished else f"resuming from step {checkpoint.step}"
         print(f"{folder.path}: {where}", flush=True)
         for change in folder.changes(trainer.config, backend):
             print(f"  since it began, {change}", flush=True)

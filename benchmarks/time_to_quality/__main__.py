@@ -14,7 +14,7 @@ from reloop.benchmarks.time_to_quality.targets import targets_table
 from reloop.conf.command import answered, defaults
 from reloop.conf.words import settings_from_words
 
-_STOPPED = "stopped, with every training saved; the same command goes on"
+_STOPPED = "stopped, with every training saved; the same command resumes"
 _HELP = """\
 Train by several recipes and measure when each reaches a target: the error over the variance of y at
 the last loop, on the same prompts for all, averaged over the numbers of examples k.

@@ -13,7 +13,7 @@ from reloop.conf.command import defaults, run_command
 from reloop.evaluation.plateau import LEAVES
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 
-_STOPPED = "stopped, with every training saved; the same command goes on"
+_STOPPED = "stopped, with every training saved; the same command resumes"
 _HELP = """\
 Train a grid of looped models of one effective depth and fit the law of what one recurrence is worth
 to their errors: L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, D in prompts.

@@ -41,7 +41,7 @@ do so in jobs processes; the same command finds what is done and goes on where i
 
 def main(words: list[str]) -> int:
     """Do what the words ask for; the exit code."""
-    stopped = "stopped; the same command goes on from what was trained"
+    stopped = "stopped; the same command resumes from what was trained"
     return run_command("experiments.stability", StabilitySettings, words, _help, _measure, stopped)
 
 

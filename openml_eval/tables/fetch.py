@@ -97,7 +97,7 @@ def _kept(folder: Path, which: int | str, target: str | None) -> Table | None:
             return None
         table = read_table(folder, path.stem)
     except RunError:
-        return None  # damaged: it is made anew
+        return None  # damaged: it is computed again
     origin = csv_origin(path, target)
     same = all(table.source[key] == origin[key] for key in ("url", "md5", "target"))
     return table if same else None
@@ -108,7 +108,7 @@ def _refuse_namesake(folder: Path, table: Table) -> None:
     try:
         other = read_table(folder, table.name).source if find_table(folder, table.name) else None
     except RunError:
-        return  # damaged: it is made anew
+        return  # damaged: it is computed again
     if other is not None and any(other[key] != table.source[key] for key in ("openml_id", "url")):
         raise TableError(
             f"{table.source['url']} would take the place of {other['url']}, which has the same "

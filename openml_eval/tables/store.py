@@ -129,7 +129,7 @@ def _read(path: Path, which: int | str) -> Table:
 
 
 def _damaged(path: Path, which: int | str, why: str) -> str:
-    return f"{path} is damaged ({why}); {_fetching(path.parent, which)} makes it anew"
+    return f"{path} is damaged ({why}); {_fetching(path.parent, which)} makes it again"
 
 
 def _fetching(folder: Path, *which: int | str) -> str:

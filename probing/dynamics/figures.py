@@ -111,7 +111,7 @@ def _cosines(result: Mapping[str, Any], path: Path) -> None:
     )
     axes.grid(visible=False)
     figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-    grey = ", grey where at rest" if np.isnan(matrix).any() else ""
+    grey = ", grey where converged" if np.isnan(matrix).any() else ""
     _finish(axes, result, f"increment of {_unit(result)}", grey)
     axes.set_xlabel(f"increment of {_unit(result)}")
     for text in axes.texts:  # b, on any colour

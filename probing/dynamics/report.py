@@ -43,7 +43,7 @@ def _sentences(result: Mapping[str, Any], unit: str) -> Iterator[str]:
     if "residual" in result:
         rest = result["residual"]["at_rest"]
         yield (
-            f"share of prompts at rest by loop {result['loops']} (residual / norm below "
+            f"share of prompts converged by loop {result['loops']} (residual / norm below "
             f"{rest['below']:g}): {_span(rest)}"
         )
     if "contraction" in result:

@@ -1,5 +1,5 @@
 """Evaluations of one run stand beside each other, are of today's code, and say what is unfinished;
-what was altered is made anew."""
+what was altered is computed again."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_edited_code_is_measured_anew(
         trained = edited.startswith(("models", "tasks"))
         told = [line for line in result["remarks"] if "other code" in line]
         assert told == (
-            [f"trained by other code: {edited} differs now (again=true trains anew)"]
+            [f"trained by other code: {edited} differs now (again=true trains again)"]
             if trained
             else []
         )

@@ -148,9 +148,9 @@ def test_halting_stands_beside_the_error_at_b(two_runs: tuple[Run, Run], tmp_pat
     parts = ("model", "loops_used", "model_at_b")
     halted, used, at_b = (by_examples[name]["mean"] for name in parts)
     assert 1 < used[-1] < 4
-    (line,) = [line for line in report(result).splitlines() if line.startswith("halting")]
+    (line,) = [line for line in report(result).splitlines() if line.startswith("early exit")]
     rule, last, mean = line.replace(":", ";").split("; ")
-    assert rule == "halting once the state moves by at most 0.6 of its norm, or at loop 4"
+    assert rule == "early exit once the state changes by at most 0.6 of its norm, or at loop 4"
     for said, name, read in (
         (last, "the last query's error is", lambda values: values[-1]),
         (mean, "mean over k", np.mean),
@@ -159,9 +159,9 @@ def test_halting_stands_beside_the_error_at_b(two_runs: tuple[Run, Run], tmp_pat
             f"{name} {read(halted):.3g} after {read(used):.3g} loops on average, "
             f"{read(at_b):.3g} after all b = 4"
         )
-    assert "halting" not in report(evaluate(runs[0], SETTINGS))
+    assert "early exit" not in report(evaluate(runs[0], SETTINGS))
     compared = compare(runs, settings, tmp_path)
-    (line,) = [line for line in comparison_table(compared).splitlines() if "settled" in line]
+    (line,) = [line for line in comparison_table(compared).splitlines() if "early exit" in line]
     assert line.endswith(f"after b = 4 loops its error at k = 6 is {at_b[-1]:.3g}")
 
 

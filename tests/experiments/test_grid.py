@@ -145,7 +145,7 @@ def test_an_error_that_is_not_finite_is_none(cell: Cell) -> None:
     assert all(error is not None for error in found["errors"][0])
     assert found["errors"][1] == [None, None, None]
     assert cell.describe(found).startswith("least error")
-    assert cell.describe({"errors": [[None]]}) == "no member came through"
+    assert cell.describe({"errors": [[None]]}) == "every member diverged"
 
 
 def test_cells_come_back_in_their_order(cell: Cell, tmp_path: Path) -> None:

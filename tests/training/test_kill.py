@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the same command goes on, and ends as a run that was left in peace."""
+"""kill -9 at any moment: the same command resumes, and ends as a run that was left in peace."""
 
 from __future__ import annotations
 

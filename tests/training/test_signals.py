@@ -25,7 +25,7 @@ def test_saved_and_said(
     config = tiny(tmp_path)
     handlers = [signal.getsignal(known) for known, _ in SIGNALS]
     after_step(monkeypatch, 12, lambda: os.kill(os.getpid(), number))
-    with pytest.raises(Interrupted, match="saved after step 13; the same command goes on") as stop:
+    with pytest.raises(Interrupted, match="saved after step 13; the same command resumes") as stop:
         train(config)
     assert stop.value.exit_code == code
     assert [signal.getsignal(known) for known, _ in SIGNALS] == handlers
@@ -46,7 +46,7 @@ def test_it_is_said_that_it_goes_on(
         train(config)
     assert "going on" not in capsys.readouterr().out
     train(config)
-    assert "going on from step 13" in capsys.readouterr().out
+    assert "resuming from step 13" in capsys.readouterr().out
     assert run_folder(config).status()["state"] == "finished"
 
 

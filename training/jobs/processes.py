@@ -158,7 +158,7 @@ def _tell(bar: tqdm[Any], job: Job, outcome: Outcome) -> None:
 
 def _tell_held(bar: tqdm[Any], job: Job, held: Held, first: bool) -> None:
     if first:
-        _write(bar, f"{job.name}: elsewhere ({held.holder}), waiting")
+        _write(bar, f"{job.name}: in use by {held.holder}, waiting")
 
 
 def _write(bar: tqdm[Any], line: str) -> None:

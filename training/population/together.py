@@ -106,5 +106,5 @@ def difference(first: Config, other: Config) -> str:
 def alone(config: Config) -> str:
     """Why runs of this configuration cannot be trained together; '' where they can."""
     if config.loops.sampling != "none":
-        return "loops that are drawn anew for each step are other ones for each seed"
+        return "loops that are drawn for each step are other ones for each seed"
     return ""

@@ -64,7 +64,7 @@ class Metrics:
         if not self.path.exists():
             return []
         records, problems = self.read()
-        self._last = ""  # each line follows the one before: what is kept is written anew
+        self._last = ""  # each line follows the one before: what is kept is rewritten
         kept = [self._line(record) for record in records if record["step"] <= step]
         write_bytes(self.path, "".join(kept).encode())
         return problems

@@ -64,7 +64,7 @@ class RunFolder:
         """Write configuration and environment, unless they are there; the configuration as plain
         values, for the checkpoints. To be called with the folder's lock held.
 
-        A config.yaml that was damaged or altered is written anew, and `say` is given a line on it.
+        A config.yaml that was damaged or altered is rewritten, and `say` is given a line on it.
         Raises RunError where the folder holds a run of other settings.
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class RunFolder:
                 f"{self.path} holds a run of other settings ({', '.join(different)}): move it away"
             )
         if said:
-            say(f"{said[0]}; {path.name} is written anew")
+            say(f"{said[0]}; {path.name} is rewritten")
             _write_yaml(path, found)
         return found
 
@@ -116,7 +116,7 @@ class RunFolder:
         if files:
             lines.append(
                 f"{', '.join(files)} changed: this run's numbers are marked as made by other code "
-                "(again=true trains anew)"
+                "(again=true trains again)"
             )
         return lines
 

@@ -149,7 +149,7 @@ def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: P
 def test_norms_come_from_the_same_training(
     measured: tuple[StabilitySettings, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the table trained is found, nothing is trained anew."""
+    """What the table trained is found, nothing is trained again."""
 
     def refuse(trainer: BatchedTrainer, step: int) -> None:
         raise AssertionError("trained again")

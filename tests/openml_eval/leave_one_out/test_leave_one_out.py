@@ -163,7 +163,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(data: Path, tmp_path: Path)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert said.endswith("stopped, with every training saved; the same command goes on\n")
+    assert said.endswith("stopped, with every training saved; the same command resumes\n")
     for path in tmp_path.glob("tables-*"):
         status = json.loads((path / "status.json").read_text())
         assert status["state"] == "interrupted"
@@ -179,7 +179,7 @@ def test_an_interrupted_training_here_ends_the_command(
 
     monkeypatch.setattr("reloop.openml_eval.jobs.train", train)
     assert main(words(data, tmp_path, "held_out=8", "jobs=1")) == 130
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "the same command resumes" in capsys.readouterr().out
 
 
 def test_the_references_protocol_stands_beside_table_2(

@@ -48,7 +48,7 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
     with monkeypatch.context() as patch:
         patch.setattr("reloop.openml_eval.tables.fetch.openml_table", stopped_at_7)
         assert main(words) == 130
-    assert "stopped; the same command goes on" in capsys.readouterr().out
+    assert "stopped; the same command resumes" in capsys.readouterr().out
     assert stored_tables(folder) == ["small6"]
     first = contents(folder)["small6.npz"]
     assert main(words) == 0

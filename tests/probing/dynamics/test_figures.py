@@ -51,7 +51,7 @@ def test_a_loops_pictures(pictures: dict[str, Figure], tmp_path: Path) -> None:
         assert [text.get_text() for text in axes.texts] == ["b = 3"]
         logarithmic = name in ("norm.png", "change.png", "residual.png")
         assert axes.get_yscale() == ("log" if logarithmic else "linear")
-    assert pictures["increment_cosines.png"].get_suptitle().endswith("grey where at rest")
+    assert pictures["increment_cosines.png"].get_suptitle().endswith("grey where converged")
     assert pictures["effective_rank.png"].get_suptitle().endswith("none where all are alike")
     grey = pictures["increment_cosines.png"].axes[0].get_facecolor()
     assert to_hex(grey) == to_hex("lightgrey")

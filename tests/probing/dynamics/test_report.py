@@ -71,7 +71,7 @@ def test_a_loops_report() -> None:
     assert lines[3].index("1.2") + 3 == lines[0].index("1 ") + 1
     assert lines[10:] == [
         "cosine of two different increments up to loop 15, mean: 0.5 (90 %: 0.45 to 0.55)",
-        "share of prompts at rest by loop 30 (residual / norm below 1e-06): "
+        "share of prompts converged by loop 30 (residual / norm below 1e-06): "
         "0.25 (90 %: 0.225 to 0.275)",
         "the Jacobian of one loop at loop 30:",
         "  spectral norm, the most that one loop stretches a small difference: "

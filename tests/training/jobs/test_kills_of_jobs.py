@@ -173,5 +173,5 @@ def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Kill
     for command in started:
         assert command.code() == 0, command.printed
         assert "failed" not in command.printed
-    assert any("elsewhere (process " in command.printed for command in started)
+    assert any("in use by process " in command.printed for command in started)
     assert result(folder, subject.pattern) == sweep

@@ -101,9 +101,9 @@ def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
     thread.join()
     assert [o.result and o.result["name"] for o in outcomes] == ["first", "second", "third"]
     said = capfd.readouterr().out.splitlines()
-    (line,) = [line for line in said if "elsewhere" in line]
-    assert line.startswith("first: elsewhere (process ")
-    assert line.endswith("), waiting")
+    (line,) = [line for line in said if "in use by" in line]
+    assert line.startswith("first: in use by process ")
+    assert line.endswith(", waiting")
     assert " since 20" in line
     assert said[-1] == "first: done"
     assert "failed" not in "".join(said)
@@ -190,12 +190,12 @@ def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
         until(lambda: not command.workers(), timeout=10)
     finally:
         command.end()
-    assert command.printed == "\nstopped; the same command goes on\n"
+    assert command.printed == "\nstopped; the same command resumes\n"
     if moment == "at work":
         logged = [path.read_text() for path in sorted(logs.iterdir())]
         assert logged == ["stopped by the process that started this one\n"] * 2
 
 
 if __name__ == "__main__":
-    stopped = "stopped; the same command goes on"
+    stopped = "stopped; the same command resumes"
     sys.exit(run_command(__name__, Settings, sys.argv[1:], str, measure, stopped))

@@ -66,7 +66,7 @@ def test_the_one_before_is_used(
 def _retrained(config: Config, capsys: pytest.CaptureFixture[str]) -> str:
     train(config)
     out = capsys.readouterr().out
-    assert "going on from step 50" in out
+    assert "resuming from step 50" in out
     return out
 
 
