@@ -123,9 +123,12 @@ def _command(words: list[str]) -> Command:
 
 def _fit_recipe(mapping: dict[str, Any], given: list[str]) -> None:
     """Take back what a recipe says and what was given leaves no room for: Muon's rate under another
-    optimiser, a curriculum that would start beyond its end, and one of loops that are drawn."""
+    optimiser, a curriculum that would start beyond its end, and one of loops that are drawn; and
+    posterior means of finitely many prompts, which no task knows."""
     if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in given:
         mapping["training"]["muon_rate"] = TrainingConfig.muon_rate
+    if mapping["task"]["distinct_prompts"] and "training.targets" not in given:
+        mapping["training"]["targets"] = TrainingConfig.targets
     curriculum = mapping["curriculum"]
     if mapping["loops"]["sampling"] != "none" and "curriculum.loops.start" not in given:
         curriculum["loops"]["start"] = None

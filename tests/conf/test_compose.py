@@ -91,6 +91,15 @@ def test_noise_is_the_reference_s_at_the_paper_scale() -> None:
     assert config("task=noisy_linear", "scale=small").task.settings["noise_std"] == 0.25
 
 
+def test_posterior_means_of_a_recipe_give_way_to_finitely_many_prompts() -> None:
+    """No task knows theirs; those that were asked for are refused when the task is built."""
+    words = ["task=noisy_linear", "scale=small"]
+    assert config(*words).training.targets == "posterior_mean"
+    assert config(*words, "task.distinct_prompts=1000").training.targets == "outputs"
+    given = config(*words, "task.distinct_prompts=1000", "training.targets=posterior_mean")
+    assert given.training.targets == "posterior_mean"
+
+
 LAST_LOOP = ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
 
 
