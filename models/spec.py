@@ -4,43 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reloop.conf.schema import ModelConfig
+
 from .blocks.spec import BlockSpec
 
 
-@dataclass(frozen=True)
-class ModelSpec:
-    """`family` is looped, tied or standard; `classes` = 0 means regression. `n_positions` is the
-    most pairs that fit in a prompt, `loops` how many a model is trained to make (R of the residual
-    scaling, and as many as its lanes have weights for).
-
-    The other fields say which loop: `connectivity` one of the fully looped paper's; else
-    `injection` add, multiply, concat or none, with the stream normed in_loop or at_readout, layers
-    of a `prelude` and a `coda`, and `lanes` of hyper-connections where there are any. Those of the
-    block, and the `std` of its initial weights, are BlockSpec's; `position_std` is that of learned
-    positions.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec(ModelConfig):
+    """What a model is made from: its settings (conf/schema.py) and what follows from the others of
+    a run. Inputs have `dims` dimensions, `classes` = 0 means regression; `loops` is how many a
+    model is trained to make (R of the residual scaling, and as many as its lanes have weights for);
+    `std` and `position_std` are those of the initial weights of blocks and learned positions."""
 
     dims: int
-    family: str = "looped"
-    n_layer: int = 1
-    n_embd: int = 256
-    n_head: int = 8
-    n_positions: int = 101
-    injection: str = "add"
     classes: int = 0
     loops: int = 1
-    connectivity: str | None = None
-    norm: str = "in_loop"
-    prelude: int = 0
-    coda: int = 0
-    lanes: int = 0
-    residual_scaling: str = "none"
-    residual_factor: float = 1.0
-    block: str = "gpt2"
-    attention: str = "full"
-    n_kv: int = 0
-    rank: int = 0
-    pattern: str = ""
     std: float = 0.02
     position_std: float = 0.02
 

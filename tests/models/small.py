@@ -72,7 +72,7 @@ def draw_prompts(batch: int = 3, points: int = 6, dims: int = DIMS, seed: int = 
     return Batch(xs, torch.randn(batch, points, generator=generator))
 
 
-def make_spec(family: str = "looped", **changes: Any) -> ModelSpec:
+def make_spec(family: Any = "looped", **changes: Any) -> ModelSpec:
     """16 wide, two heads, one layer or, for a standard model, three."""
     shape: dict[str, Any] = {"n_layer": 3 if family == "standard" else 1}
     shape |= {"n_embd": 16, "n_head": 2, "n_positions": 8}

@@ -19,7 +19,7 @@ def generator(seed: int) -> torch.Generator:
 def wide(n_layer: int = 1, **changes: float) -> Model:
     """A model as wide as the paper's, on 20 dims."""
     family = "looped" if n_layer == 1 else "standard"
-    return Model(ModelSpec(20, family, n_layer, **changes), generator(1))  # type: ignore[arg-type]
+    return Model(ModelSpec(dims=20, family=family, n_layer=n_layer, **changes), generator(1))  # type: ignore[arg-type]
 
 
 def assert_normal(weights: Tensor, std: float) -> None:

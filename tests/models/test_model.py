@@ -16,7 +16,7 @@ from tests.models.small import FAMILIES, WAYS, Batch, draw_prompts, make_model, 
     ("family", "n_layer", "count"),
     [("looped", 1, 790_272), ("tied", 1, 790_272), ("standard", 12, 9_477_632)],
 )
-def test_size_of_the_papers_models(family: str, n_layer: int, count: int) -> None:
+def test_size_of_the_papers_models(family: Any, n_layer: int, count: int) -> None:
     """12 · 256² + 13 · 256 a layer and 512 of the final norm (Yang et al. 2024: 9.48M, 0.79M)."""
     model = Model(ModelSpec(dims=20, family=family, n_layer=n_layer))
     assert model.backbone_parameters() == count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from tests.models.small import DIMS, Batch, draw_prompts
 Weights = dict[str, Tensor]
 
 
-def model_of(reference: Reference, family: str = "standard", injection: str = "none") -> Model:
+def model_of(reference: Reference, family: Any = "standard", injection: Any = "none") -> Model:
     """Our model with a reference's shape and weights."""
     spec = ModelSpec(
         dims=reference.dims,

@@ -66,9 +66,11 @@ def test_a_second_loop_is_another_for_each(connectivity: str) -> None:
 
 
 @pytest.mark.parametrize("connectivity", CONNECTIVITIES)
-def test_a_new_model_does_not_know_its_loops(connectivity: str) -> None:
+def test_a_new_model_does_not_know_its_loops(connectivity: Any) -> None:
     """All that a new block writes to the stream is zero: any number of loops is norm(norm(x))."""
-    spec = ModelSpec(DIMS, n_layer=2, n_embd=16, n_head=2, connectivity=connectivity, block="flt")
+    spec = ModelSpec(
+        dims=DIMS, n_layer=2, n_embd=16, n_head=2, connectivity=connectivity, block="flt"
+    )
     model, prompts = Model(spec), draw_prompts()
     first = model(prompts, 1)
     assert first.std() > 0.1

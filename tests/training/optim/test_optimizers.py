@@ -19,7 +19,7 @@ _GOOD = torch.tensor(False)
 OPTIMIZERS = ["adam", "adamw", "muon"]
 
 
-def _model(family: str = "looped") -> Model:
+def _model(family: Any = "looped") -> Model:
     injection = ModelConfig.injection if family == "looped" else "none"
     spec = ModelSpec(
         dims=2, family=family, n_layer=2, n_embd=16, n_head=2, n_positions=5, injection=injection
