@@ -123,7 +123,7 @@ def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.M
         ("task=linear recipes=[fsat]", "recipes cannot be 'fsat'; did you mean 'fast'"),
         ("task=linear recipes=[fast,fast]", "recipes holds the same twice"),
         ("task=linear seeds=0", "seeds must be at least 1"),
-        ("task=linear scale=paper", "target must be given: targets.json has none"),
+        ("task=tables scale=paper", "target must be given: targets.json has none"),
         ("task=linear training.stps=4", "training.stps is not a setting"),
         (
             "task=decision_tree target=0.1 k=[20] training.targets=posterior_mean",
