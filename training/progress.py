@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 from tqdm import tqdm
 
 _DELAY = 2  # seconds: what takes less shows no bar
-BETWEEN_LINES = 30.0  # seconds
+_BETWEEN_LINES = 30.0  # seconds
 
 
 class Progress:
@@ -39,12 +38,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._bar.close()
 
     def update(self, count: int = 1) -> None:
@@ -52,7 +46,7 @@ class Progress:
         self.done += count
         self._bar.update(count)
         now = time.monotonic()
-        if not self._terminal and now - self._last >= BETWEEN_LINES and self.done < self.total:
+        if not self._terminal and now - self._last >= _BETWEEN_LINES and self.done < self.total:
             self._last = now
             rate = (self.done - self._first) / (now - self._began)
             left = tqdm.format_interval(int((self.total - self.done) / rate))

@@ -33,9 +33,9 @@ Settings, with their defaults:
 {settings}
 target and k, where not given, stand in benchmarks/time_to_quality/targets.json:
 {targets}
-Settings of run.py (training.steps=2000) hold for all recipes; each of `variants` holds some that
-are added to every recipe, as a row of its own. The ratio is that of the first row's seconds to
-another's, paired by seed, with a 90 % interval from their logarithms.
+Settings of run.py (training.steps=2000, precision=bf16) hold for all recipes; each of `variants`
+holds some that are added to every recipe, as a row of its own. The ratio is that of the first row's
+seconds to another's, paired by seed, with a 90 % interval from their logarithms.
 
 Track A: the model, prompts and targets of the scale. Track B: other targets or another model of at
 most its parameters, measured on the same prompts. A record (docs/records.md) wants to_end=true,
@@ -47,6 +47,12 @@ stopped by a signal.
 """
 
 
+def _of_trainings(word: str) -> bool:
+    """Whether a word is a setting of run.py, which holds for every training."""
+    name = word.partition("=")[0]
+    return "." in name or name in ("device", "precision", "backend")
+
+
 def main(words: list[str]) -> int:
     """Do what the words ask for; the exit code."""
     if {"-h", "--help"} & set(words):
@@ -55,12 +61,12 @@ def main(words: list[str]) -> int:
         return 0
 
     def do() -> int:
-        ours = [word for word in words if "." not in word.partition("=")[0]]
+        ours = [word for word in words if not _of_trainings(word)]
         settings = settings_from_words(QualitySettings, ours)
         settings.check()
         from reloop.benchmarks.time_to_quality.race import race
 
-        print(race(settings, [word for word in words if word not in ours]), flush=True)
+        print(race(settings, [word for word in words if _of_trainings(word)]), flush=True)
         return 0
 
     return answered("benchmarks.time_to_quality", do, _STOPPED)

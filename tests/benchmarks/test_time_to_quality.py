@@ -103,6 +103,14 @@ def test_a_variant_is_a_row_of_its_own(tmp_path: Path) -> None:
     assert averaged != other
 
 
+def test_settings_of_run_py_reach_the_trainings(tmp_path: Path) -> None:
+    ours = ["task=linear", "recipes=[fast]", "seeds=1", "prompts=8", "measurements=1", "k=[2]"]
+    words = [*ours, "target=0.5", f"folder={tmp_path}", "shifts=false", "precision=bf16"]
+    assert main([*words, *TINY]) == 0
+    (path,) = tmp_path.rglob("config.yaml")
+    assert load_run(path.parent).config.precision == "bf16"
+
+
 def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = settings(tmp_path, recipes=("fast",), seeds=1, to_end=True)
     assert "other code" not in race(asked, TINY)
@@ -123,7 +131,7 @@ def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.M
         ("task=linear recipes=[fsat]", "recipes cannot be 'fsat'; did you mean 'fast'"),
         ("task=linear recipes=[fast,fast]", "recipes holds the same twice"),
         ("task=linear seeds=0", "seeds must be at least 1"),
-        ("task=linear scale=paper", "target must be given: targets.json has none"),
+        ("task=tables scale=paper", "target must be given: targets.json has none"),
         ("task=linear training.stps=4", "training.stps is not a setting"),
         (
             "task=decision_tree target=0.1 k=[20] training.targets=posterior_mean",
