@@ -1,160 +1,163 @@
-"""Batched training as jobs: each goes on from what it saved, and is found when it is done.
+"""Populations of small runs as jobs: each is trained in one computation, goes on from what its runs
+saved, and is found when it is done.
 
-outcomes = run_cells([Cell("sqrt, R = 4", config, rates, seeds, folder)], 2, folder / "logs")
+population = Population("sqrt, R = 4", config, rates, seeds)
+(errors,) = measured([population], 2, folder / "logs")
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from reloop.conf.checksum import key_of
+from reloop.conf.checksum import checksum_of
 from reloop.conf.mistakes import RunError
+from reloop.conf.saved import read_mapping
 from reloop.conf.schema import Config
+from reloop.evaluation.artefacts import Artefacts
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.models import Model
+from reloop.training import Run, train_together
+from reloop.training.assemble import build_model, build_task
 from reloop.training.jobs.processes import run_jobs
-from reloop.training.population.trainer import READINGS, BatchedTrainer, member_config
-from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from reloop.training.run_folder.environment import training_sources
-from reloop.training.run_folder.files import read_record, write_record
-from reloop.training.run_folder.run import RunFolder, run_folder
+from reloop.training.objective import loss
+from reloop.training.run_folder.environment import other_code, training_sources
+from reloop.training.run_folder.metrics import Metrics
+from reloop.training.run_folder.run import run_folder
 from reloop.training.run_folder.sources import sources_of
-from reloop.training.train import Interrupted, noted_signals
 
-_SOURCES = (
-    "reloop.training.population.trainer",
-    "reloop.training.population.adam",
-    "reloop.experiments.grid",
-    "reloop.training.population.watched",
-)
-_SAVED_EVERY = 100  # steps
+_SOURCES = ("reloop.experiments.grid", "reloop.training.together")
+
+
+class Errors(TypedDict):
+    """Squared errors over that of predicting zero [rates][seeds], after training and before; None
+    for a run that diverged."""
+
+    errors: list[list[float | None]]
+    initial: list[list[float]]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Members that differ in rate and seed alone: trained in a folder of their own within `folder`,
-    and measured on the prompts that `config.evaluation` says."""
+class Population:
+    """Runs that differ in learning rate and seed alone, in run folders of their own under
+    `config.folder`, measured on the prompts that `config.evaluation` says."""
 
     name: str  # for a user; no part of what is computed
     config: Config
     rates: tuple[float, ...]
     seeds: tuple[int, ...]
-    folder: Path
 
     @property
-    def path(self) -> Path:
-        """Where it is kept: under the settings of its members that differ from their defaults, and
-        the source files that their training depends on."""
-        evaluation = self.config.evaluation
-        members = [
-            run_folder(member_config(self.config, rate, seed)).path.name
+    def configs(self) -> list[Config]:
+        """Of each run, rate by rate."""
+        return [
+            replace(
+                self.config, seed=seed, training=replace(self.config.training, learning_rate=rate)
+            )
             for rate in self.rates
             for seed in self.seeds
         ]
-        sources = training_sources(self.config) | sources_of(alone=_SOURCES)
-        asked = [sources, members, evaluation.prompts, evaluation.seed]
-        return self.folder / "cells" / key_of(asked)
 
-    def __call__(self) -> dict[str, Any]:
-        """`errors` and `initial` errors of the members [rates][seeds], over that of predicting
-        zero; None for one that is not finite.
+    def __call__(self) -> Errors:
+        """Train what is not trained yet, by today's code, and measure.
 
         Raises HeldElsewhere where another process is at it; Interrupted at Ctrl-C or SIGTERM
         (everything is saved)."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with RunFolder(self.path).lock():
-            found = read_record(self.path / "errors.json", "errors").content
-            saved = self._saved()
-            if found is None or saved is None or saved.step < self.config.training.steps:
-                found = self._train()
-                write_record(self.path / "errors.json", "errors", found)
-        return found
+        kept, key = self._kept(), self._key()
+        found = kept.find(key)
+        if found is None:
+            path = kept.path(key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path.with_suffix(".txt"), "a", encoding="utf-8") as log, redirect_stdout(log):
+                runs = self._train()
+            initial = [build_model(each, build_task(each)) for each in self.configs]
+            trained = [run.model if isinstance(run, Run) else None for run in runs]
+            after = [
+                [error if math.isfinite(error) else None for error in row]
+                for row in self._errors(trained)
+            ]
+            errors = Errors(errors=after, initial=self._errors(initial))
+            found = kept.keep(key, errors)
+        return cast(Errors, {name: found[name] for name in Errors.__annotations__})
 
-    def describe(self, result: dict[str, Any]) -> str:
+    def describe(self, result: Errors) -> str:
         """The least error, in a few words."""
         errors = [error for row in result["errors"] for error in row if error is not None]
-        return f"least error {min(errors):.3f}" if errors else "every member diverged"
+        return f"least error {min(errors):.3f}" if errors else "every run diverged"
 
-    def readings(self) -> dict[str, NDArray[np.float64]]:
-        """Those of READINGS of the finished cell, each [steps, rates, seeds]."""
-        saved = self._saved()
-        if saved is None:
-            raise RunError(f"{self.path} has no checkpoint that can be read")
-        history = saved.tensors["history"].double().numpy()
-        shape = (len(history), len(self.rates), len(self.seeds))
-        return {name: history[:, i].reshape(shape) for i, name in enumerate(READINGS)}
+    def curve(self, name: str) -> NDArray[np.float64]:
+        """What metrics.jsonl holds under this name at each step of the trained runs, [steps, rates,
+        seeds]; NaN where a run had diverged. Asks for training.log_every=1."""
+        curves = np.full((self.config.training.steps, len(self.configs)), math.nan)
+        for index, config in enumerate(self.configs):
+            folder = run_folder(config)
+            metrics = Metrics(folder.metrics, checksum_of(read_mapping(folder.path)))
+            for record in metrics.read()[0]:
+                curves[record["step"] - 1, index] = record[name]
+        return curves.reshape(-1, len(self.rates), len(self.seeds))
 
-    def _train(self) -> dict[str, Any]:
-        trainer = BatchedTrainer(self.config, self.rates, self.seeds)
-        evaluation, task = self.config.evaluation, self.config.task
-        prompts = trainer.task.for_evaluation().sample(
-            torch.Generator().manual_seed(evaluation.seed), evaluation.prompts, task.points
-        )
-        initial = self._table(trainer.errors(prompts))
-        step, steps = 0, self.config.training.steps
-        if (saved := self._saved()) is not None:
-            trainer.load(saved)
-            step = saved.step
-        began, since = time.process_time(), step
-        with noted_signals() as signals:
-            while step < steps:
-                trainer.update(step)
-                step += 1
-                stop = bool(signals)  # read once: a signal from here on is the next step's
-                if not stop and step < steps and step % _SAVED_EVERY:
-                    continue
-                save_checkpoint(self.path / "checkpoints", step, trainer.state())
-                alive = int(trainer.alive.sum())
-                seconds = (time.process_time() - began) / (step - since)
-                print(
-                    f"{self.name}: {step} of {steps} steps, {alive} of {len(trainer.alive)} "
-                    f"members, {seconds:.3f} CPU s a step",
-                    flush=True,
-                )
-                if stop:
-                    raise Interrupted(signals[0], step)
-                began, since = time.process_time(), step
-        return {"errors": self._table(trainer.errors(prompts)), "initial": initial}
+    def _train(self) -> list[Run | RunError]:
+        for config in self.configs:
+            folder = run_folder(config)
+            if other_code(folder.made_with(), config) and (aside := folder.set_aside()):
+                print(f"{folder.path}: trained again by today's code; before: {aside}", flush=True)
+        return train_together(self.configs)
 
-    def _saved(self) -> Checkpoint | None:
-        """The newest checkpoint that can be read."""
-        return newest_checkpoint(self.path / "checkpoints")[0]
-
-    def _table(self, errors: Tensor) -> list[list[float | None]]:
-        """Errors of members as rates of seeds."""
-        values = [value if math.isfinite(value) else None for value in errors.tolist()]
+    def _errors(self, models: Sequence[Model | None]) -> list[list[float]]:
+        """Of a model for each of `configs`, NaN for none: [rates][seeds]."""
+        asked, task = self.config.evaluation, build_task(self.config)
+        prompts = evaluation_prompts(task, asked.prompts, self.config.task.points, asked.seed)
+        errors = [math.nan] * len(models)
+        with torch.no_grad():
+            for index, model in enumerate(models):
+                if model is not None:
+                    predictions = model(prompts, self.config.loops.b)
+                    errors[index] = loss(task.loss, predictions, prompts.ys).item() / task.divisor
         wide = len(self.seeds)
-        return [values[i * wide : (i + 1) * wide] for i in range(len(self.rates))]
+        return [errors[i * wide : (i + 1) * wide] for i in range(len(self.rates))]
+
+    def _kept(self) -> Artefacts:
+        return Artefacts(Path(self.config.folder) / "populations", "errors")
+
+    def _key(self) -> dict[str, Any]:
+        """All that the errors depend on: the runs, the prompts and the code."""
+        return {
+            "runs": [run_folder(config).path.name for config in self.configs],
+            "prompts": self.config.evaluation.prompts,
+            "seed": self.config.evaluation.seed,
+            "sources": training_sources(self.config) | sources_of(alone=_SOURCES),
+        }
 
 
-def run_cells(cells: Sequence[Cell], at_once: int, logs: Path) -> list[dict[str, Any]]:
-    """What each cell gives, in their order, computed in processes of their own with `at_once` of
-    them running, those that take longest first; what they say goes into `logs`.
+def measured(populations: Sequence[Population], at_once: int, logs: Path) -> list[Errors]:
+    """What each population gives, in their order, computed in processes of their own with `at_once`
+    of them running, those that take longest first; what they print goes into `logs`.
 
     Raises RunError for those that failed.
     """
-    order = sorted(range(len(cells)), key=lambda i: -_work(cells[i]))
-    if at_once > 1:
-        print(f"{len(cells)} cells, {at_once} at a time; their progress: {logs}", flush=True)
-    outcomes = run_jobs([cells[i] for i in order], at_once, logs)
+    order = sorted(range(len(populations)), key=lambda i: -_work(populations[i]))
+    jobs = [populations[i] for i in order]
+    outcomes = run_jobs(jobs, at_once, logs)
     failed = [
-        f"{cells[i].name}: {o.failure}" for i, o in zip(order, outcomes, strict=True) if o.failure
+        f"{job.name}: {outcome.failure}"
+        for job, outcome in zip(jobs, outcomes, strict=True)
+        if outcome.failure
     ]
     if failed:
         raise RunError("; ".join(failed))
-    by_cell = dict(zip(order, outcomes, strict=True))
-    return [by_cell[i].result or {} for i in range(len(cells))]
+    results = dict(zip(order, (outcome.result for outcome in outcomes), strict=True))
+    return [results[i] for i in range(len(populations))]
 
 
-def _work(cell: Cell) -> int:
-    """Blocks of one step of one prompt of every member."""
-    members = len(cell.rates) * len(cell.seeds)
-    return cell.config.loops.b * cell.config.model.n_layer * (2 + members)
+def _work(population: Population) -> int:
+    """Blocks of one step of one prompt of every run."""
+    config, runs = population.config, len(population.configs)
+    return config.loops.b * config.model.n_layer * (2 + runs)

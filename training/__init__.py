@@ -2,6 +2,7 @@
 
 from .reference.imported import import_checkpoint
 from .run_folder.run import Run, RunError
-from .train import Interrupted, train
+from .signals import Interrupted
+from .train import train, train_together
 
-__all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train"]
+__all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train", "train_together"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,47 @@ _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_
 
 
 class RunLog:
-    """Writes one record per log interval: to metrics.jsonl always, to the screen, and to wandb."""
+    """Writes one record per log interval to metrics.jsonl, and to wandb if it is wanted."""
 
-    def __init__(self, config: Config, folder: Path, step: int, work: Work, run: str) -> None:
-        self.steps, self.work = config.training.steps, work
+    def __init__(self, config: Config, folder: Path, step: int, run: str) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl", run)
         for problem in self.metrics.keep_until(step):
             print(f"{self.metrics.path}: {problem}; left out", flush=True)
         self.wandb = _start_wandb(config, folder)
-        self.terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.last = time.monotonic(), step
+
+    def close(self) -> None:
+        """End what wandb logs."""
+        if self.wandb is not None:
+            self.wandb.finish()
+
+    def write(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Log a record, which holds at least its step; the record with steps_per_second."""
+        now, step = time.monotonic(), record["step"]
+        then, before = self.last
+        self.last = now, step
+        record["steps_per_second"] = round((step - before) / max(now - then, 1e-9), 2)
+        self.metrics.add(record)
+        if self.wandb is not None:
+            self.wandb.log(record, step=step)
+        return record
+
+    def rewind(self, step: int, why: str) -> None:
+        """Go back to `step`, and say why."""
+        tqdm.write(why, file=sys.stderr if _on_terminal() else sys.stdout)
+        self.metrics.keep_until(step)
+        self.last = time.monotonic(), step
+
+
+class Screen:
+    """Shows how far a training has come: a progress bar, or plain lines where there is no
+    terminal."""
+
+    def __init__(self, steps: int, step: int, work: Work) -> None:
+        self.steps, self.work = steps, work
+        self.terminal = _on_terminal()
         self.bar = tqdm(
-            total=self.steps,
+            total=steps,
             initial=step,
             disable=not self.terminal,
             dynamic_ncols=True,
@@ -40,53 +71,47 @@ class RunLog:
             desc="training",
             bar_format=_BAR,
         )
-        self.began, self.begin_step, self.last = time.monotonic(), step, (time.monotonic(), step)
+        self.began, self.first = time.monotonic(), step
 
-    def __enter__(self) -> RunLog:
+    def __enter__(self) -> Screen:
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.bar.close()
-        if self.wandb is not None:
-            self.wandb.finish()
 
     def tick(self) -> None:
         """One step was made (the device may still be at it)."""
         self.bar.update()
 
-    def write(self, record: dict[str, Any]) -> None:
-        """Log a record, which holds at least step, loss, loops, dims and points."""
-        now, step = time.monotonic(), record["step"]
-        then, before = self.last
-        self.last = now, step
-        record["steps_per_second"] = round((step - before) / max(now - then, 1e-9), 2)
-        self.metrics.add(record)
-        shown = {key: record[key] for key in ("loss", "loops", "dims", "points")}
-        left = tqdm.format_interval(int(self._seconds_left(step, now)))
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Show the records of one step, each of a run; they hold step, loss, loops, dims and points
+        at least."""
+        if not records:
+            return
+        record = records[0]
+        losses = sorted({f"{each['loss']:.4g}" for each in records}, key=float)
+        loss = losses[0] if len(records) == 1 else f"{losses[0]} to {losses[-1]}"
+        left = tqdm.format_interval(int(self._seconds_left(record["step"])))
         if self.terminal:
-            self.bar.set_postfix(shown | {"loss": f"{record['loss']:.4g}", "left": left})
-        else:
-            print(
-                f"step {step}/{self.steps}  loss {record['loss']:.4g}  loops {record['loops']}  "
-                f"dims {record['dims']}  points {record['points']}  "
-                f"{record['steps_per_second']:.1f} steps/s  {left} left",
-                flush=True,
-            )
-        if self.wandb is not None:
-            self.wandb.log(record, step=step)
+            shown = {key: record[key] for key in ("loops", "dims", "points")}
+            self.bar.set_postfix({"loss": loss} | shown | {"left": left})
+            return
+        runs = f"{len(records)} runs  " if len(records) > 1 else ""
+        print(
+            f"step {record['step']}/{self.steps}  {runs}loss {loss}  loops {record['loops']}  "
+            f"dims {record['dims']}  points {record['points']}  "
+            f"{record['steps_per_second']:.1f} steps/s  {left} left",
+            flush=True,
+        )
 
-    def rewind(self, step: int, why: str) -> None:
-        """Go back to `step`, and say why."""
-        tqdm.write(why, file=sys.stderr if self.terminal else sys.stdout)
-        self.metrics.keep_until(step)
-        self.bar.reset()
-        self.bar.update(step)
-        self.began, self.begin_step, self.last = time.monotonic(), step, (time.monotonic(), step)
-
-    def _seconds_left(self, step: int, now: float) -> float:
+    def _seconds_left(self, step: int) -> float:
         """By the work that is scheduled, at the rate since this process began."""
-        done = self.work(step) - self.work(self.begin_step)
-        return (now - self.began) * (1 - self.work(step)) / max(done, 1e-9)
+        done = self.work(step) - self.work(self.first)
+        return (time.monotonic() - self.began) * (1 - self.work(step)) / max(done, 1e-9)
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def check_wandb(mode: str) -> None:

@@ -8,12 +8,15 @@ changes nothing but its mark.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.func import functional_call
+from torch.nn.utils import clip_grads_with_norm_
 
 from reloop.conf.schema import Config
 from reloop.curricula import Curriculum, SampledLoops, Stage
@@ -22,20 +25,23 @@ from reloop.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
 from .graph import GraphRunner, make_recorder
+from .norms import NORMS, ResidualNorms, first_mlp, gradient_norm
 from .objective import loss, targets
 from .optim.average import WeightAverage
 from .optim.optimizers import make_optimizer
 from .run_folder.checkpoint import Checkpoint
 
-_LOSS, _NORM, _COUNT, _BAD = range(4)  # the places in Trainer.totals
+_LOSS, _NORM, _COUNT, _BAD, _NORMS = range(5)  # the places in Trainer.totals
 
 
 class Totals(NamedTuple):
-    """Means over the steps since the last fetch, and the first of them (if any) that broke."""
+    """Means over the steps since the last fetch, and the first of them (if any) that broke; `norms`
+    where training.log_norms asks for them."""
 
     loss: float
     grad_norm: float
     bad_step: int | None
+    norms: dict[str, float]
 
 
 class Trainer:
@@ -61,7 +67,9 @@ class Trainer:
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None
         self.rate_factor = 1.0  # lowered by each rollback
-        self.totals = torch.zeros(4, dtype=torch.float64, device=self.device)
+        self.first_mlp = first_mlp(model)
+        self.norms = NORMS if config.training.log_norms else ()
+        self.totals = torch.zeros(4 + len(self.norms), dtype=torch.float64, device=self.device)
         # What the host sets before a step, in places that a graph knows. The number counts from 1,
         # as metrics do.
         self.number = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -83,10 +91,11 @@ class Trainer:
 
     def fetch(self) -> Totals:
         """Read the totals, which waits for the device, and start them anew."""
-        loss_sum, norm_sum, count, bad = self.totals.tolist()
+        loss_sum, norm_sum, count, bad, *norms = self.totals.tolist()
         self.totals.zero_()
         count = count or float("nan")
-        return Totals(loss_sum / count, norm_sum / count, int(bad) - 1 if bad else None)
+        means = {name: norm / count for name, norm in zip(self.norms, norms, strict=True)}
+        return Totals(loss_sum / count, norm_sum / count, int(bad) - 1 if bad else None, means)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next steps depend on, by name."""
@@ -118,29 +127,47 @@ class Trainer:
         # To none, not to zeros: a graph's gradients belong into its own memory.
         self.model.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
+        residual = torch.zeros(2, device=self.device)
         for shard in range(shards):
             prompts = self.draw(stage, shard)
-            predictions = self.model(
-                prompts, stage.loops, stage.window, grad_loops=stage.grad_loops,
-                scale_loops=stage.scale_loops,
-            )  # fmt: skip
             ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
-            shard_loss = loss(self.task.loss, predictions, ys) / shards
-            shard_loss.backward()
-            total += shard_loss.detach()
-        self.apply(total)
+            shard_loss, norms = self.loss(stage, prompts, ys)
+            (shard_loss / shards).backward()
+            total += shard_loss.detach() / shards
+            residual += norms / shards
+        self.apply(total, residual)
+
+    def loss(
+        self,
+        stage: Stage,
+        prompts: Prompts,
+        ys: Tensor,
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The loss [] on these prompts and targets, by other weights than the model's where they
+        are given, and the norms of a ResidualNorms [2], zero where they are not asked for."""
+        given = {"grad_loops": stage.grad_loops, "scale_loops": stage.scale_loops}
+        with ResidualNorms(self.model) if self.norms else nullcontext() as residual:
+            if weights is None:
+                predictions = self.model(prompts, stage.loops, stage.window, **given)
+            else:
+                words = (prompts, stage.loops, stage.window)
+                predictions = functional_call(self.model, dict(weights), words, given)
+        found = loss(self.task.loss, predictions, ys)
+        return found, residual.found if residual else found.new_zeros(2)
 
     def draw(self, stage: Stage, shard: int) -> Prompts:
         """The next batch of one shard, after `prepare`."""
         batch = self.config.training.batch_size // self.config.training.shards
         return self.task.sample(self.generators[shard], batch, stage.points, stage.dims)
 
-    def apply(self, total: Tensor) -> None:
+    def apply(self, total: Tensor, residual: Tensor) -> None:
         """Clip the gradients that stand in the parameters and move the weights; `total` is the loss
-        they are of. A loss or gradient that is not finite moves nothing."""
+        they are of, `residual` the norms beside it. A loss or gradient that is not finite moves
+        nothing."""
         training = self.config.training
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = get_total_norm(gradients)
+        norm = gradient_norm(self.model.parameters())
+        before = gradient_norm(self.first_mlp) if self.norms else None
         if training.clip:
             clip_grads_with_norm_(self.model.parameters(), training.clip, norm)
         bad = ~(torch.isfinite(total) & torch.isfinite(norm))
@@ -151,5 +178,8 @@ class Trainer:
         seen = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
         self.totals[_LOSS : _NORM + 1] += seen
         self.totals[_COUNT] += good
+        if before is not None:
+            norms = torch.stack((*residual, before, gradient_norm(self.first_mlp))).double()
+            self.totals[_NORMS:] += norms.nan_to_num(0.0, 0.0, 0.0) * good
         first = torch.where(bad & (self.totals[_BAD] == 0), self.number, self.totals[_BAD])
         self.totals[_BAD] = first

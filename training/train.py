@@ -1,47 +1,24 @@
-"""The one training loop.
+"""The one training loop, for a run or for several that are computed together.
 
 run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # trains, or finds it done
+runs = train_together([replace(config, seed=seed) for seed in (0, 1, 2)])
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
-from types import FrameType
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from contextlib import ExitStack
 
-from reloop.conf.checks.config import check_config
-from reloop.conf.checks.sizes import check_training_size
-from reloop.conf.checksum import checksum_of
-from reloop.conf.mistakes import one_line
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 
-from .assemble import build_curriculum, build_model, build_task
-from .device import Placement, place
-from .divergence import recover
-from .logging import RunLog, check_wandb
+from .logging import Screen
+from .member import Member
 from .memory import told_when_full
-from .notes import residual_notes
-from .objective import check_targets
-from .optim.multipliers import describe_groups
-from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
-from .run_folder.environment import other_code
-from .run_folder.metrics import Metrics
-from .run_folder.run import Run, RunError, RunFolder, run_folder
-from .step import Trainer
+from .run_folder.run import Run
+from .signals import Interrupted, noted_signals
+from .together import Together, alone, difference
 from .work import Work
-
-
-class Interrupted(Exception):
-    """Training stopped at a signal, with everything saved."""
-
-    def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"saved after step {step}; the same command resumes from there")
-        self.exit_code = 128 + number
 
 
 def train(config: Config, again: bool = False, until: int | None = None) -> Run:
@@ -55,166 +32,92 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     HeldElsewhere where another process holds the folder, RunError where the disk is full, or
     training diverged.
     """
-    check_config(config)
-    check_training_size(config)
-    task = build_task(config)
-    check_targets(config.training.targets, task)
-    curriculum = build_curriculum(config, task)
-    placement = place(config.device, config.precision, config.backend)
-    check_wandb(config.wandb)
-    task.check_data()
-    folder = run_folder(config)
-    model = placement.prepare(build_model(config, task))
-    trainer = Trainer(config, task, curriculum, model)
-    if again and not _goes_on(folder, config) and (aside := folder.set_aside()):
-        print(f"{folder.path}: trained again; what was there is {aside}", flush=True)
-    with folder.lock():
+    (run,) = train_together([config], again, until)
+    if isinstance(run, RunError):
+        raise run
+    return run
+
+
+def train_together(
+    configs: Sequence[Config], again: bool = False, until: int | None = None
+) -> list[Run | RunError]:
+    """Train runs whose models have one shape in one computation, as `train` does each: its result,
+    or the RunError of a training that diverged, which leaves the others alone.
+
+    Configurations may differ in seed, rates, optimiser and what else `together.OWN` names. Each has
+    its own run folder, which a call of `train` can go on with, and ends with the weights that it
+    has alone up to the rounding of batched products. One that stands at an earlier step than the
+    others catches up first. Raises what `train` does, and ConfigError, naming the setting, for
+    configurations that cannot be trained together.
+    """
+    _check_together(configs)
+    members = [Member(config) for config in configs]
+    for member in members:
+        if again:
+            member.set_aside()
+    with ExitStack() as open_until_end:
+        for member in members:
+            open_until_end.enter_context(member.folder.lock())
+            open_until_end.callback(member.close)
         try:
-            step = _train_held(folder, trainer, placement, until)
-            if trainer.average:
-                trainer.average.copy_to_model()
+            for member in members:
+                member.restore()
+            _train(members, until)
         except OSError as error:
-            raise RunError(f"{folder.path}: {error}; the last checkpoint is intact") from None
-    return Run(folder.path, config, task, model.eval(), step)
+            where = members[0].folder.path if len(members) == 1 else configs[0].folder
+            raise RunError(f"{where}: {error}; the last checkpoint is intact") from None
+    return [member.failure or member.run() for member in members]
 
 
-def _goes_on(folder: RunFolder, config: Config) -> bool:
-    """Whether an unfinished training by today's code stands in the folder."""
-    made_with, steps = folder.made_with(), saved_steps(folder.checkpoints)
-    unfinished = bool(steps) and steps[-1] < config.training.steps
-    return unfinished and made_with is not None and not other_code(made_with, config)
+def _check_together(configs: Sequence[Config]) -> None:
+    for index, config in enumerate(configs[1:]):
+        if config in configs[: index + 1]:
+            raise ConfigError("seed", "must differ, or another setting, in runs trained together")
+        if key := difference(configs[0], config):
+            raise ConfigError(key, "cannot differ in runs that are trained together")
+    if len(configs) > 1 and (reason := alone(configs[0])):
+        raise ConfigError("together", f"cannot be: {reason}")
 
 
-def _train_held(
-    folder: RunFolder, trainer: Trainer, placement: Placement, until: int | None
-) -> int:
-    """Train in a folder that this process holds, unless that is done; the step it then stands
-    at."""
-    config, model = trainer.config, trainer.model
-    saved = folder.create(config, placement.backend)
-    step = _restore(folder, trainer, placement.backend, saved)
-    if step == config.training.steps:
-        if folder.status()["state"] != "finished":  # killed just before it was written
-            folder.write_status("finished", step, **_Clock(folder).read())
-        for problem in Metrics(folder.metrics, checksum_of(saved)).problems(step):
-            print(f"{folder.metrics}: {problem}; errors do not depend on it", flush=True)
-        return step
-    end = config.training.steps if until is None else min(until, config.training.steps)
-    if step >= end:
-        return step
-    print(f"{folder.path}: {model.describe()}; {placement.why}", flush=True)
-    for note in residual_notes(config, model, trainer.curriculum):
-        print(f"  {note}", flush=True)
-    if multipliers := describe_groups(config.model):
-        print(f"  {multipliers}", flush=True)
-    with told_when_full(config, folder.path):
-        _train_from(step, end, folder, trainer, saved)
-    return end
+def _train(members: Sequence[Member], until: int | None) -> None:
+    """Make the steps that are missing, always of those members that stand furthest back."""
+    steps = members[0].config.training.steps
+    end = steps if until is None else min(until, steps)
+    for member in members:
+        if member.step < end:
+            member.begin()
+    with noted_signals() as signals:
+        while missing := [m for m in members if m.step < end and m.failure is None]:
+            first = min(member.step for member in missing)
+            group = [member for member in missing if member.step == first]
+            others = [member.step for member in missing if member.step > first]
+            with told_when_full(group[0].config, group[0].folder.path):
+                _train_group(group, min(others, default=end), end, signals)
 
 
-def _restore(folder: RunFolder, trainer: Trainer, backend: str, saved: Mapping[str, Any]) -> int:
-    """Load the newest good checkpoint and say what the user should know; the step it stands at."""
-    checkpoint, problems = newest_checkpoint(folder.checkpoints, saved)
-    for problem in problems:
-        print(problem, flush=True)
-    if problems:
-        found = (
-            f"the one of step {checkpoint.step} is used" if checkpoint else "training starts again"
-        )
-        print(f"{folder.path}: {found}", flush=True)
-    if checkpoint is None:
-        folder.note_code(trainer.config, backend, 0)
-        save_checkpoint(folder.checkpoints, 0, trainer.state(), saved)
-        return 0
-    try:
-        trainer.load(checkpoint)
-    except (RuntimeError, KeyError, ValueError) as error:
-        reason = one_line(error)
-        raise RunError(f"{folder.path}: its checkpoint does not fit this code: {reason}") from None
-    finished = checkpoint.step == trainer.config.training.steps
-    if checkpoint.step:
-        where = "trained already" if finished else f"resuming from step {checkpoint.step}"
-        print(f"{folder.path}: {where}", flush=True)
-        for change in folder.changes(trainer.config, backend):
-            print(f"  since it began, {change}", flush=True)
-    if not finished:
-        folder.note_code(trainer.config, backend, checkpoint.step)
-    return checkpoint.step
-
-
-def _train_from(
-    step: int, end: int, folder: RunFolder, trainer: Trainer, saved: Mapping[str, Any]
-) -> None:
-    """Steps `step` to `end`. The device is waited for only where something is logged or saved."""
-    training = trainer.config.training
-    clock = _Clock(folder)
-    folder.write_status("running", step, **clock.read())
-    work = Work(trainer.curriculum, training.steps)
-    log_of = RunLog(trainer.config, folder.path, step, work, checksum_of(saved))
-    with noted_signals() as signals, log_of as log:
-        while step < end:
+def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[int]) -> None:
+    """Steps of members that stand at the same one, up to `stop_at`, or until one of them diverges.
+    The device is waited for only where something is logged or saved."""
+    trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
+    trainer = trainers[0] if len(group) == 1 else Together(trainers)
+    work = Work(trainers[0].curriculum, training.steps)
+    with Screen(training.steps, step, work) as screen, ExitStack() as clocks:
+        for member in group:
+            clocks.enter_context(member.timed(1 / len(group)))
+        while step < stop_at:
             trainer.update(step)
             step += 1
-            log.tick()
+            screen.tick()
             stop = bool(signals)  # read once: a signal from here on is the next step's
             save = stop or step == end or step % training.checkpoint_every == 0
             if not save and step % training.log_every:
                 continue
-            totals = trainer.fetch()
-            if totals.bad_step is not None:
-                try:
-                    step, why = recover(folder, trainer, totals.bad_step)
-                except RunError as error:
-                    folder.write_status("failed", step, reason=str(error), **clock.read())
-                    raise
-                log.rewind(step, why)
-                continue
-            stage = trainer.curriculum(step - 1)
-            log.write(
-                {"step": step, "loss": totals.loss, "grad_norm": totals.grad_norm, **asdict(stage)}
-            )
-            if save:
-                save_checkpoint(folder.checkpoints, step, trainer.state(), saved)
-                state = "interrupted" if stop or step == end else "running"
-                state = "finished" if step == training.steps else state
-                folder.write_status(state, step, **clock.read())
+            paused = stop or step == end
+            records = [record for m in group if (record := m.record(step, save, paused))]
+            screen.write(records)
             if stop:
                 raise Interrupted(signals[0], step)
-
-
-@contextmanager
-def noted_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are only noted, in the list this yields, so that a step is never cut."""
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield noted  # Python delivers signals to the main thread only
-        return
-    previous = {n: signal.signal(n, note) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield noted
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-class _Spent(NamedTuple):
-    seconds: float
-    cpu_seconds: float
-
-
-class _Clock:
-    """Time spent on training, over all the processes that worked on a run."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        status = folder.status()
-        self.before = _Spent(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
-        self.start = _Spent(time.monotonic(), time.process_time())
-
-    def read(self) -> dict[str, float]:
-        now = _Spent(time.monotonic(), time.process_time())
-        spent = zip(_Spent._fields, self.before, now, self.start, strict=True)
-        return {name: round(before + end - start, 2) for name, before, end, start in spent}
+            if len(records) < len(group):
+                return
+    for member in group:
+        member.step = step

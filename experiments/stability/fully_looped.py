@@ -13,39 +13,38 @@ from matplotlib.figure import Figure
 
 from reloop.evaluation.figures import Curve, legend_beside, line, save, styled
 
-from ..grid import run_cells
+from ..grid import measured
 from .collapse import smoothed
 from .regression import DIMS
 from .settings import StabilitySettings
 from .tables import Floats, number, table
-from .variants import variant_cells
+from .variants import all_variants
 
 VARIANTS = ("LT", "FLT")
 _EVERY = 10  # steps between the points that are drawn; the last step is drawn always
-# Panel, and of each of its lines: the reading, and whether it is dashed.
+# Panel, and of each of its lines: the name in metrics.jsonl, and whether it is dashed.
 _PANELS = {
     "loss, smoothed": {"loss": False},
-    "residual norm (first loop dashed)": {"last_norm": False, "first_norm": True},
+    "residual norm (first loop dashed)": {"last_residual": False, "first_residual": True},
     "gradient norm of the first MLP\n(before clipping dashed)": {
-        "mlp_clipped": False,
-        "mlp_gradient": True,
+        "mlp_grad_norm_clipped": False,
+        "mlp_grad_norm": True,
     },
 }
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """For each variant, number of loops and reading the smoothed curve [points], the mean over the
+    """For each variant, number of loops and metric the smoothed curve [points], the mean over the
     seeds that are finite there, None where there is none; at `steps`, counted from 1."""
-    cells = variant_cells(settings, VARIANTS)
-    run_cells(list(cells.values()), settings.jobs, Path(settings.folder) / "logs")
+    runs = all_variants(settings, VARIANTS)
+    measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     curves: dict[str, dict[str, Any]] = {name: {} for name in VARIANTS}
     steps = [*range(_EVERY, settings.steps, _EVERY), settings.steps]
-    for (name, loops), cell in cells.items():
-        readings = cell.readings()
+    for (name, loops), population in runs.items():
         curves[name][str(loops)] = {
-            reading: _mean(readings[reading][:, 0] / (DIMS if reading == "loss" else 1), steps)
+            metric: _mean(population.curve(metric)[:, 0] / (DIMS if metric == "loss" else 1), steps)
             for lines in _PANELS.values()
-            for reading in lines
+            for metric in lines
         }
     return {
         "steps": steps,
@@ -58,7 +57,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
 
 def report(result: Mapping[str, Any]) -> str:
     """What every curve ends at."""
-    names = [reading for lines in _PANELS.values() for reading in lines]
+    names = [metric for lines in _PANELS.values() for metric in lines]
     lines = [
         f"at step {result['steps'][-1]}, smoothed, mean of {len(result['seeds'])} seeds, "
         f"rate {result['rate']:g}"
@@ -72,7 +71,7 @@ def report(result: Mapping[str, Any]) -> str:
 
 
 def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """A row for each variant, a column for each kind of reading, a colour for each K."""
+    """A row for each variant, a column for each kind of metric, a colour for each K."""
     path = folder / f"{name}.png"
     columns: dict[str, Curve] = {}
     with styled():
@@ -82,10 +81,10 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
             for axes, (title, lines) in zip(row, _PANELS.items(), strict=True):
                 axes.set_title(f"{variant}: {title}", fontsize=9)
                 for index, (K, curves) in enumerate(by_loops.items()):
-                    for reading, dashed in lines.items():
+                    for metric, dashed in lines.items():
                         label = None if dashed else f"K = {K}"
-                        _plot(axes, result["steps"], curves[reading], label, line(index, dashed))
-                        columns[f"{variant}_K{K}_{reading}"] = {"mean": curves[reading]}
+                        _plot(axes, result["steps"], curves[metric], label, line(index, dashed))
+                        columns[f"{variant}_K{K}_{metric}"] = {"mean": curves[metric]}
             legend_beside(row[-1])
         for axes in grid[-1]:
             axes.set_xlabel("step")
@@ -104,7 +103,7 @@ def _plot(
 
 
 def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:
-    """Of readings by step and seed the smoothed mean over those finite, at the drawn steps."""
+    """Of a curve by step and seed the smoothed mean over those finite, at the drawn steps."""
     drawn = smoothed(values)[np.array(steps) - 1]
     return [
         float(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in drawn

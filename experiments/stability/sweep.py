@@ -11,9 +11,9 @@ import numpy as np
 from reloop.conf.schema import ModelConfig, TrainingConfig
 from reloop.evaluation.plateau import bayes_error
 
-from ..grid import Cell, run_cells
+from ..grid import Population, measured
 from .collapse import collapse
-from .regression import DIMS, POINTS, regression_cell
+from .regression import DIMS, POINTS, regression_runs
 from .settings import StabilitySettings
 from .sweep_report import draw, report
 from .sweep_verdict import Floats, gain, movement, optimum
@@ -44,8 +44,8 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     and why; `best` rates; what they `move` from the fewest loops to the most by scaling, and the
     `gain` by loops of the second scaling over the first. Trains what was not trained before."""
     loop, loops = LOOPS[settings.figure], settings.all_loops
-    cells = {(s, R): sweep_cell(settings, s, R) for s in (loop.before, loop.after) for R in loops}
-    results = run_cells(list(cells.values()), settings.jobs, Path(settings.folder) / "logs")
+    runs = {(s, R): sweep_runs(settings, s, R) for s in (loop.before, loop.after) for R in loops}
+    results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     result: dict[str, Any] = {
         "figure": settings.figure,
         "what": loop.what,
@@ -58,8 +58,8 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
         "initial": float(np.mean([found["initial"] for found in results])),
         "scalings": {loop.before: {}, loop.after: {}},
     }
-    for ((scaling, R), cell), found in zip(cells.items(), results, strict=True):
-        why = _collapses(cell, found["errors"])
+    for ((scaling, R), population), found in zip(runs.items(), results, strict=True):
+        why = _collapses(population, found["errors"])
         came = [
             [error if not reason else None for error, reason in zip(*row, strict=True)]
             for row in zip(found["errors"], why, strict=True)
@@ -68,19 +68,19 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     return result | _judged(result, loop)
 
 
-def sweep_cell(settings: StabilitySettings, scaling: Any, loops: int) -> Cell:
+def sweep_runs(settings: StabilitySettings, scaling: Any, loops: int) -> Population:
     """Every rate and seed of one scaling and number of loops R, from the first step: one GPT-2
     block, Adam, warm-up, constant rate, decay to 0."""
     loop = LOOPS[settings.figure]
     model = ModelConfig(injection=loop.injection, norm=loop.norm, residual_scaling=scaling)
     training = TrainingConfig(warmup=int(_WARMUP * settings.steps), decay=_DECAY)
     name = f"{settings.figure}, {scaling}, R = {loops}"
-    return regression_cell(settings, name, loops, model, training)
+    return regression_runs(settings, name, loops, model, training)
 
 
-def _collapses(cell: Cell, errors: list[list[float | None]]) -> list[list[str]]:
-    """Why each of the members [rates][seeds] collapsed."""
-    losses = cell.readings()["loss"] / DIMS
+def _collapses(population: Population, errors: list[list[float | None]]) -> list[list[str]]:
+    """Why each of the runs [rates][seeds] collapsed."""
+    losses = population.curve("loss") / DIMS
     return [
         [
             collapse(losses[:, i, j], np.nan if error is None else error)

@@ -11,9 +11,9 @@ import numpy as np
 from reloop.conf.schema import ModelConfig, TrainingConfig
 from reloop.models.loops.connected import CONNECTIVITIES
 
-from ..grid import Cell, run_cells
+from ..grid import Errors, Population, measured
 from .collapse import collapse, left_plateau
-from .regression import DIMS, regression_cell
+from .regression import DIMS, regression_runs
 from .settings import StabilitySettings
 from .variants_report import draw, report
 
@@ -32,16 +32,16 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     variant and number of loops K, of each seed: `error` and `initial` error, `left`, the step that
     leaves the plateau (None: never), and `collapse`, why it did (empty: it did not). `learned`:
     whether those asked got below 0.7 of their initial error; empty where steps are too few."""
-    cells = {("LT", 1): variant_cell(settings, "LT", 1)} | variant_cells(settings, CONNECTIVITIES)
-    results = run_cells(list(cells.values()), settings.jobs, Path(settings.folder) / "logs")
-    found = dict(zip(cells, results, strict=True))
+    runs = {("LT", 1): variant_runs(settings, "LT", 1)} | all_variants(settings, CONNECTIVITIES)
+    results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
+    found = dict(zip(runs, results, strict=True))
     plain = [error for (error,) in zip(*found[("LT", 1)]["errors"], strict=True)]
     there = [error for error in plain if error is not None]
     reference = float(np.mean(there)) if there else None
     variants: dict[str, dict[str, Any]] = {name: {} for name in CONNECTIVITIES}
-    for (name, loops), cell in cells.items():
+    for (name, loops), population in runs.items():
         if (name, loops) in variant_keys(settings, CONNECTIVITIES):
-            variants[name][str(loops)] = _summed_up(cell, found[name, loops], reference)
+            variants[name][str(loops)] = _summed_up(population, found[name, loops], reference)
     result = {
         "loops": list(settings.all_loops),
         "rate": settings.all_rates[0],
@@ -61,23 +61,23 @@ def variant_keys(settings: StabilitySettings, names: tuple[str, ...]) -> list[tu
     return [(name, loops) for name in names for loops in settings.all_loops]
 
 
-def variant_cells(
+def all_variants(
     settings: StabilitySettings, names: tuple[str, ...]
-) -> dict[tuple[str, int], Cell]:
-    """The cells of some variants at all loops."""
-    return {key: variant_cell(settings, *key) for key in variant_keys(settings, names)}
+) -> dict[tuple[str, int], Population]:
+    """The runs of some variants at all loops."""
+    return {key: variant_runs(settings, *key) for key in variant_keys(settings, names)}
 
 
-def variant_cell(settings: StabilitySettings, name: Any, loops: int) -> Cell:
+def variant_runs(settings: StabilitySettings, name: Any, loops: int) -> Population:
     """All seeds of one variant and number of loops, from the first step: two of the paper's blocks,
     Adam, gradients clipped at 1, the rate constant and to 0 over the last fifth."""
     model = ModelConfig(n_layer=_LAYERS, injection="none", block="flt", connectivity=name)
     training = TrainingConfig(clip=_CLIP, decay=_DECAY)
-    return regression_cell(settings, f"{name}, K = {loops}", loops, model, training)
+    return regression_runs(settings, f"{name}, K = {loops}", loops, model, training)
 
 
-def _summed_up(cell: Cell, found: dict[str, Any], plain: float | None) -> dict[str, Any]:
-    losses = cell.readings()["loss"][:, 0] / DIMS
+def _summed_up(population: Population, found: Errors, plain: float | None) -> dict[str, Any]:
+    losses = population.curve("loss")[:, 0] / DIMS
     (errors,), (initial,) = found["errors"], found["initial"]
     known = [np.nan if error is None else error for error in errors]
     return {

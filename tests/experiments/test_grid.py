@@ -1,162 +1,149 @@
-"""Cells: found when they are done, gone on with when they are not, apart where settings differ."""
+"""Populations are found when they are trained, and apart where they differ."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from reloop.conf.mistakes import RunError
 from reloop.conf.schema import (
     Config,
+    CurriculumConfig,
     EvaluationConfig,
+    GrowthConfig,
     LoopsConfig,
     ModelConfig,
     TaskConfig,
     TrainingConfig,
 )
-from reloop.experiments import grid as cells
-from reloop.experiments.grid import Cell, run_cells
-from reloop.training import Interrupted
-from reloop.training.population.trainer import BatchedTrainer
+from reloop.evaluation import evaluate, load_run
+from reloop.experiments import grid
+from reloop.experiments.grid import Population, measured
+from reloop.training import train
+from reloop.training.run_folder.run import run_folder
 
-CONFIG = Config(
-    task=TaskConfig("linear", dims=2, points=4),
-    model=ModelConfig(n_embd=8, n_head=2, n_positions=4, injection="none", norm="at_readout"),
-    loops=LoopsConfig(b=2, T=1, grad_loops="all"),
-    training=TrainingConfig(steps=6, batch_size=8),
-    evaluation=EvaluationConfig(prompts=16),
-)
+
+def config_of(folder: Path) -> Config:
+    return Config(
+        task=TaskConfig("linear", dims=2, points=4),
+        model=ModelConfig(n_embd=8, n_head=2, n_positions=4, injection="none", norm="at_readout"),
+        loops=LoopsConfig(b=2, T=1, grad_loops="all"),
+        curriculum=CurriculumConfig(loops=GrowthConfig(start=2)),
+        training=TrainingConfig(steps=6, batch_size=8, log_every=1, checkpoint_every=2),
+        evaluation=EvaluationConfig(prompts=16, baselines=(), max_loops=2),
+        folder=str(folder),
+    )
 
 
 @pytest.fixture
-def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
-    monkeypatch.setattr(cells, "_SAVED_EVERY", 2)
-    return Cell("two loops", CONFIG, (1e-3, 1e-2), (0, 1, 2), tmp_path)
+def population(tmp_path: Path) -> Population:
+    return Population("two loops", config_of(tmp_path), (1e-3, 1e-2), (0, 1, 2))
 
 
-def counted(
-    monkeypatch: pytest.MonkeyPatch, at: Mapping[int, Callable[[], None]] | None = None
-) -> list[int]:
-    """The steps that are made from here on; what is done before some of them."""
-    made: list[int] = []
-    update = BatchedTrainer.update
-
-    def counting(trainer: BatchedTrainer, step: int) -> None:
-        if at and step in at:
-            at[step]()
-        made.append(step)
-        update(trainer, step)
-
-    monkeypatch.setattr(BatchedTrainer, "update", counting)
-    return made
+def changed(population: Population, part: str, **settings: Any) -> Population:
+    values = replace(getattr(population.config, part), **settings)
+    return replace(population, config=replace(population.config, **{part: values}))
 
 
-def fail() -> None:
-    raise RuntimeError("out of memory")
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(configs: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(grid, "train_together", refuse)
 
 
-def test_a_cell_holds_errors_and_readings_by_rate_and_seed(cell: Cell) -> None:
-    found = cell()
-    trainer = BatchedTrainer(CONFIG, cell.rates, cell.seeds)
-    prompts = trainer.task.sample(torch.Generator().manual_seed(2024), 16, 4)
-    initial = trainer.errors(prompts).view(2, 3).tolist()
-    for step in range(6):
-        trainer.update(step)
-    assert found == {"errors": trainer.errors(prompts).view(2, 3).tolist(), "initial": initial}
-    readings = cell.readings()
-    for i in range(2):
-        for j in range(3):
-            expected = trainer.reading("loss")[:, 3 * i + j].double().numpy()
-            np.testing.assert_array_equal(readings["loss"][:, i, j], expected)
+def test_errors_and_curves_are_those_of_the_runs(population: Population) -> None:
+    found = population()
+    losses = population.curve("loss")
+    assert losses.shape == (6, 2, 3)
+    for i, rate in enumerate(population.rates):
+        for j, seed in enumerate(population.seeds):
+            config = population.configs[3 * i + j]
+            assert (config.training.learning_rate, config.seed) == (rate, seed)
+            run = load_run(run_folder(config).path)
+            errors = evaluate(run, config.evaluation)["by_examples"]["model_at_b"]["mean"]
+            assert found["errors"][i][j] == pytest.approx(np.mean(errors), rel=1e-5)
+            alone = train(replace(config, folder=f"{config.folder}/alone"))
+            again = evaluate(alone, config.evaluation)["by_examples"]["model_at_b"]["mean"]
+            assert np.mean(again) == pytest.approx(np.mean(errors), rel=1e-4)
+            before = replace(config, training=replace(config.training, steps=0))
+            untrained = train(replace(before, folder=f"{config.folder}/untrained"))
+            errors = evaluate(untrained, config.evaluation)["by_examples"]["model_at_b"]["mean"]
+            assert found["initial"][i][j] == pytest.approx(np.mean(errors), rel=1e-5)
 
 
-def test_a_finished_cell_is_found(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = cell()
-    made = counted(monkeypatch)
-    assert replace(cell, name="of another name")() == found
-    assert made == []
+def test_finished_ones_are_found(population: Population, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = population()
+    no_training(monkeypatch)
+    assert replace(population, name="of another name")() == found
+    assert population.curve("loss").shape == (6, 2, 3)
 
 
-def test_a_cell_goes_on_where_it_was_stopped(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_one_more_seed_trains_that_seed_alone(
+    population: Population, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = replace(cell, folder=tmp_path / "whole")()
-    with monkeypatch.context() as patch:
-        counted(patch, at={5: fail})
-        with pytest.raises(RuntimeError, match="out of memory"):
-            cell()
-    made = counted(monkeypatch)
-    assert cell() == whole
-    assert made == [4, 5]
+    few = replace(population, seeds=(0, 1))
+    errors = few()["errors"]
+    more = population()["errors"]
+    assert [row[:2] for row in more] == errors
+    (said,) = (
+        path.read_text()
+        for path in Path(population.config.folder).glob("populations/*.txt")
+        if "trained already" in path.read_text()
+    )
+    assert said.count("trained already") == 4
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_lets_the_step_end_and_saves_it(
-    number: int, code: int, cell: Cell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_runs_of_other_code_are_trained_again(
+    population: Population, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = replace(cell, folder=tmp_path / "whole")()
-    with monkeypatch.context() as patch:
-        made = counted(patch, at={2: lambda: os.kill(os.getpid(), number)})
-        with pytest.raises(Interrupted, match="saved after step 3") as stop:
-            cell()
-    assert stop.value.exit_code == code
-    assert made == [0, 1, 2]
-    made = counted(monkeypatch)
-    assert cell() == whole
-    assert made == [3, 4, 5]
+    found = population()
+    monkeypatch.setattr(grid, "other_code", lambda made_with, config: ["tasks/linear.py"])
+    monkeypatch.setattr(grid, "sources_of", lambda alone: {"experiments/grid.py": "new"})
+    assert population() == found
+    folder = Path(population.config.folder)
+    assert len(list(folder.glob("linear-*-before-1"))) == 6
 
 
-def test_a_damaged_checkpoint_is_not_gone_on_from(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = cell()
-    for path in (cell.path / "checkpoints").glob("*6.safetensors"):
-        path.write_bytes(b"nonsense")
-    made = counted(monkeypatch)
-    assert cell() == found
-    assert made == [4, 5]
-
-
-def test_what_bears_on_a_cell_makes_another(cell: Cell) -> None:
+def test_what_bears_on_the_errors_makes_others(population: Population) -> None:
+    found = population()
     others = [
-        replace(cell, rates=(1e-3, 2e-2)),
-        replace(cell, seeds=(0, 1, 3)),
-        replace(cell, config=replace(CONFIG, loops=replace(CONFIG.loops, b=3))),
-        replace(cell, config=replace(CONFIG, training=replace(CONFIG.training, steps=7))),
-        replace(cell, config=replace(CONFIG, training=replace(CONFIG.training, clip=1.0))),
-        replace(cell, config=replace(CONFIG, model=replace(CONFIG.model, n_embd=16))),
-        replace(cell, config=replace(CONFIG, model=replace(CONFIG.model, residual_scaling="sqrt"))),
-        replace(cell, config=replace(CONFIG, evaluation=replace(CONFIG.evaluation, prompts=17))),
+        replace(population, rates=(1e-3, 2e-2)),
+        replace(population, seeds=(0, 1, 3)),
+        changed(population, "training", steps=7),
+        changed(population, "model", n_embd=16),
+        changed(population, "evaluation", prompts=17),
     ]
-    assert len({each.path for each in (cell, *others)}) == len(others) + 1
-    assert replace(cell, name="of another name").path == cell.path
-    assert replace(cell, config=replace(CONFIG, seed=7)).path == cell.path  # seeds are the cell's
+    assert all(other() != found for other in others)
+    assert replace(population, config=replace(population.config, seed=7))() == found
 
 
-def test_an_error_that_is_not_finite_is_none(cell: Cell) -> None:
-    found = replace(cell, rates=(1e-3, 1e30))()
+def test_a_run_that_diverges_has_no_error(population: Population) -> None:
+    found = replace(population, rates=(1e-3, 1e30))()
     assert all(error is not None for error in found["errors"][0])
     assert found["errors"][1] == [None, None, None]
-    assert cell.describe(found).startswith("least error")
-    assert cell.describe({"errors": [[None]]}) == "every member diverged"
+    curve = replace(population, rates=(1e-3, 1e30)).curve("loss")
+    assert np.isfinite(curve[:, 0]).all()
+    assert np.isnan(curve[-1, 1]).all()
+    assert population.describe(found).startswith("least error")
+    nothing: Any = {"errors": [[None]]}
+    assert population.describe(nothing) == "every run diverged"
 
 
-def test_cells_come_back_in_their_order(cell: Cell, tmp_path: Path) -> None:
+def test_they_come_back_in_their_order(population: Population) -> None:
     """Whatever order they are computed in."""
-    more = replace(cell, config=replace(CONFIG, loops=replace(CONFIG.loops, b=4)))
-    found = run_cells([cell, more], 1, tmp_path / "logs")
-    assert found == [cell(), more()]
+    more = changed(population, "training", batch_size=4)
+    found = measured([population, more], 1, Path(population.config.folder) / "logs")
+    assert found == [population(), more()]
     assert found[0] != found[1]
 
 
-def test_a_cell_that_fails_is_named(cell: Cell, tmp_path: Path) -> None:
-    wrong = replace(CONFIG, training=replace(CONFIG.training, shards=2))
-    with pytest.raises(RunError, match=r"wrong one: .*neither weight decay nor shards"):
-        run_cells([cell, replace(cell, name="wrong one", config=wrong)], 1, tmp_path / "logs")
+def test_one_that_fails_is_named(population: Population) -> None:
+    wrong = replace(changed(population, "training", clip=-1.0), name="wrong one")
+    logs = Path(population.config.folder) / "logs"
+    with pytest.raises(RunError, match=r"wrong one: training.clip must be at least 0"):
+        measured([population, wrong], 1, logs)

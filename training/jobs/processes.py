@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..train import noted_signals
+from ..signals import noted_signals
 from .queue import AGAIN, Queue
 from .worker import Held, Job, Lost, Working, done, start
 from .worker import Outcome as Outcome

@@ -22,7 +22,7 @@ import torch
 
 from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, one_line
 
-from ..train import Interrupted
+from ..signals import Interrupted
 
 
 class Job(Protocol):
@@ -32,10 +32,10 @@ class Job(Protocol):
     def name(self) -> str:
         """For a user."""
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Any:
         """Do it. What it raises is its failure, but for Interrupted and HeldElsewhere."""
 
-    def describe(self, result: dict[str, Any]) -> str:
+    def describe(self, result: Any) -> str:
         """What was found, in a few words."""
 
 
@@ -43,7 +43,7 @@ class Job(Protocol):
 class Outcome:
     """What became of a job: its result, or why there is none."""
 
-    result: dict[str, Any] | None = None
+    result: Any = None
     failure: str = ""
     stopped: int = 0  # the exit code after a signal
 

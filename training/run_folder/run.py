@@ -28,7 +28,8 @@ from .sources import outside_source
 _APART = (
     *("seed", "device", "backend", "folder", "scale", "recipe", "wandb", "evaluation."),
     *("task.name", "model.family", "task.settings.data_dir"),
-    *("training.checkpoint_every", "training.log_every", "training.on_divergence"),
+    *("training.checkpoint_every", "training.log_every", "training.log_norms"),
+    "training.on_divergence",
 )
 _STATES = ("running", "interrupted", "failed", "finished")
 

@@ -191,7 +191,7 @@ def test_cosines_are_of_what_a_loop_adds() -> None:
 
 def test_every_figure_has_its_module() -> None:
     for figure in FIGURES.values():
-        module = import_module(f"probing.{figure.module}")
+        module = import_module(f"reloop.experiments.stability.{figure.module}")
         assert all(callable(getattr(module, name)) for name in ("measure", "report", "draw"))
 
 
@@ -211,7 +211,7 @@ MISTAKES = {
     "figure=toy seed=-1": "seed must be at least 0, got -1",
     f"figure=toy seed={2**62}": f"seed must be below 2^62, got {2**62}",
     "figure=toy folder=README.md": "folder must be a folder or a new one's path, got 'README.md'",
-    "figure=toy lops=3": "lops is not a init; did you mean 'loops'?",
+    "figure=toy lops=3": "lops is not a setting; did you mean 'loops'?",
 }
 
 

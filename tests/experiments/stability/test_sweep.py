@@ -14,7 +14,7 @@ from reloop.experiments.stability import (
     sweep,
 )
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.sweep import draw, measure, report, sweep_cell
+from reloop.experiments.stability.sweep import draw, measure, report, sweep_runs
 from reloop.experiments.stability.sweep_report import verdict
 from reloop.models import Model
 from reloop.models.loops.loop import SharedLoop
@@ -23,7 +23,7 @@ from reloop.training.assemble import build_model, build_task
 
 
 def model_of(settings: StabilitySettings, scaling: str, loops: int) -> Model:
-    config = sweep_cell(settings, scaling, loops).config
+    config = sweep_runs(settings, scaling, loops).config
     return build_model(config, build_task(config))
 
 
@@ -43,7 +43,7 @@ def test_the_contrast_is_the_in_context_loop() -> None:
 
 
 def test_training_is_the_papers_in_small() -> None:
-    training = sweep_cell(StabilitySettings("sweep"), "sqrt", 4).config.training
+    training = sweep_runs(StabilitySettings("sweep"), "sqrt", 4).config.training
     assert (training.steps, training.batch_size, training.warmup) == (2000, 32, 50)
     assert (training.decay, training.clip, training.weight_decay) == (0.05, 0.0, 0.0)
 

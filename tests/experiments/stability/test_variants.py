@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reloop.experiments import grid
+from reloop.experiments.grid import Errors
 from reloop.experiments.stability import (
     fully_looped,
     regression,
     variants,
 )
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.variants import report, variant_cell
+from reloop.experiments.stability.variants import report, variant_runs
 from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from reloop.training.assemble import build_model, build_task
-from reloop.training.population.trainer import BatchedTrainer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,14 +45,13 @@ def measured(
 
 @pytest.mark.parametrize("name", CONNECTIVITIES)
 def test_each_variant_is_trained_as_itself(name: str) -> None:
-    config = variant_cell(StabilitySettings("variants"), name, 4).config
+    config = variant_runs(StabilitySettings("variants"), name, 4).configs[0]
     model = build_model(config, build_task(config))
     assert isinstance(model.loop, ConnectedLoop)
     assert model.loop.connectivity == name
     assert (model.spec.block, model.spec.n_layer, config.loops.b) == ("flt", 2, 4)
     training = config.training
-    assert (training.learning_rate, training.clip, training.decay) == (1e-4, 1.0, 0.2)
-    assert StabilitySettings("variants").all_rates == (1e-3,)  # the cell's, not the configuration's
+    assert (training.learning_rate, training.clip, training.decay) == (1e-3, 1.0, 0.2)
 
 
 def test_the_table_has_every_variant_and_number_of_loops(
@@ -86,16 +86,17 @@ def test_the_table_has_every_variant_and_number_of_loops(
 def test_a_variant_worse_than_one_loop_collapsed() -> None:
     losses = 3 * np.linspace(1, 0.4, 300)
 
-    class Found:
-        def readings(self) -> dict[str, Any]:
-            return {"loss": np.stack([losses, losses], axis=1)[:, None]}
+    class Trained:
+        def curve(self, name: str) -> Any:
+            assert name == "loss"
+            return np.stack([losses, losses], axis=1)[:, None]
 
-    cell: Any = Found()
-    found = {"errors": [[0.5, None]], "initial": [[1.1, 1.1]]}
-    summed = variants._summed_up(cell, found, 0.3)
+    trained: Any = Trained()
+    found: Errors = {"errors": [[0.5, None]], "initial": [[1.1, 1.1]]}
+    summed = variants._summed_up(trained, found, 0.3)
     assert summed["collapse"] == ["error above 1.5 x that of one loop", "not finite"]
     assert summed["left"][0] is not None
-    assert variants._summed_up(cell, found, None)["collapse"][0] == ""
+    assert variants._summed_up(trained, found, None)["collapse"][0] == ""
 
 
 def test_learned_is_of_every_seed() -> None:
@@ -131,8 +132,10 @@ def test_fully_looped_models_learn() -> None:
             patch.setattr(regression, name, value)
         settings = StabilitySettings("variants", seeds=1, jobs=1, folder=folder)
         for name in ("LT_i", "FLT", "FLT_res"):
-            found = variant_cell(settings, name, 4)()
-            assert found["errors"][0][0] < 0.7 * found["initial"][0][0], name
+            found = variant_runs(settings, name, 4)()
+            (error,) = found["errors"][0]
+            assert error is not None
+            assert error < 0.7 * found["initial"][0][0], name
 
 
 @pytest.mark.parametrize(("steps", "drawn"), [(3, [3]), (12, [10, 12]), (20, [10, 20])])
@@ -142,8 +145,8 @@ def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: P
     )
     result = fully_looped.measure(settings)
     assert result["steps"] == drawn
-    assert all(value is not None for value in result["curves"]["LT"]["1"]["last_norm"])
-    assert len(result["curves"]["LT"]["1"]["last_norm"]) == len(drawn)
+    assert all(value is not None for value in result["curves"]["LT"]["1"]["last_residual"])
+    assert len(result["curves"]["LT"]["1"]["last_residual"]) == len(drawn)
 
 
 def test_norms_come_from_the_same_training(
@@ -151,18 +154,18 @@ def test_norms_come_from_the_same_training(
 ) -> None:
     """What the table trained is found, nothing is trained again."""
 
-    def refuse(trainer: BatchedTrainer, step: int) -> None:
+    def refuse(configs: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(BatchedTrainer, "update", refuse)
+    monkeypatch.setattr(grid, "train_together", refuse)
     settings = StabilitySettings("fully_looped", loops=(1, 2), **_others(measured[0]))
     result = fully_looped.measure(settings)
     assert json.loads(json.dumps(result)) == result
     assert result["steps"] == [10]
-    readings = variant_cell(settings, "FLT", 2).readings()
+    runs = variant_runs(settings, "FLT", 2)
     weights = 0.98 ** np.arange(9, -1, -1)
-    for name, divisor in (("loss", 3), ("last_norm", 1), ("mlp_gradient", 1)):
-        curve = readings[name][:, 0].mean(axis=1) / divisor
+    for name, divisor in (("loss", 3), ("last_residual", 1), ("mlp_grad_norm", 1)):
+        curve = runs.curve(name)[:, 0].mean(axis=1) / divisor
         expected = (weights * curve).sum() / weights.sum()
         assert result["curves"]["FLT"]["2"][name][-1] == pytest.approx(expected)
     folder = Path(settings.folder)
@@ -170,7 +173,9 @@ def test_norms_come_from_the_same_training(
     assert path.stat().st_size > 10_000
     with open(path.with_suffix(".csv"), encoding="utf-8") as file:
         row = list(csv.DictReader(file))[-1]
-    assert float(row["LT_K2_first_norm_mean"]) == result["curves"]["LT"]["2"]["first_norm"][-1]
+    assert (
+        float(row["LT_K2_first_residual_mean"]) == result["curves"]["LT"]["2"]["first_residual"][-1]
+    )
     assert "FLT, 2" in fully_looped.report(result)
 
 

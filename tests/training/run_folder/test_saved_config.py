@@ -78,7 +78,7 @@ def test_training_writes_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[s
         path.write_bytes(damaged)
         train(config)
         assert path.read_bytes() == whole
-        assert "written anew" in capsys.readouterr().out
+        assert "rewritten" in capsys.readouterr().out
     path.unlink()
     train(config)
     assert path.read_bytes() == whole

@@ -20,8 +20,8 @@ from reloop.conf.schema import (
     TrainingConfig,
 )
 from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.population.together import Together
 from reloop.training.step import Trainer
+from reloop.training.together import Together
 
 CONFIG = Config(
     task=TaskConfig("linear", dims=3, points=5),

@@ -6,19 +6,20 @@ together.update(step)                       # to each what its own update(step) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import cast
 
 import torch
-from torch import Tensor
-from torch.func import functional_call, vmap
+from torch import Tensor, nn
+from torch.func import stack_module_state, vmap
 
 from reloop.conf.schema import Config
 from reloop.curricula import Stage
 from reloop.models.products import plain_products
 from reloop.tasks import Prompts
 
-from ..objective import loss, targets
-from ..step import Trainer
+from .objective import targets
+from .step import Trainer
 
 # Settings in which the members of a population may differ: each has its own weights, prompts,
 # optimiser and average.
@@ -47,6 +48,11 @@ class Together:
         if reason := alone(trainers[0].config):
             raise ValueError(reason)
         self.trainers = list(trainers)
+        models = [trainer.model for trainer in self.trainers]
+        self._weights, _ = stack_module_state(cast(list[nn.Module], models))
+        for index, model in enumerate(models):
+            for name, parameter in model.named_parameters():
+                parameter.data = self._weights[name].detach()[index]
 
     def update(self, step: int) -> None:
         """Make step `step` with every trainer."""
@@ -54,39 +60,42 @@ class Together:
         stage, shards = first.curriculum(step), first.config.training.shards
         for trainer in self.trainers:
             trainer.prepare(step)
-            trainer.model.zero_grad(set_to_none=True)
-        totals = torch.zeros(len(self.trainers), device=first.device)
+        for weights in self._weights.values():
+            weights.grad = None
+        losses = torch.zeros(len(self.trainers), device=first.device)
+        residual = torch.zeros(len(self.trainers), 2, device=first.device)
         for shard in range(shards):
-            losses = self._losses(stage, shard) / shards
-            losses.sum().backward()
-            totals += losses.detach()
-        for trainer, total in zip(self.trainers, totals, strict=True):
-            trainer.apply(total)
+            found, norms = self._losses(stage, shard)
+            (found / shards).sum().backward()
+            losses += found.detach() / shards
+            residual += norms / shards
+        for index, trainer in enumerate(self.trainers):
+            for name, parameter in trainer.model.named_parameters():
+                gradients = self._weights[name].grad
+                parameter.grad = None if gradients is None else gradients[index]
+            trainer.apply(losses[index], residual[index])
 
-    def _losses(self, stage: Stage, shard: int) -> Tensor:
-        """Each member's loss on a batch of its own, [members]."""
-        drawn = [trainer.draw(stage, shard) for trainer in self.trainers]
-        kind = self.trainers[0].config.training.targets
-        wanted = [
-            targets(kind, trainer.task, prompts, stage.dims)
-            for trainer, prompts in zip(self.trainers, drawn, strict=True)
-        ]
-        parameters = [dict(trainer.model.named_parameters()) for trainer in self.trainers]
-        stacked = {name: torch.stack([each[name] for each in parameters]) for name in parameters[0]}
+    def _losses(self, stage: Stage, shard: int) -> tuple[Tensor, Tensor]:
+        """Each member's loss on a batch of its own, [members], and its norms, [members, 2]."""
         first = self.trainers[0]
+        kind = first.config.training.targets
+        batches = [trainer.draw(stage, shard) for trainer in self.trainers]
+        ys = [
+            targets(kind, trainer.task, prompts, stage.dims)
+            for trainer, prompts in zip(self.trainers, batches, strict=True)
+        ]
 
-        def member(weights: Mapping[str, Tensor], xs: Tensor, ys: Tensor, aims: Tensor) -> Tensor:
-            settings = {"grad_loops": stage.grad_loops, "scale_loops": stage.scale_loops}
-            asked = (Prompts(xs, ys), stage.loops, stage.window)
-            predictions = functional_call(first.model, dict(weights), asked, settings)
-            return loss(first.task.loss, predictions, aims)
+        def member(
+            weights: dict[str, Tensor], xs: Tensor, ys: Tensor, targets: Tensor
+        ) -> tuple[Tensor, Tensor]:
+            return first.loss(stage, Prompts(xs, ys), targets, weights)
 
         with plain_products():
             return vmap(member)(
-                stacked,
-                torch.stack([prompts.xs for prompts in drawn]),
-                torch.stack([prompts.ys for prompts in drawn]),
-                torch.stack(wanted),
+                self._weights,
+                torch.stack([prompts.xs for prompts in batches]),
+                torch.stack([prompts.ys for prompts in batches]),
+                torch.stack(ys),
             )
 
 

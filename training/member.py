@@ -1,0 +1,206 @@
+"""One run while it is trained: its folder, its trainer, where it stands, and what is kept of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from reloop.conf.checks.config import check_config
+from reloop.conf.checks.sizes import check_training_size
+from reloop.conf.checksum import checksum_of
+from reloop.conf.mistakes import RunError, one_line
+from reloop.conf.schema import Config
+
+from .assemble import build_curriculum, build_model, build_task
+from .device import place
+from .divergence import recover
+from .logging import RunLog, check_wandb
+from .notes import residual_notes
+from .objective import check_targets
+from .optim.multipliers import describe_groups
+from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
+from .run_folder.environment import other_code
+from .run_folder.metrics import Metrics
+from .run_folder.run import Run, RunFolder, run_folder
+from .step import Trainer
+
+
+class Member:
+    """A run of its own in a training of one or more; `step` is where it stands, `failure` what
+    ended it early.
+
+    Raises ConfigError for a mistake in the configuration; nothing is written then.
+    """
+
+    def __init__(self, config: Config) -> None:
+        check_config(config)
+        check_training_size(config)
+        task = build_task(config)
+        check_targets(config.training.targets, task)
+        curriculum = build_curriculum(config, task)
+        self.placement = place(config.device, config.precision, config.backend)
+        check_wandb(config.wandb)
+        task.check_data()
+        self.config, self.folder = config, run_folder(config)
+        model = self.placement.prepare(build_model(config, task))
+        self.trainer = Trainer(config, task, curriculum, model)
+        self.step = 0
+        self.failure: RunError | None = None
+        self.log: RunLog | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are made."""
+        return self.step == self.config.training.steps
+
+    def set_aside(self) -> None:
+        """Give what stands in the folder another name, unless it is an unfinished training by
+        today's code, which goes on."""
+        made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
+        unfinished = bool(steps) and steps[-1] < self.config.training.steps
+        if unfinished and made_with is not None and not other_code(made_with, self.config):
+            return
+        if aside := self.folder.set_aside():
+            print(f"{self.folder.path}: trained again; what was there is {aside}", flush=True)
+
+    def restore(self) -> None:
+        """Begin the folder or go on from its newest good checkpoint, and say what the user should
+        know. To be called with the folder's lock held."""
+        self.saved = self.folder.create(self.config, self.placement.backend)
+        self.step = self._load()
+        self.clock = _Clock(self.folder)
+        if not self.finished:
+            return
+        if self.folder.status()["state"] != "finished":  # killed just before it was written
+            self._write_status("finished")
+        for problem in Metrics(self.folder.metrics, checksum_of(self.saved)).problems(self.step):
+            print(f"{self.folder.metrics}: {problem}; errors do not depend on it", flush=True)
+
+    def begin(self) -> None:
+        """Say what is trained, and open the log."""
+        config, model = self.config, self.trainer.model
+        print(f"{self.folder.path}: {model.describe()}; {self.placement.why}", flush=True)
+        for note in residual_notes(config, model, self.trainer.curriculum):
+            print(f"  {note}", flush=True)
+        if multipliers := describe_groups(config.model):
+            print(f"  {multipliers}", flush=True)
+        self._write_status("running")
+        self.log = RunLog(config, self.folder.path, self.step, checksum_of(self.saved))
+
+    @contextmanager
+    def timed(self, share: float) -> Iterator[None]:
+        """Within this context the run is given that share of the time."""
+        assert self.log is not None
+        self.log.last = time.monotonic(), self.step
+        self.clock.share(share)
+        yield
+        self.clock.share(0)
+
+    def record(self, step: int, save: bool, interrupted: bool) -> dict[str, Any] | None:
+        """Log what was found since the last record, at `step`, and `save` a checkpoint; the record.
+        None where training diverged: `step` is then an earlier one, or `failure` is set."""
+        assert self.log is not None
+        totals = self.trainer.fetch()
+        if totals.bad_step is not None:
+            self._recover(step, totals.bad_step)
+            return None
+        self.step = step
+        stage = asdict(self.trainer.curriculum(step - 1))
+        means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.norms}
+        record = self.log.write({"step": step, **means, **stage})
+        if save:
+            save_checkpoint(self.folder.checkpoints, step, self.trainer.state(), self.saved)
+            self._write_status(
+                "finished" if self.finished else "interrupted" if interrupted else "running"
+            )
+        return record
+
+    def run(self) -> Run:
+        """The run as it stands, its model in eval mode with the weights that are evaluated."""
+        if self.trainer.average:
+            self.trainer.average.copy_to_model()
+        path, model = self.folder.path, self.trainer.model.eval()
+        return Run(path, self.config, self.trainer.task, model, self.step)
+
+    def close(self) -> None:
+        """Close the log, if it was opened."""
+        if self.log is not None:
+            self.log.close()
+
+    def _load(self) -> int:
+        """Load the newest good checkpoint; the step it stands at."""
+        folder, backend = self.folder, self.placement.backend
+        checkpoint, problems = newest_checkpoint(folder.checkpoints, self.saved)
+        for problem in problems:
+            print(problem, flush=True)
+        if problems:
+            used = f"the one of step {checkpoint.step} is used" if checkpoint else ""
+            print(f"{folder.path}: {used or 'training starts again'}", flush=True)
+        if checkpoint is None:
+            folder.note_code(self.config, backend, 0)
+            save_checkpoint(folder.checkpoints, 0, self.trainer.state(), self.saved)
+            return 0
+        try:
+            self.trainer.load(checkpoint)
+        except (RuntimeError, KeyError, ValueError) as error:
+            reason = one_line(error)
+            raise RunError(
+                f"{folder.path}: its checkpoint does not fit this code: {reason}"
+            ) from None
+        finished = checkpoint.step == self.config.training.steps
+        if checkpoint.step:
+            where = "trained already" if finished else f"resuming from step {checkpoint.step}"
+            print(f"{folder.path}: {where}", flush=True)
+            for change in folder.changes(self.config, backend):
+                print(f"  since it began, {change}", flush=True)
+        if not finished:
+            folder.note_code(self.config, backend, checkpoint.step)
+        return checkpoint.step
+
+    def _recover(self, step: int, bad_step: int) -> None:
+        assert self.log is not None
+        try:
+            self.step, why = recover(self.folder, self.trainer, bad_step)
+        except RunError as error:
+            self.step, self.failure = step, error
+            self._write_status("failed", reason=str(error))
+            return
+        self.log.rewind(self.step, why)
+
+    def _write_status(self, state: str, **facts: Any) -> None:
+        self.folder.write_status(state, self.step, **facts, **self.clock.read())
+
+
+class _Spent(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+
+
+class _Clock:
+    """Time spent on a run, over all the processes that worked on it. Of the time of a training of
+    several each has an equal `share`, and none of that in which it waits for others."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        status = folder.status()
+        self.spent = _Spent(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
+        self._share, self._since = 0.0, self._now()
+
+    def share(self, share: float) -> None:
+        """Count this part of the time from here on."""
+        self.read()
+        self._share = share
+
+    def read(self) -> dict[str, float]:
+        """Seconds and processor seconds so far."""
+        now = self._now()
+        parts = zip(self.spent, now, self._since, strict=True)
+        self.spent = _Spent(*(spent + self._share * (end - start) for spent, end, start in parts))
+        self._since = now
+        return {name: round(value, 2) for name, value in self.spent._asdict().items()}
+
+    @staticmethod
+    def _now() -> _Spent:
+        return _Spent(time.monotonic(), time.process_time())

@@ -1,0 +1,73 @@
+"""Norms by which an unstable training is seen early (arXiv 2605.18797): of the residual stream
+after the first loop and after the last, and of the first MLP's gradient before and after clipping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from reloop.models import Model
+from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from reloop.models.segment import Span
+
+# The names of the norms in metrics.jsonl: those of a ResidualNorms, then those of the gradient.
+NORMS = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+_FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract.")
+
+
+class ResidualNorms:
+    """Within this context the model notes, in `found` [2], the norms of its residual stream before
+    any norm, after the first loop and after the last: means over prompts and the tokens that
+    predictions are read at (the paper: over all tokens). The model computes what it always does."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.found = model, torch.zeros(2)
+        self._first = torch.zeros(())
+
+    def __enter__(self) -> ResidualNorms:
+        self._segment = self.model.run_segment
+        self.model.run_segment = self
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.model.run_segment = self._segment
+
+    def __call__(
+        self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        """In place of `run_segment`: the same steps, the first loop on its own."""
+        kept = []
+        if span.first == 0 and span.count > 1:
+            read = loop.kept_tokens(context.layout)
+            state, _ = self._segment(loop, state, e, replace(span, count=1, keep=0), context)
+            self._first = _mean_norm(state.raw[:, read])
+            if span.keep == span.count:
+                kept.append(state.stream[None, :, read])
+            keep = min(span.keep, span.count - 1)
+            span = replace(span, first=1, count=span.count - 1, keep=keep)
+        state, rest = self._segment(loop, state, e, span, context)
+        if span.first == 0 and span.count == 1:
+            self._first = _mean_norm(
+                state.raw if span.keep else state.raw[:, loop.kept_tokens(context.layout)]
+            )
+        if span.keep:
+            self.found = torch.stack((self._first, _mean_norm(state.raw)))
+        return state, torch.cat((*kept, rest)) if kept else rest
+
+
+def first_mlp(model: Model) -> list[torch.nn.Parameter]:
+    """The parameters of the first block's MLP."""
+    return [p for name, p in model.named_parameters() if name.startswith(_FIRST_MLP)]
+
+
+def gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor:
+    """The norm of the gradients that stand in these parameters, []."""
+    return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+
+
+def _mean_norm(raw: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(raw.detach().float(), dim=-1).mean()

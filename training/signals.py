@@ -1,0 +1,36 @@
+"""Ctrl-C and SIGTERM, which end a training between two steps."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupted(Exception):
+    """Training stopped at a signal, with everything saved."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"saved after step {step}; the same command resumes from there")
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are only noted, in the list this yields, so that a step is never cut."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield noted  # Python delivers signals to the main thread only
+        return
+    previous = {n: signal.signal(n, note) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield noted
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
