@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reloop.conf.checks.model import check_model
+from reloop.conf.mistakes import check_count
 from reloop.conf.schema import ModelConfig
 
 from .blocks.spec import BlockSpec
@@ -14,7 +16,9 @@ class ModelSpec(ModelConfig):
     """What a model is made from: its settings (conf/schema.py) and what follows from the others of
     a run. Inputs have `dims` dimensions, `classes` = 0 means regression; `loops` is how many a
     model is trained to make (R of the residual scaling, and as many as its lanes have weights for);
-    `std` and `position_std` are those of the initial weights of blocks and learned positions."""
+    `std` and `position_std` are those of the initial weights of blocks and learned positions.
+
+    Raises ConfigError, a ValueError, for what cannot be."""
 
     dims: int
     classes: int = 0
@@ -22,8 +26,13 @@ class ModelSpec(ModelConfig):
     std: float = 0.02
     position_std: float = 0.02
 
+    def __post_init__(self) -> None:
+        check_model(self)
+        for name, least in (("dims", 1), ("classes", 0), ("loops", 1)):
+            check_count(name, getattr(self, name), least)
+
     def block_spec(self) -> BlockSpec:
-        """The shape of the looped stack's blocks; ValueError where it does not fit together."""
+        """The shape of the looped stack's blocks."""
         return BlockSpec(
             self.n_embd,
             self.n_head,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
@@ -56,6 +57,13 @@ def tiny_config(folder: Path) -> Config:
 def tiny_run(tmp_path: Path) -> Run:
     """A finished run of `tiny_config`."""
     return train(tiny_config(tmp_path))
+
+
+@pytest.fixture
+def linear_run(tmp_path: Path) -> Run:
+    """A finished run of dense linear functions, for which there is a control."""
+    config = tiny_config(tmp_path)
+    return train(replace(config, task=replace(config.task, name="linear", settings={})))
 
 
 @pytest.fixture

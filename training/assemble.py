@@ -53,18 +53,15 @@ def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> M
 
 def _model(config: Config, classes: int) -> Model:
     """The one place where a configuration becomes a model."""
-    try:
-        spec = ModelSpec(
-            dims=config.task.dims,
-            classes=classes,
-            loops=trained_loops(config),
-            std=config.training.init_std,
-            position_std=config.training.position_std,
-            **asdict(config.model),
-        )
-        return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
-    except ValueError as error:
-        raise ConfigError("model", str(error)) from None
+    spec = ModelSpec(
+        dims=config.task.dims,
+        classes=classes,
+        loops=trained_loops(config),
+        std=config.training.init_std,
+        position_std=config.training.position_std,
+        **asdict(config.model),
+    )
+    return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:

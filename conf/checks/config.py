@@ -9,7 +9,7 @@ from ..mistakes import ConfigError, check_count, check_path
 from ..schema import Config, GrowthConfig, TrainingConfig
 from ..setting import check_settings
 from .loops import loop_mistakes
-from .model import check_model
+from .model import check_model, check_prompts_fit
 from .task_settings import typed_settings
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
@@ -31,7 +31,8 @@ def check_setting(key: str, value: Any) -> None:
 def check_config(config: Config) -> None:
     """Ranges and combinations; raises ConfigError for the first that cannot run."""
     _check_task(config)
-    check_model(config.model, config.task)
+    check_model(config.model)
+    check_prompts_fit(config.model, config.task)
     _check_curriculum(config)
     _check_training(config)
     check_settings("evaluation.", config.evaluation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
+
 from ..mistakes import ConfigError
 from ..schema import ModelConfig, TaskConfig
 from ..setting import check_settings
@@ -15,22 +17,32 @@ _LOOPED = (  # what only looped models have, with the value that means without i
 )
 
 
-def check_model(model: ModelConfig, task: TaskConfig) -> None:
+def check_model(model: ModelConfig) -> None:
     """Ranges and combinations; raises ConfigError for the first that cannot be."""
     check_settings("model.", model)
+    _check_heads(model)
+    _check_attention(model)
+    _check_family(model)
+    _check_connectivity(model)
+    _check_norm(model)
+    _check_scaling(model)
+
+
+def check_prompts_fit(model: ModelConfig, task: TaskConfig) -> None:
+    """Raises ConfigError where the model cannot read the task's prompts."""
     if task.points > model.n_positions:
         raise ConfigError(
             "task.points",
             f"is {task.points}, more than the model has positions "
             f"(model.n_positions={model.n_positions})",
         )
-    _check_heads(model)
-    _check_attention(model)
-    _check_window(model, task)
-    _check_family(model)
-    _check_connectivity(model)
-    _check_norm(model)
-    _check_scaling(model)
+    window, tokens = (2 * model.n_positions + 1) // 4, 2 * task.points - 1
+    if model.attention == "sliding" and window >= tokens:
+        raise ConfigError(
+            "model.attention",
+            f"cannot be sliding: a window of {window} tokens, a quarter of what "
+            f"model.n_positions={model.n_positions} can hold, hides none of {tokens}",
+        )
 
 
 def _check_heads(model: ModelConfig) -> None:
@@ -67,25 +79,15 @@ def _check_attention(model: ModelConfig) -> None:
             "must be made of the letters S (a quarter of the tokens) and L (all of them), "
             f"got {model.pattern!r}",
         )
-
-
-def _check_window(model: ModelConfig, task: TaskConfig) -> None:
-    """A sliding window that hides nothing is none."""
-    if model.attention != "sliding":
+    if not model.pattern:
         return
-    letters = [model.pattern[i % len(model.pattern)] for i in range(model.n_layer - 1)]
-    if "S" not in letters:
+    if "S" not in islice(cycle(model.pattern), model.n_layer - 1):
         raise ConfigError(
             "model.pattern",
             f"{model.pattern} makes no layer of {model.n_layer} short: the last sees all tokens",
         )
-    window, tokens = (2 * model.n_positions + 1) // 4, 2 * task.points - 1
-    if window >= tokens:
-        raise ConfigError(
-            "model.attention",
-            f"cannot be sliding: a window of {window} tokens, a quarter of what "
-            f"model.n_positions={model.n_positions} can hold, hides none of {tokens}",
-        )
+    if model.n_positions < 2:
+        raise ConfigError("model.n_positions", "must be at least 2 with model.attention=sliding")
 
 
 def _check_family(model: ModelConfig) -> None:

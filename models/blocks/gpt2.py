@@ -15,8 +15,6 @@ class Block(nn.Module):
 
     def __init__(self, n_embd: int, n_head: int) -> None:
         super().__init__()
-        if n_embd % n_head:
-            raise ValueError(f"n_embd must be a multiple of n_head, got {n_embd} and {n_head}")
         self.n_head = n_head
         self.norm_1 = nn.LayerNorm(n_embd)
         self.qkv = nn.Linear(n_embd, 3 * n_embd)

@@ -23,16 +23,11 @@ class ConnectedLoop(Loop):
     - FLT: norm(x₀); every layer takes its queries from h;
     - FLT_res: norm(x₀); every layer starts by x ← norm(x + h).
 
-    The first loop of each is the plain transformer. Raises ValueError for another name.
+    The first loop of each is the plain transformer.
     """
 
     def __init__(self, spec: BlockSpec, connectivity: str) -> None:
         super().__init__(spec)
-        if connectivity not in CONNECTIVITIES:
-            raise ValueError(
-                f"connectivity must be {', '.join(CONNECTIVITIES[:-1])} or {CONNECTIVITIES[-1]}, "
-                f"got {connectivity!r}"
-            )
         self.connectivity = connectivity
         self.norm_in = make_norm(spec.kind, spec.n_embd)
 

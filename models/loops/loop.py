@@ -134,8 +134,6 @@ class SharedLoop(Loop):
 
     def __init__(self, spec: BlockSpec, injection: str) -> None:
         super().__init__(spec)
-        if injection not in ("add", "multiply", "none"):
-            raise ValueError(f"injection must be add, multiply or none, got {injection!r}")
         self.injection = injection
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:

@@ -24,9 +24,6 @@ class RecurrentLoop(Loop):
     s), at first the identity on e. With `norm` at_readout neither e nor s is normed: the stream
     runs on as in arXiv 2606.18524, where s ← body(s) with scaled branches; what is added at each
     step is then scaled as branches are.
-
-    Raises ValueError for other names, and without a norm in the loop for a product, which grows
-    beyond bounds, and for a projection, which forgets what the branches added.
     """
 
     def __init__(
@@ -38,7 +35,6 @@ class RecurrentLoop(Loop):
         coda: int = 0,
     ) -> None:
         super().__init__(spec)
-        _check_names(injection, norm)
         self.injection, self.normed = injection, norm == "in_loop"
         self.prelude, self.coda = _stack(spec, prelude), _stack(spec, coda)
         if self.normed:
@@ -95,8 +91,6 @@ class LanesLoop(RecurrentLoop):
         self, spec: BlockSpec, lanes: int, loops: int, prelude: int = 0, coda: int = 0
     ) -> None:
         super().__init__(spec, "none", "in_loop", prelude, coda)
-        if min(lanes, loops) < 1:
-            raise ValueError(f"lanes and loops must be at least 1, got {lanes} and {loops}")
         self.most_loops = loops
         self.lane_read = nn.Parameter(torch.empty(loops, lanes))
         self.lane_mix = nn.Parameter(torch.empty(loops, lanes, lanes))
@@ -133,20 +127,3 @@ def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
 
 def _stack(spec: BlockSpec, layers: int) -> nn.ModuleList:
     return make_stack(replace(spec, n_layer=layers)) if layers else nn.ModuleList()
-
-
-def _check_names(injection: str, norm: str) -> None:
-    if injection not in ("none", "add", "multiply", "concat"):
-        raise ValueError(f"injection must be none, add, multiply or concat, got {injection!r}")
-    if norm not in ("in_loop", "at_readout"):
-        raise ValueError(f"norm must be in_loop or at_readout, got {norm!r}")
-    if norm == "at_readout" and injection == "multiply":
-        raise ValueError(
-            "a stream that is multiplied by the prompt at each loop grows beyond bounds unless it "
-            "is normed in the loop"
-        )
-    if norm == "at_readout" and injection == "concat":
-        raise ValueError(
-            "a projection that starts as the prompt forgets the stream at each loop: concat needs "
-            "the norm in the loop"
-        )

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from reloop.models.blocks.make import make_block
-from reloop.models.blocks.spec import ATTENTIONS, KINDS, BlockSpec
+from reloop.models.blocks.spec import BlockSpec
+
+KINDS = ("gpt2", "llama", "flt")
+ATTENTIONS = ("full", "grouped", "latent", "sliding")
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

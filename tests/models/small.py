@@ -76,6 +76,8 @@ def make_spec(family: Any = "looped", **changes: Any) -> ModelSpec:
     """16 wide, two heads, one layer or, for a standard model, three."""
     shape: dict[str, Any] = {"n_layer": 3 if family == "standard" else 1}
     shape |= {"n_embd": 16, "n_head": 2, "n_positions": 8}
+    plain = family == "looped" and "connectivity" not in changes
+    shape |= {} if plain else {"injection": "none"}
     return ModelSpec(dims=DIMS, family=family, **(shape | changes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -18,8 +19,10 @@ def generator(seed: int) -> torch.Generator:
 
 def wide(n_layer: int = 1, **changes: float) -> Model:
     """A model as wide as the paper's, on 20 dims."""
-    family = "looped" if n_layer == 1 else "standard"
-    return Model(ModelSpec(dims=20, family=family, n_layer=n_layer, **changes), generator(1))  # type: ignore[arg-type]
+    shape: dict[str, Any] = {"n_layer": n_layer, **changes}
+    if n_layer > 1:
+        shape |= {"family": "standard", "injection": "none"}
+    return Model(ModelSpec(dims=20, **shape), generator(1))
 
 
 def assert_normal(weights: Tensor, std: float) -> None:

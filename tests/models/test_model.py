@@ -18,7 +18,8 @@ from tests.models.small import FAMILIES, WAYS, Batch, draw_prompts, make_model, 
 )
 def test_size_of_the_papers_models(family: Any, n_layer: int, count: int) -> None:
     """12 · 256² + 13 · 256 a layer and 512 of the final norm (Yang et al. 2024: 9.48M, 0.79M)."""
-    model = Model(ModelSpec(dims=20, family=family, n_layer=n_layer))
+    injection: Any = "add" if family == "looped" else "none"
+    model = Model(ModelSpec(dims=20, family=family, n_layer=n_layer, injection=injection))
     assert model.backbone_parameters() == count
     assert f"{count:,} parameters" in model.describe()
     outside = 203 * 256 + 21 * 256 + 257  # positions, read-in, read-out
@@ -150,9 +151,22 @@ def test_inputs_of_another_width_are_refused(dims: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"family": "loopd"}, "family must be looped, tied or standard, got 'loopd'"),
-        ({"injection": "subtract"}, "injection must be add, multiply or none, got 'subtract'"),
-        ({"n_embd": 18, "n_head": 4}, "n_embd must be a multiple of n_head, got 18 and 4"),
+        ({"family": "loopd"}, "model.family cannot be 'loopd'; did you mean 'looped'"),
+        ({"injection": "subtract"}, "model.injection cannot be 'subtract'; expected one of add"),
+        ({"n_embd": 18, "n_head": 4}, "n_embd must be a multiple of model.n_head=4, got 18"),
+        ({"n_layer": 0}, "model.n_layer must be at least 1, got 0"),
+        ({"loops": 0}, "loops must be at least 1, got 0"),
+        ({"classes": -1}, "classes must be at least 0, got -1"),
+        ({"block": "gpt3"}, "model.block cannot be 'gpt3'; did you mean 'gpt2'"),
+        ({"n_embd": 6, "block": "llama"}, "model.n_head leaves heads of 3 numbers"),
+        ({"attention": "grouped", "n_kv": 3}, "model.n_kv must divide model.n_head=2, got 3"),
+        ({"attention": "latent"}, "model.rank must be given with model.attention=latent"),
+        ({"connectivity": "LT_ia"}, "model.connectivity cannot be 'LT_ia'"),
+        ({"norm": "nowhere"}, "model.norm cannot be 'nowhere'"),
+        ({"norm": "at_readout", "injection": "concat"}, "forgets the stream at each loop"),
+        ({"norm": "at_readout", "injection": "multiply"}, "grows beyond bounds"),
+        ({"prelude": -1}, "model.prelude must be at least 0, got -1"),
+        ({"lanes": -1}, "model.lanes must be at least 0, got -1"),
     ],
 )
 def test_shapes_that_make_no_model_are_refused(changes: dict[str, Any], match: str) -> None:

@@ -54,8 +54,9 @@ def test_a_looped_model_s_scale_is_of_its_loops(family: str) -> None:
         ("linear", 1 / 8, 1 / 2),
         ("factored", 0.5 / 8 / math.sqrt(3), 0.5 / 2 / math.sqrt(3)),
     ):
+        factor = 0.5 if scaling == "factored" else 1.0
         model = Model(
-            make_spec(family, n_layer=3, loops=8, residual_scaling=scaling, residual_factor=0.5)
+            make_spec(family, n_layer=3, loops=8, residual_scaling=scaling, residual_factor=factor)
         )
         assert model.residual_scale() == pytest.approx(at_8)
         assert model.residual_scale(2) == pytest.approx(at_2)

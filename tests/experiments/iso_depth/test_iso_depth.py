@@ -213,7 +213,7 @@ def test_one_r_determines_no_phi(
         ("r=3", "r must divide depth=8, got 3"),
         ("r=[1,2,1]", "r holds a number twice: 1, 2, 1"),
         ("widths=[]", "widths must hold at least one"),
-        ("steps=0", "steps must hold numbers of at least 1, got 0"),
+        ("steps=0", "steps must be at least 1, got 0"),
         ("resamples=3", "resamples must be at least 20, got 3"),
         ("jobs=0", "jobs must be at least 1, got 0"),
         ("width=8", "width is not a setting; did you mean 'widths'"),

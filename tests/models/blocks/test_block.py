@@ -112,9 +112,3 @@ def test_block_does_not_change_its_input() -> None:
     before = stream.clone()
     block(stream)
     assert torch.equal(stream, before)
-
-
-@pytest.mark.parametrize(("n_embd", "n_head"), [(10, 3), (4, 8)])
-def test_a_width_that_heads_do_not_share_evenly_is_refused(n_embd: int, n_head: int) -> None:
-    with pytest.raises(ValueError, match=f"multiple of n_head, got {n_embd} and {n_head}"):
-        Block(n_embd, n_head)

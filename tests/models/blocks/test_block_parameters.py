@@ -18,8 +18,8 @@ from reloop.models.blocks.parameters import (
     count_language_model,
     initialise_block,
 )
-from reloop.models.blocks.spec import ATTENTIONS, BlockSpec
-from tests.models.plain_blocks import ALL, small_spec
+from reloop.models.blocks.spec import BlockSpec
+from tests.models.plain_blocks import ALL, ATTENTIONS, small_spec
 
 
 def fresh(spec: BlockSpec, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -74,7 +74,7 @@ def test_the_fully_looped_start_within_their_bounds(attention: str) -> None:
 
 def test_gpt2_starts_as_a_model_s_blocks_do() -> None:
     """The same draws from the same generator, thinner with the number of layers."""
-    shape = ModelSpec(dims=3, n_layer=3, n_embd=32, n_head=4, family="standard")
+    shape = ModelSpec(dims=3, n_layer=3, n_embd=32, n_head=4, family="standard", injection="none")
     model = Model(shape, Generator().manual_seed(5))
     spec, generator = BlockSpec(32, 4, n_layer=3), Generator().manual_seed(5)
     for layer in range(3):

@@ -16,9 +16,18 @@ from reloop.models.blocks.gpt2 import Block
 from reloop.models.blocks.make import PreNormBlock, make_block
 from reloop.models.blocks.parameters import initialise_block
 from reloop.models.blocks.rotary import rotation
-from reloop.models.blocks.spec import ATTENTIONS, KINDS, BlockSpec
+from reloop.models.blocks.spec import BlockSpec
 from reloop.models.queries import Queries, lay_out
-from tests.models.plain_blocks import ALL, WINDOW, draw_stream, drawn_block, plain_block, small_spec
+from tests.models.plain_blocks import (
+    ALL,
+    ATTENTIONS,
+    KINDS,
+    WINDOW,
+    draw_stream,
+    drawn_block,
+    plain_block,
+    small_spec,
+)
 
 LENGTH = 8
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from reloop.models import Model, ModelSpec
-from reloop.models.blocks.spec import BlockSpec
 from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from reloop.models.loops.loop import Loop, StepContext, run_blocks
 from tests.models.small import DIMS, draw_prompts, make_model, make_spec
@@ -69,8 +68,9 @@ def test_a_second_loop_is_another_for_each(connectivity: str) -> None:
 def test_a_new_model_does_not_know_its_loops(connectivity: Any) -> None:
     """All that a new block writes to the stream is zero: any number of loops is norm(norm(x))."""
     spec = ModelSpec(
-        dims=DIMS, n_layer=2, n_embd=16, n_head=2, connectivity=connectivity, block="flt"
-    )
+        dims=DIMS, n_layer=2, n_embd=16, n_head=2, injection="none", connectivity=connectivity,
+        block="flt",
+    )  # fmt: skip
     model, prompts = Model(spec), draw_prompts()
     first = model(prompts, 1)
     assert first.std() > 0.1
@@ -97,10 +97,3 @@ def test_the_stream_is_reset_at_every_loop() -> None:
         states = [loop.start(e)._replace(stream=scale * y) for scale in (1.0, 7.0)]
         one, other = (loop.step(state, e, 1).raw for state in states)
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-
-
-def test_another_connectivity_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be LT, LT_i, LT_ai, FLT or FLT_res, got 'LT_ia'"):
-        ConnectedLoop(BlockSpec(16, 2, length=17), "LT_ia")
-    with pytest.raises(ValueError, match="got 'flt'"):
-        make_model(connectivity="flt")

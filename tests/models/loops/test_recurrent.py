@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from reloop.models import Model
-from reloop.models.blocks.spec import BlockSpec
 from reloop.models.loops.loop import Loop, LoopState, run_blocks
-from reloop.models.loops.recurrent import LanesLoop, RecurrentLoop
+from reloop.models.loops.recurrent import LanesLoop
 from tests.models.small import WAYS, as_double, draw_prompts, make_model, make_spec
 
 
@@ -106,35 +105,10 @@ def test_lanes_are_mixed_without_rounding() -> None:
             assert torch.equal(loop.step(loop.start(e), e, 0).stream, exact)
 
 
-SHAPE = BlockSpec(16, 2, length=17)
-
-
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"injection": "subtract"}, "none, add, multiply or concat, got 'subtract'"),
-        ({"norm": "nowhere"}, "norm must be in_loop or at_readout, got 'nowhere'"),
-        ({"injection": "concat"}, "forgets the stream at each loop: concat needs the norm"),
-        ({"injection": "multiply"}, "grows beyond bounds unless it is normed in the loop"),
-        ({"prelude": -1}, "must be at least 1, got 16, 2 and -1"),
-        ({"coda": -2}, "must be at least 1, got 16, 2 and -2"),
-    ],
-)
-def test_loops_that_cannot_be_are_refused(changes: dict[str, Any], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        RecurrentLoop(SHAPE, **changes)
-
-
-@pytest.mark.parametrize(("lanes", "loops"), [(0, 3), (-1, 3), (2, 0)])
-def test_lanes_that_cannot_be_are_refused(lanes: int, loops: int) -> None:
-    with pytest.raises(ValueError, match=f"at least 1, got {lanes} and {loops}"):
-        LanesLoop(SHAPE, lanes, loops)
-
-
 @pytest.mark.parametrize("scaling", ["none", "sqrt", "factored"])
 def test_a_prompt_that_adds_up_is_refused(scaling: str) -> None:
     """Unless it is scaled as the branches are, by one over the loops."""
-    with pytest.raises(ValueError, match=f"must be linear, got '{scaling}'"):
+    with pytest.raises(ValueError, match=f"must be linear with .* got '{scaling}'"):
         make_spec_loop(norm="at_readout", injection="add", residual_scaling=scaling)
     assert make_spec_loop(norm="at_readout", injection="add", residual_scaling="linear")
 
