@@ -22,14 +22,14 @@ _ABOUT = {
     "evaluate": _About(
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
-        ("device", "evaluation"),
+        ("device", "plugins", "evaluation"),
         "it measures a run as it was trained, in fp32 and eager",
     ),
     "compare": _About(
         "runs",
         "must name the run folders to compare: 'runs=[runs/<name>,runs/<name>]'",
         (
-            *("device", "folder"),
+            *("device", "plugins", "folder"),
             *(f"evaluation.{name}" for name in ("prompts", "seed", "batch_size", "resamples")),
             *(
                 f"evaluation.{name}"

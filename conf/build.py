@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from .checks.config import check_config
 from .checks.task_settings import typed_settings
 from .mistakes import ConfigError, check_choice, nearest_key
+from .plugins import added_names, load_plugins
 from .scalars import KINDS
 from .scalars import convert_scalar as convert_scalar
 from .schema import SCHEMA_VERSION, Config
@@ -29,6 +30,8 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
         raise ConfigError(
             "schema_version", f"is {version}, but this version reads up to {SCHEMA_VERSION}"
         )
+    plugins = values.get("plugins", ())
+    load_plugins(_convert(tuple[str, ...], plugins, "plugins"))
     config = build(Config, values)
     settings = typed_settings(config.task.name, config.task.settings)
     config = replace(config, task=replace(config.task, settings=settings))
@@ -81,7 +84,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     if origin in (types.UnionType, Union):
         return _convert_one_of(arguments, value, key)
     if origin is Literal:
-        check_choice(key, value, arguments)
+        check_choice(key, value, (*arguments, *added_names(key)))
         return value
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
@@ -96,6 +99,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     """`value` as None, a word or a value of the one other kind, where those are allowed."""
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    words += added_names(key) if words else []
     if value in words or (value is None and type(None) in kinds):
         return value
     others = [kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal]

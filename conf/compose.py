@@ -22,6 +22,7 @@ from .checks.task_settings import own_settings
 from .grid import check_sweep, members
 from .groups import GROUPS, choices, composed
 from .mistakes import ConfigError, check_choice, nearest, one_line
+from .plugins import load_plugins
 from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
@@ -62,6 +63,8 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
         raise ConfigError("settings", f"cannot be read: {one_line(error)}") from None
     for override in parsed:
         check_sweep(override, multirun)
+        if override.key_or_group == "plugins":
+            load_plugins(_paths(override.value()))
     grid = members(parsed) if multirun else [words]
     return [_command(list(member)) for member in grid]
 
@@ -98,6 +101,7 @@ def _command(words: list[str]) -> Command:
     mapping = composed(words)
     stretch(mapping, configured, given)
     _fit_recipe(mapping, given)
+    mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
     again = convert_scalar(bool, mapping.pop("again"), "again")
@@ -195,7 +199,13 @@ def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, A
         group, _, name = key.partition(".")
         if group == "evaluation":
             own[group][name] = mapping[group][name]
-    return own | {"device": mapping["device"], "folder": mapping["folder"]}
+    where = {"device": mapping["device"], "folder": mapping["folder"]}
+    return own | where | ({"plugins": mapping["plugins"]} if "plugins" in given else {})
+
+
+def _paths(value: Any) -> list[str]:
+    """One path or several, as they may be given for `plugins`."""
+    return [str(path) for path in value] if isinstance(value, list) else [str(value)]
 
 
 def _check_loops(mapping: dict[str, Any], given: list[str]) -> None:

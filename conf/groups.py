@@ -10,6 +10,7 @@ from typing import Any
 from .actions import SUBJECTS
 from .build import config_to_mapping
 from .mistakes import ConfigError, one_line
+from .plugins import added_tasks
 from .proportional import PROPORTIONAL
 from .schema import Config
 
@@ -20,8 +21,10 @@ _SCALE = "small"  # where none is given, as in config.yaml
 
 
 def choices(group: str) -> list[str]:
-    """The names that `task`, `model`, `scale` or `recipe` may take: the files of conf/<group>/."""
-    return sorted(path.stem for path in (_FOLDER / group).glob("*.yaml"))
+    """The names that `task`, `model`, `scale` or `recipe` may take: the files of conf/<group>/, and
+    the tasks that were registered outside the project."""
+    files = [path.stem for path in (_FOLDER / group).glob("*.yaml")]
+    return sorted({*files, *(added_tasks() if group == "task" else ())})
 
 
 def composed(words: list[str]) -> dict[str, Any]:
@@ -65,6 +68,8 @@ def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
     del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
     settings["curriculum"][PROPORTIONAL] = False
     ConfigStore.instance().store("settings", node=settings)
+    for name, own in added_tasks().items():
+        ConfigStore.instance().store(name, group="task", node={"name": name, **own})
     try:
         with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
             composed = compose("config", overrides=list(groups))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .mistakes import ConfigError, check_device, check_path
+from .plugins import load_plugins
 from .setting import setting
 
 SCHEMA_VERSION = 1
@@ -234,9 +235,19 @@ class Config:
     wandb: Literal["disabled", "offline", "online"] = setting(
         "disabled", "whether metrics go to Weights & Biases too"
     )
+    plugins: tuple[str, ...] = setting(
+        (), "Python files that register tasks, baselines, loops or shifts of your own"
+    )
     folder: str = setting("runs", "where run folders are made", check=check_path)
     scale: str = setting("", "the scale it was composed at, if any")
     recipe: str = setting("", "the recipe it was composed with, if any")
+
+    def __post_init__(self) -> None:
+        load_plugins(self.plugins)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # in another process
+        self.__dict__.update(state)
+        load_plugins(self.plugins)
 
     @classmethod
     def of(cls, *words: str) -> Config:

@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .mistakes import ConfigError, check_choice, check_count
+from .plugins import added_names
 
 _KEY = "setting"
 
@@ -72,6 +73,7 @@ def check_settings(prefix: str, settings: Any) -> None:
     for name, known in settings_of(type(settings)).items():
         key, value = f"{prefix}{name}", getattr(settings, name)
         names = _names(hints[name])
+        names += added_names(key) if names else []
         for each in value if isinstance(value, tuple) else (value,):
             if isinstance(each, str) and names:
                 check_choice(key, each, names)

@@ -9,7 +9,6 @@ from torch import Generator, nn
 
 from .blocks.parameters import initialise_block
 from .loops.loop import Loop
-from .loops.recurrent import LanesLoop, RecurrentLoop
 
 _POSITION_STD = 0.02  # as nanoGPT has it
 
@@ -33,17 +32,14 @@ def initialise(
 
 @torch.no_grad()
 def initialise_loop(loop: Loop, generator: Generator, position_std: float = _POSITION_STD) -> None:
-    """Blocks as initialise_block says, norms the identity, positions of std `position_std`; a
-    projection that injects is the identity on the prompt, and lanes start as reset_lanes says."""
+    """Blocks as initialise_block says, norms the identity, positions of std `position_std`, what
+    else a loop has as it says itself."""
     for name, spec in loop.stacks().items():
         for block in loop.get_submodule(name).children():
             initialise_block(block, spec, generator)
     for module in loop.children():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
-    if isinstance(loop, RecurrentLoop) and loop.injection == "concat":
-        loop.inject.weight.copy_(torch.eye(*loop.inject.weight.shape))
-    if isinstance(loop, LanesLoop):
-        loop.reset_lanes()
+    loop.initialise()
     if loop.positions is not None:
         nn.init.normal_(loop.positions, std=position_std, generator=generator)

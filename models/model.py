@@ -153,7 +153,7 @@ class Model(nn.Module):
         reads the prompt in: the read-in's weights and the positions), `lane` (the weights of
         hyper-connections), `injection` (the projection that injects) or `read_out`."""
         roles = {
-            name: Role(_kind(name), (parameter.shape[0],))
+            name: Role(_kind(name, parameter), (parameter.shape[0],))
             for name, parameter in self.named_parameters()
         }
         for stack, spec in self.loop.stacks().items():
@@ -202,17 +202,15 @@ def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
     return tokens if queries is None else torch.cat((tokens, queries.xs), dim=1)
 
 
-def _kind(name: str) -> str:
+def _kind(name: str, parameter: nn.Parameter) -> str:
     if "norm" in name:
         return "norm"
     if name.startswith("loop.lane_"):
         return "lane"
-    if name.startswith("loop.inject."):
-        return "injection"
     if name.endswith("bias"):
         return "bias"
     if name.startswith("read_out"):
         return "read_out"
     if name.startswith("read_in") or name.endswith("positions"):
         return "embedding"
-    return "matrix"
+    return "bias" if parameter.ndim == 1 else "injection"  # what a loop of one's own adds

@@ -37,7 +37,7 @@ _OURS = tuple(
     f"probing.{name}"
     for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
 )
-_APART = ("run", "device", "memory")  # settings that what is found does not depend on
+_APART = ("run", "device", "memory", "plugins")  # settings that what is found does not depend on
 
 
 def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Literal
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
+from reloop.conf.plugins import load_plugins
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
@@ -36,6 +37,7 @@ class ProbingSettings:
     resamples: int = setting(1000, "of the bootstrap", at_least=1)
     control: bool = setting(True, "train probes with w = 1 too, where the task has that")
     memory: int = setting(512, "MiB, about, for states; the probes come on top", at_least=1)
+    plugins: tuple[str, ...] = setting((), "Python files that register targets of your own")
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
     def check(self) -> None:
@@ -45,6 +47,7 @@ class ProbingSettings:
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
         check_settings("", self)
+        load_plugins(self.plugins)
         self._check_size(read_config(Path(self.run)))
         check_folder("run", self.run)
 

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
     from .conf.mistakes import ConfigError, RunError
     from .conf.schema import Config
+    from .evaluation.baselines import register_baseline
     from .evaluation.comparison.measure import compare
     from .evaluation.evaluate_run import evaluate
     from .evaluation.load import load_run
     from .models import Model
+    from .models.loops.make import register_loop
     from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
-    from .tasks import Prompts, Task, register_task
-    from .training import Run, train
+    from .probing.targets import register_target
+    from .tasks import Prompts, Task, register_shift, register_task
+    from .training import Run, train, train_together
 
 _MODULES = {
     "Config": "conf.schema",
@@ -40,13 +43,19 @@ _MODULES = {
     "compare": "evaluation.comparison.measure",
     "evaluate": "evaluation.evaluate_run",
     "load_run": "evaluation.load",
+    "register_baseline": "evaluation.baselines",
+    "register_loop": "models.loops.make",
+    "register_shift": "tasks",
+    "register_target": "probing.targets",
     "register_task": "tasks",
     "train": "training",
+    "train_together": "training",
 }
 
 __all__ = [
     "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
-    "RunError", "Task", "compare", "evaluate", "load_run", "register_task", "train",
+    "RunError", "Task", "compare", "evaluate", "load_run", "register_baseline", "register_loop",
+    "register_shift", "register_target", "register_task", "train", "train_together",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from pkgutil import iter_modules
 
 from .prompts import Prompts
 from .random_source import RandomSource
-from .shift import SHIFTS, Shift, Shifted
+from .shift import SHIFTS, Shift, Shifted, register_shift
 from .task import Task, make_task, register_task, task_class
 
 for _module in iter_modules(__path__):
@@ -19,6 +19,7 @@ __all__ = [
     "Shifted",
     "Task",
     "make_task",
+    "register_shift",
     "register_task",
     "task_class",
 ]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from reloop.conf.plugins import add_name
+
 from .prompts import Prompts
 from .random_source import FreshNumbers
 from .task import Task
@@ -211,3 +213,9 @@ SHIFTS: dict[str, Shift] = {
     **{f"scaled_x_{scale}": ScaledInputs(f"x · {scale}", scale) for scale in _SCALES},
     **{f"scaled_w_{scale}": ScaledFunction(f"w · {scale}", scale) for scale in _SCALES},
 }
+
+
+def register_shift(name: str, shift: Shift) -> None:
+    """Make shifted inputs known under a name that `evaluation.shifts` takes."""
+    SHIFTS[name] = shift
+    add_name("evaluation.shifts", name)

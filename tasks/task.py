@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Generator, Tensor
 
 from reloop.conf.checks.config import check_setting
+from reloop.conf.checks.task_settings import task_names
 from reloop.conf.mistakes import nearest
+from reloop.conf.plugins import add_task
 
 from .prompts import Prompts
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
@@ -124,14 +126,26 @@ class Task(ABC):
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
-    """Class decorator: make a task known under the name that its file in conf/task/ has."""
+    """Class decorator: make a task known under a name, with its fields as settings."""
 
     def add(cls: _AnyTask) -> _AnyTask:
         cls.name = name
         _REGISTRY[name] = cls
+        if name not in task_names():
+            add_task(name, _defaults(cls))
         return cls
 
     return add
+
+
+def _defaults(cls: type[Task]) -> dict[str, Any]:
+    """The settings that a task adds, with their defaults."""
+    shared = {field.name for field in fields(Task)}
+    own = [field for field in fields(cls) if field.name not in shared]
+    for field in own:
+        if field.default is MISSING:
+            raise TypeError(f"{cls.__name__}.{field.name} needs a default: it is a setting")
+    return {f.name: list(f.default) if isinstance(f.default, tuple) else f.default for f in own}
 
 
 def task_class(name: str) -> type[Task]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,34 +24,68 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
 
 
-def test_the_function_class_of_the_guide_trains_by_the_command_line(tmp_path: Path) -> None:
-    """In a copy of the project, with nothing added but the two files that the guide shows."""
-    shutil.copy(HOME / "run.py", tmp_path)
-    unneeded = shutil.ignore_patterns("__pycache__")
-    for name in ("reloop", "conf", "tasks", "models", "curricula", "training", "evaluation"):
-        shutil.copytree(HOME / name, tmp_path / name, symlinks=True, ignore=unneeded)
-    (code,) = [block for block in blocks("python") if '@register_task("sinusoid")' in block]
-    (settings,) = blocks("yaml")
-    (tmp_path / "tasks" / "sinusoid.py").write_text(code, encoding="utf-8")
-    (tmp_path / "conf" / "task" / "sinusoid.yaml").write_text(settings, encoding="utf-8")
-    (command,) = re.findall(r"`python (run\.py task=sinusoid [^`]*)`", GUIDE)
-    small = (
-        "model.n_embd=16 model.n_head=2 loops.b=3 loops.T=2 training.steps=20 "
-        "training.batch_size=8 training.log_every=10 task.distinct_prompts=1000 "
-        "curriculum.dims.start=1 curriculum.dims.intervals=[5] evaluation.prompts=40 "
-        "evaluation.resamples=20"
-    )
-    done = subprocess.run(
-        [sys.executable, *command.split(), *small.split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+SMALL = (
+    "model.n_embd=16 model.n_head=2 loops.b=3 loops.T=2 training.steps=20 "
+    "training.batch_size=8 training.log_every=10 curriculum.dims.start=1 "
+    "curriculum.dims.intervals=[5] curriculum.loops.start=2 evaluation.prompts=40 "
+    "evaluation.resamples=20 device=cpu"
+)
+
+
+def plugin(folder: Path, name: str) -> tuple[str, str]:
+    """Write the file of the guide that registers `name`; its code, and the guide's command."""
+    (code,) = [block for block in blocks("python") if f'("{name}")' in block]
+    (command,) = re.findall(rf"^python (run\.py plugins=\w+\.py .*{name}.*)$", GUIDE, flags=re.M)
+    (file,) = re.findall(r"plugins=(\w+\.py)", command)
+    (folder / file).write_text(code, encoding="utf-8")
+    return code, command.replace("'", "")
+
+
+def shell(command: str, cwd: Path) -> str:
+    """What a command of the project prints."""
+    words = [sys.executable, *command.replace("run.py", str(HOME / "run.py"), 1).split()]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "step 20/20" in done.stdout
-    assert "3-nearest neighbours" in done.stdout
+    return done.stdout
+
+
+def test_a_task_and_a_baseline_from_outside(tmp_path: Path) -> None:
+    """Trained, evaluated again from another folder, probed, and found where the file has moved."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    code, command = plugin(here, "sinusoid")
+    more = "task.distinct_prompts=1000 evaluation.shifts=[scaled_x_2]"
+    said = shell(f"{command} {SMALL} {more}", here)
+    assert "step 20/20" in said
+    assert "mean of the outputs so far" in said
+    assert "3-nearest neighbours" in said
+    (run,) = (path for path in (here / "runs").iterdir())
+    again = f"run.py action=evaluate run={run} device=cpu"
+    assert "mean of the outputs so far" in shell(f"{again} evaluation.prompts=50", there)
+    (here / "waves.py").rename(there / "waves.py")
+    assert "mean of the outputs" in shell(f"{again} plugins=waves.py evaluation.prompts=60", there)
+    words = [sys.executable, str(HOME / "run.py"), *again.split()[1:]]
+    done = subprocess.run(words, cwd=there, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"run.py: plugins names {here / 'waves.py'}, which is no Python file\n"
     lines = [line for line in code.splitlines() if line.strip()]
-    assert len(lines) <= 16  # 'about ten lines' beside the imports and the docstring
+    assert len(lines) <= 23  # 'about ten lines', and five for the baseline, beside the imports
+
+
+def test_a_loop_from_outside(tmp_path: Path) -> None:
+    code, command = plugin(tmp_path, "gated")
+    small = f"{SMALL} task.dims=3 task.points=7"
+    assert "step 20/20" in shell(f"{command} {small}", tmp_path)
+    (gated,) = (tmp_path / "runs").iterdir()
+    shell(f"{command.replace('gated task', 'add task')} {small}", tmp_path)
+    (added,) = set((tmp_path / "runs").iterdir()) - {gated}
+    losses = [(run / "metrics.jsonl").read_text().splitlines()[-1] for run in (gated, added)]
+    assert json.loads(losses[0])["loss"] != json.loads(losses[1])["loss"]
+    (tmp_path / "gated.py").write_text(code.replace("2.0", "3.0"), encoding="utf-8")
+    shell(f"{command} {small}", tmp_path)
+    assert len(list((tmp_path / "runs").iterdir())) == 3  # an edited loop is another run
+    assert len(code.splitlines()) < 30
 
 
 def test_the_reference_is_that_of_the_schema() -> None:

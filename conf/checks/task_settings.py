@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from ..mistakes import ConfigError, nearest
+from ..plugins import added_tasks
 from ..scalars import convert_scalar
 
 _FOLDER = Path(__file__).parents[1] / "task"
@@ -22,14 +23,16 @@ def task_names() -> list[str]:
 
 
 def own_settings(name: str) -> dict[str, Any] | None:
-    """A task's own settings with their defaults; None for a task without a file (one that was
-    registered from outside), whose settings only its class knows."""
-    return deepcopy(_read(name)) if name in task_names() else None
+    """A task's own settings with their defaults: from its file, or its class where it was
+    registered outside the project; None for a task that is not known."""
+    own = _read(name) if name in task_names() else added_tasks().get(name)
+    return deepcopy(own)
 
 
 def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A task's settings, each as what its default is; those left out stay out. Of a task without a
-    file they are taken as they are. ConfigError for an unknown one and a value of another type."""
+    """A task's settings, each as what its default is; those left out stay out. Of a task that is
+    not known they are taken as they are. ConfigError for an unknown one and a value of another
+    type."""
     own = own_settings(name)
     if own is None:
         return dict(settings)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import comb
+from typing import TypeVar
 
 from reloop.conf.checks.config import MOST_SUPPORTS
+from reloop.conf.plugins import add_name
 from reloop.tasks import Task
 from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
 
@@ -44,7 +46,6 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
     "network": {"2-layer network, Adam": network},
     "majority": {"majority": majority},
 }
-NAMES = ("bayes", *_SOLVERS)
 SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts
 
 
@@ -54,6 +55,21 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
     if name == "bayes":
         return {"Bayes-optimal": _posterior(task)}
     return _SOLVERS[name]
+
+
+_AnySolver = TypeVar("_AnySolver", bound=Solver)
+
+
+def register_baseline(name: str, label: str = "") -> Callable[[_AnySolver], _AnySolver]:
+    """Function decorator: make a solver known under a name that `evaluation.baselines` takes; its
+    label in tables and pictures is the name, if none is given."""
+
+    def add(solve: _AnySolver) -> _AnySolver:
+        _SOLVERS[name] = {label or name.replace("_", " "): solve}
+        add_name("evaluation.baselines", name)
+        return solve
+
+    return add
 
 
 def solver_module(solve: Solver) -> str:

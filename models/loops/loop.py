@@ -75,6 +75,10 @@ class Loop(nn.Module, ABC):
     def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
         """The state after step t (counted from 0), at the context's tokens."""
 
+    def initialise(self) -> None:
+        """Set the parameters that the loop has beside blocks, norms and positions, called when
+        these are drawn and without gradients."""
+
     def kept_tokens(self, layout: Layout | None) -> slice:
         """The tokens of a kept stream that `read` needs: those that predictions are made at."""
         return read_at(layout)

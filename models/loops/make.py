@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from reloop.conf.plugins import add_name
+
 from ..spec import ModelSpec
 from .connected import ConnectedLoop
 from .loop import LayerLoop, Loop, SharedLoop
 from .recurrent import LanesLoop, RecurrentLoop
+
+_REGISTRY: dict[str, type[Loop]] = {}
+_AnyLoop = TypeVar("_AnyLoop", bound=type[Loop])
+
+
+def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
+    """Class decorator: make a loop, constructed from the shape of its blocks alone, known under a
+    name that `model.injection` takes."""
+
+    def add(cls: _AnyLoop) -> _AnyLoop:
+        _REGISTRY[name] = cls
+        add_name("model.injection", name)
+        return cls
+
+    return add
+
+
+def loop_class(injection: str) -> type[Loop] | None:
+    """The class that was registered under a name; None for the loops of the project."""
+    return _REGISTRY.get(injection)
 
 
 def make_loop(spec: ModelSpec) -> Loop:
@@ -15,6 +40,8 @@ def make_loop(spec: ModelSpec) -> Loop:
         return LayerLoop(block)
     if spec.family == "tied":
         return SharedLoop(block, "none")
+    if (registered := loop_class(spec.injection)) is not None:
+        return registered(block)
     if spec.connectivity is not None:
         return ConnectedLoop(block, spec.connectivity)
     if spec.lanes:

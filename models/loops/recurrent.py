@@ -43,6 +43,11 @@ class RecurrentLoop(Loop):
         if injection == "concat":
             self.inject = nn.Linear(2 * spec.n_embd, spec.n_embd, bias=False)
 
+    def initialise(self) -> None:
+        """A projection that injects is the identity on the prompt."""
+        if self.injection == "concat":
+            self.inject.weight.copy_(torch.eye(*self.inject.weight.shape))
+
     def stacks(self) -> dict[str, BlockSpec]:
         outside = {"prelude": len(self.prelude), "coda": len(self.coda)}
         return super().stacks() | {
@@ -108,10 +113,8 @@ class LanesLoop(RecurrentLoop):
         lanes = lanes + self.lane_write[t][:, None, None, None] * self.norm_loop(x)
         return LoopState(lanes.sum(0), x, lanes)
 
-    @torch.no_grad()
-    def reset_lanes(self) -> None:
-        """The weights at the start: step t reads lane t mod K, all lanes stay and all are written
-        to alike."""
+    def initialise(self) -> None:
+        """Step t reads lane t mod K, all lanes stay and all are written to alike."""
         loops, lanes = self.lane_read.shape
         eye = torch.eye(lanes, device=self.lane_read.device)
         self.lane_read.copy_(eye[torch.arange(loops, device=eye.device) % lanes])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from reloop.conf.schema import Baseline, Config, LoopsConfig, ModelConfig, TaskConfig
 from reloop.evaluation import published as module
-from reloop.evaluation.baselines import NAMES
 from reloop.evaluation.published import Published, published, published_loops
 from reloop.tasks import make_task
 
@@ -45,7 +44,7 @@ def test_a_curve_is_whole(result: dict[str, Any], curve: dict[str, Any]) -> None
         for low, mean, high in zip(curve["low"], curve["mean"], curve["high"], strict=True):
             assert low <= mean <= high
     assert curve["label"]
-    assert curve["name"] == "model" or curve["name"] in NAMES
+    assert curve["name"] == "model" or curve["name"] in get_args(Baseline)
     assert (
         ("model" in curve) == ("loops" in curve) == ("run" in curve) == (curve["name"] == "model")
     )

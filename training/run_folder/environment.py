@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from reloop.conf.schema import Config
+from reloop.models.loops.make import loop_class
 from reloop.tasks import task_class
 
 from .sources import changed_files, sources_of
@@ -55,10 +56,10 @@ def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
         more.append("reloop.training.optim.average")
     if backend == "triton":
         more.append("reloop.models.kernels.segment")
-    task = task_class(config.task.name).__module__
-    return sources_of(
-        "reloop.models.model", "reloop.curricula.curriculum", task, *more, alone=_TRAINING
-    )
+    more.append(task_class(config.task.name).__module__)
+    if (loop := loop_class(config.model.injection)) is not None:
+        more.append(loop.__module__)
+    return sources_of("reloop.models.model", "reloop.curricula.curriculum", *more, alone=_TRAINING)
 
 
 def changed_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from reloop.conf.mistakes import RunError as RunError
 from reloop.conf.saved import checkpoint_config, read_mapping
 from reloop.conf.schema import Config
 from reloop.models import Model
+from reloop.models.loops.make import loop_class
 from reloop.tasks import Task, task_class
 
 from .environment import changed_versions, environment, other_code
@@ -26,7 +27,7 @@ from .sources import outside_source
 
 # What a run's weights do not depend on, and so its name neither.
 _APART = (
-    *("seed", "device", "backend", "folder", "scale", "recipe", "wandb", "evaluation."),
+    *("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb", "evaluation."),
     *("task.name", "model.family", "task.settings.data_dir"),
     *("training.checkpoint_every", "training.log_every", "training.log_norms"),
     "training.on_divergence",
@@ -175,15 +176,16 @@ class RunFolder:
 def run_folder(config: Config) -> RunFolder:
     """Where a configuration's run stands: task, model, seed, and a hash of those settings that
     bear on training and differ from their defaults (so that new settings rename no old runs), and
-    of the task's source where it was registered from outside the project."""
+    of the sources of task and loop where they were registered outside the project."""
     values, defaults = _training_values(config), _training_values(Config())
     known = {field.name: field.default for field in fields(task_class(config.task.name))}
     known = {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
     defaults |= {f"task.settings.{key}": default for key, default in known.items()}
     changed = {key: value for key, value in values.items() if defaults.get(key) != value}
-    source = outside_source(task_class(config.task.name))
-    if source is not None:
-        changed["task.source"] = source
+    outside = {"task": task_class(config.task.name), "loop": loop_class(config.model.injection)}
+    for part, cls in outside.items():
+        if cls is not None and (source := outside_source(cls)) is not None:
+            changed[f"{part}.source"] = source
     digest = key_of(changed, 8)
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
     return RunFolder(Path(config.folder) / name)

@@ -1,0 +1,115 @@
+"""plugins=: what a file adds, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import HOME
+
+MISTAKES = {
+    "plugins=broken.py": "names broken.py, which fails in line 2 with ZeroDivisionError: division",
+    "plugins=unclosed.py": "names unclosed.py, which fails in line 1 with SyntaxError: ",
+    "plugins=there/json.py": "names there/json.py, but another module is named json: rename it",
+    "plugins=missing.py": "names missing.py, which is no Python file",
+    "plugins=words.txt": "names words.txt, which is no Python file",
+    "plugins=[broken.py,there/broken.py]": "names two files broken.py: rename one",
+    "plugins=typed.py": "names typed.py, which fails in line 6 with TypeError: T.a needs a default",
+}
+FILES = {
+    "broken.py": "x = 1\ny = 1 / 0\n",
+    "unclosed.py": "def f(:\n",
+    "there/json.py": "",
+    "words.txt": "",
+    "typed.py": (
+        "from dataclasses import dataclass\n\nfrom reloop import Task, register_task\n\n\n"
+        '@register_task("t")\n@dataclass(frozen=True, kw_only=True)\nclass T(Task):\n    a: float\n'
+    ),
+    "own.py": (
+        "from dataclasses import dataclass\n"
+        "from reloop.tasks.linear import Linear\n"
+        "from reloop import register_shift, register_task\n"
+        "from reloop.tasks.shift import ScaledInputs\n"
+        'register_shift("scaled_x_7", ScaledInputs("x · 7", 7))\n'
+        '@register_task("own")\n@dataclass(frozen=True)\n'
+        "class Own(Linear):\n    height: float = 1.5\n    levels: tuple[int, ...] = (1, 2)\n"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("plugins")
+    for name, text in FILES.items():
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text(text, encoding="utf-8")
+    return made
+
+
+def python(code: str, folder: Path) -> str:
+    """What a new process prints: plugins stay in the one that imports them."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_mistake_is_one_line(folder: Path) -> None:
+    code = (
+        "from reloop.conf.compose import commands\n"
+        "from reloop.conf.mistakes import ConfigError\n"
+        f"for word in {list(MISTAKES)}:\n"
+        "    try: commands([word])\n"
+        "    except ConfigError as error: print(error)\n"
+    )
+    lines = python(code, folder).splitlines()
+    for line, expected in zip(lines, MISTAKES.values(), strict=True):
+        assert line.startswith(f"plugins {expected}")
+
+
+def test_settings_and_names_of_a_file(folder: Path) -> None:
+    """Checked like the project's own, and kept with the absolute path."""
+    words = ["plugins=own.py", "task=own", "task.height=2", "evaluation.shifts=[scaled_x_7]"]
+    code = (
+        "from reloop.conf.compose import commands\n"
+        "from reloop.conf.mistakes import ConfigError\n"
+        f"config = commands({words})[0].config\n"
+        "print(config.plugins[0], config.task.settings, config.evaluation.shifts)\n"
+        "for word in ('task.hight=2', 'task.levels=high', 'evaluation.shifts=[scaled_x_8]'):\n"
+        f"    try: commands([*{words[:2]}, word])\n"
+        "    except ConfigError as error: print(error)\n"
+    )
+    kept, *mistakes = python(code, folder).splitlines()
+    assert kept == (f"{folder / 'own.py'} {{'height': 2.0, 'levels': (1, 2)}} ('scaled_x_7',)")
+    assert mistakes[0] == "task.hight is not a setting; did you mean 'task.height'?"
+    assert mistakes[1] == "task.levels must be a whole number, got 'high'"
+    assert mistakes[2].startswith("evaluation.shifts cannot be 'scaled_x_8'; did you mean")
+
+
+def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -> None:
+    """Each process imports the file again."""
+    code = (
+        "from dataclasses import replace\n"
+        "from pathlib import Path\n"
+        "from reloop import Config\n"
+        "from reloop.experiments.grid import Population, measured\n"
+        "if __name__ == '__main__':\n"
+        "    config = Config.of('plugins=own.py', 'task=own', 'task.dims=2', 'task.points=5',\n"
+        "        'model.n_embd=8', 'model.n_head=2', 'loops.b=2', 'loops.T=1',\n"
+        "        'training.steps=2', 'training.batch_size=4', 'device=cpu', 'evaluation.prompts=4',\n"
+        f"        'folder={tmp_path}')\n"
+        "    members = [Population(str(s), config, (1e-3,), (s,)) for s in (0, 1)]\n"
+        "    print(len(measured(members, 2, Path(config.folder) / 'logs')))\n"
+    )
+    script = folder / "script.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "2"
