@@ -49,7 +49,7 @@ raise SystemExit(bool(missing))'
 workers=""
 "$python" -c 'import xdist' >/dev/null 2>&1 && workers="-n 12"
 # shellcheck disable=SC2086  # two words or none
-part kernel_tests 120 "$python" -m pytest tests/models/kernels tests/training/test_cuda.py $workers \
+part kernel_tests 120 "$python" -m pytest tests/models/kernels tests/training/graph/test_cuda.py $workers \
     --ignore=tests/models/kernels/test_static.py -v --tb=short -p no:cacheprovider --junitxml="$out/kernel_tests.xml"
 
 # 2. Without torch.compile, which may take long: it comes last.

@@ -14,7 +14,7 @@ import pytest
 
 from reloop import main as run
 from tests.conftest import HOME
-from tests.training.reference_runs import leiay_run
+from tests.training.reference.reference_runs import leiay_run
 
 TINY = [
     *("task=sparse_linear", "task.dims=3", "task.points=7", "task.sparsity=1"),

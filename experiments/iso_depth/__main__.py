@@ -10,8 +10,8 @@ if __name__ == "__main__":  # before the imports, which take a while
 import sys
 
 from reloop.conf.command import defaults, run_command
-from reloop.evaluation.plateau import LEAVES
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
+from reloop.experiments.plateau import LEAVES
 
 _STOPPED = "stopped, with every training saved; the same command resumes"
 _HELP = """\

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reloop.evaluation.plateau import LEAVES, highest
-
+from ..plateau import LEAVES, highest
 from ..scaling_law.table import ScalingTable
 
 _WELL = 0.9  # R² from which on the law is said to describe the losses

@@ -16,12 +16,12 @@ from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.plateau import bayes_error, left
 from reloop.evaluation.remarks import shared
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.files import write_bytes, write_json
 
+from ..plateau import bayes_error, left
 from ..scaling_law.report import fitted, report, write
 from ..scaling_law.runs import Row, table_of
 from ..scaling_law.table import ScalingTable, csv_of

@@ -18,7 +18,7 @@ from .collapse import smoothed
 from .regression import DIMS
 from .settings import StabilitySettings
 from .tables import Floats, number, table
-from .variants import all_variants
+from .variants.measure import all_variants
 
 VARIANTS = ("LT", "FLT")
 _EVERY = 10  # steps between the points that are drawn; the last step is drawn always

@@ -40,7 +40,7 @@ _TRAINED = ("loops", "rates", *_SEEDS, "steps", "jobs")
 _CONNECTED = ((4, 8, 16), (1e-3,), 3)
 FIGURES = {
     "toy": Figure(
-        "toy",
+        "toy.measure",
         "the norm of one ReLU layer, looped and not, and how far one update moves it",
         ("loops", *_SEEDS),
     ),
@@ -56,7 +56,7 @@ FIGURES = {
         ("init", *_SEEDS),
     ),
     "changes": Figure(
-        "changes",
+        "changes.measure",
         "how far one optimiser step moves a looped transformer's output, by loops",
         ("init", "loops", *_SEEDS),
     ),
@@ -66,7 +66,7 @@ FIGURES = {
         ("runs", "seed"),
     ),
     "sweep": Figure(
-        "sweep",
+        "sweep.measure",
         "final error by learning rate, loops and residual scaling, sqrt against linear",
         _TRAINED,
         (2, 4, 8, 16),
@@ -74,7 +74,7 @@ FIGURES = {
         3,
     ),
     "contrast": Figure(
-        "sweep",
+        "sweep.measure",
         "the same of a loop that norms its stream, none against linear",
         _TRAINED,
         (4, 16),
@@ -82,7 +82,7 @@ FIGURES = {
         3,
     ),
     "variants": Figure(
-        "variants",
+        "variants.measure",
         "error, plateau and collapse of the fully looped paper's loops",
         _TRAINED,
         *_CONNECTED,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.training.driven import Driven
+from tests.training.stopping.driven import Driven
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ import pytest
 
 from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.plateau import bayes_error, highest
 from reloop.experiments.iso_depth import run as iso_depth_run
 from reloop.experiments.iso_depth.__main__ import main
 from reloop.experiments.iso_depth.grid import TrainAndMeasure, grid
 from reloop.experiments.iso_depth.report import verdict
 from reloop.experiments.iso_depth.settings import IsoDepthSettings, in_settings
+from reloop.experiments.plateau import bayes_error, highest
 from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from reloop.experiments.scaling_law.table import read_csv

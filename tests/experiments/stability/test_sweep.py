@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.stability import (
-    regression,
-    sweep,
-)
+from reloop.experiments.stability import regression
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.sweep import draw, measure, report, sweep_runs
-from reloop.experiments.stability.sweep_report import verdict
+from reloop.experiments.stability.sweep import measure as sweep
+from reloop.experiments.stability.sweep.measure import draw, measure, report, sweep_runs
+from reloop.experiments.stability.sweep.report import verdict
 from reloop.models import Model
 from reloop.models.loops.loop import SharedLoop
 from reloop.models.loops.recurrent import RecurrentLoop

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.sweep_verdict import (
+from reloop.experiments.stability.sweep.verdict import (
     Floats,
     Optimum,
     gain,

@@ -12,10 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.experiments.stability import toy
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.toy import derivative, layers, mean_cosine, measure, report, run
-from reloop.experiments.stability.toy_report import EXPECTED
+from reloop.experiments.stability.toy import measure as toy
+from reloop.experiments.stability.toy.measure import (
+    derivative,
+    layers,
+    mean_cosine,
+    measure,
+    report,
+    run,
+)
+from reloop.experiments.stability.toy.report import EXPECTED
 
 D = 6
 POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R

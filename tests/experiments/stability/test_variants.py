@@ -14,13 +14,10 @@ import pytest
 
 from reloop.experiments import grid
 from reloop.experiments.grid import Errors
-from reloop.experiments.stability import (
-    fully_looped,
-    regression,
-    variants,
-)
+from reloop.experiments.stability import fully_looped, regression
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.variants import report, variant_runs
+from reloop.experiments.stability.variants import measure as variants
+from reloop.experiments.stability.variants.measure import report, variant_runs
 from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from reloop.training.assemble import build_model, build_task
 

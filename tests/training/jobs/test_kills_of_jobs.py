@@ -15,7 +15,7 @@ import pytest
 
 from reloop.experiments.stability.__main__ import main as stability
 from tests.openml_eval.leave_out import words, write_tables
-from tests.training.killed import Killable, result, until, written
+from tests.training.stopping.killed import Killable, result, until, written
 
 _KILLS = 34  # of each command
 _WHO = ("parent", "worker", "group")

@@ -19,7 +19,7 @@ from reloop.training.jobs.processes import run_jobs
 from reloop.training.jobs.worker import start
 from reloop.training.run_folder.lock import is_held
 from reloop.training.run_folder.run import RunFolder
-from tests.training.killed import Killable, until
+from tests.training.stopping.killed import Killable, until
 
 BOTH = pytest.mark.parametrize("at_once", [1, 2])
 

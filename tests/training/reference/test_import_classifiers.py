@@ -16,7 +16,13 @@ from reloop.tasks import Prompts
 from reloop.tasks.tables import TEN
 from reloop.training import import_checkpoint
 from tests.models.reference_codes import garg_weights, predict
-from tests.training.reference_runs import STEP, garg_run, openml_run, openml_weights, save_state
+from tests.training.reference.reference_runs import (
+    STEP,
+    garg_run,
+    openml_run,
+    openml_weights,
+    save_state,
+)
 
 SAID: dict[str, Any] = {"model": "looped", "model.n_head": 2, "model.injection": "add"}
 SAID |= {"task.points": 41, "loops.b": 4, "loops.T": 2}

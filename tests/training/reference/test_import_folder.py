@@ -15,7 +15,7 @@ from reloop.training import RunError, import_checkpoint, train
 from reloop.training.run_folder.files import read_json
 from reloop.training.run_folder.run import RunFolder, run_folder
 from tests.models.reference_codes import leiay_weights
-from tests.training.reference_runs import SAID, STEP, leiay_run, save_state
+from tests.training.reference.reference_runs import SAID, STEP, leiay_run, save_state
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,13 @@ import torch
 from reloop.conf.mistakes import ConfigError
 from reloop.training import RunError, import_checkpoint
 from tests.models.reference_codes import leiay_weights
-from tests.training.reference_runs import SAID, garg_run, leiay_run, openml_run, save_state
+from tests.training.reference.reference_runs import (
+    SAID,
+    garg_run,
+    leiay_run,
+    openml_run,
+    save_state,
+)
 
 
 class Code:

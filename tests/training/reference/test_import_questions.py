@@ -12,7 +12,7 @@ from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
 from reloop.training import import_checkpoint
 from tests.models.reference_codes import garg_weights, leiay_weights
-from tests.training.reference_runs import SAID, leiay_run, openml_run, save_state
+from tests.training.reference.reference_runs import SAID, leiay_run, openml_run, save_state
 
 ONE_LAYER, THREE_LAYERS = leiay_weights(n_positions=11), leiay_weights(3, n_positions=50)
 CLASSIFIER = leiay_weights(n_positions=50, outputs=2)

@@ -14,7 +14,7 @@ from reloop.evaluation import evaluate, load_run
 from reloop.training import import_checkpoint
 from tests.models.reference_codes import garg_weights, leiay_weights, predict
 from tests.models.small import draw_prompts
-from tests.training.reference_runs import SAID, STEP, garg_run, leiay_run, save_state
+from tests.training.reference.reference_runs import SAID, STEP, garg_run, leiay_run, save_state
 
 
 def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -> None:

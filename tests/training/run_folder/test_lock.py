@@ -11,7 +11,7 @@ import pytest
 from reloop.training import RunError, train
 from reloop.training.run_folder.files import read_json
 from reloop.training.run_folder.run import RunFolder, run_folder
-from tests.training.driven import Driven, driven_config
+from tests.training.stopping.driven import Driven, driven_config
 from tests.training.tiny import after_step, saved_tensors, tiny
 
 

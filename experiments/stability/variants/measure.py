@@ -11,11 +11,11 @@ import numpy as np
 from reloop.conf.schema import ModelConfig, TrainingConfig
 from reloop.models.loops.connected import CONNECTIVITIES
 
-from ..grid import Errors, Population, measured
-from .collapse import collapse, left_plateau
-from .regression import DIMS, regression_runs
-from .settings import StabilitySettings
-from .variants_report import draw, report
+from ...grid import Errors, Population, measured
+from ..collapse import collapse, left_plateau
+from ..regression import DIMS, regression_runs
+from ..settings import StabilitySettings
+from .report import draw, report
 
 __all__ = ["draw", "measure", "report"]
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from reloop.evaluation.figures import band, legend_beside, line, save, styled
 
-from .tables import LABELS, band_of, number, shown, table, ticks_at
+from ..tables import LABELS, band_of, number, shown, table, ticks_at
 
 # ‖h_R‖/√d of another ten seeds, by loops. Where norms explode, means of ten seeds differ by half.
 _BY_LOOPS = (1, 2, 4, 8, 16, 32, 64)

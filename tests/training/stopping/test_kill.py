@@ -12,7 +12,7 @@ import torch
 
 from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint
 from reloop.training.run_folder.run import RunFolder
-from tests.training.driven import Driven
+from tests.training.stopping.driven import Driven
 from tests.training.tiny import assert_same_bits
 
 # 20 kills: in the writing of a checkpoint's tensors or of its JSON, just after a file was renamed,

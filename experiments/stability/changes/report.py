@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from reloop.evaluation.figures import band, legend_beside, line, save, styled, whole_numbers
 
-from .first_steps import PLACES
-from .settings import SLOPES_FROM
-from .tables import SCALINGS, band_of, number, shown, table, ticks_at
+from ..first_steps import PLACES
+from ..settings import SLOPES_FROM
+from ..tables import SCALINGS, band_of, number, shown, table, ticks_at
 
 _LAW = (
     "The slopes 1 (none), 1/2 (sqrt) and 0 (linear) are a law of small branches, beside a large\n"

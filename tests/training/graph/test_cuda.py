@@ -17,7 +17,7 @@ from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.step import Trainer
-from tests.training.test_graph import VARIANTS, everything, variant
+from tests.training.graph.test_graph import VARIANTS, everything, variant
 from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

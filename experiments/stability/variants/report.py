@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from reloop.evaluation.figures import band, legend_beside, line, note_level, save, styled
 
-from .tables import ends_of, table, ticks_at
+from ..tables import ends_of, table, ticks_at
 
 
 def report(result: Mapping[str, Any]) -> str:

@@ -18,9 +18,9 @@ from torch import Generator, Tensor
 from reloop.models.residual import residual_scale
 from reloop.training.progress import Progress
 
-from .settings import StabilitySettings
-from .tables import SCALINGS, over_seeds
-from .toy_report import draw, report
+from ..settings import StabilitySettings
+from ..tables import SCALINGS, over_seeds
+from .report import draw, report
 
 __all__ = ["draw", "measure", "report"]
 

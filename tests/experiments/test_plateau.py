@@ -7,7 +7,7 @@ import pytest
 
 from reloop.evaluation.baselines import solvers
 from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.plateau import LEAVES, bayes_error, highest, left
+from reloop.experiments.plateau import LEAVES, bayes_error, highest, left
 from reloop.tasks import make_task
 
 

@@ -20,8 +20,8 @@ from reloop.evaluation.figures import (
     styled,
 )
 
-from .sweep_verdict import least_move
-from .tables import LABELS, ends_of, table, ticks_at
+from ..tables import LABELS, ends_of, table, ticks_at
+from .verdict import least_move
 
 PLATEAU = 0.9  # of the initial error; above it a model has hardly begun to learn
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .changes_report import draw, report
-from .first_steps import PLACES, STEPS, FirstSteps, all_first_steps
-from .near_init import Stack
-from .settings import INITS, SLOPES_FROM, Init, StabilitySettings
-from .tables import SCALINGS, Floats, described, over_seeds, slopes
+from ..first_steps import PLACES, STEPS, FirstSteps, all_first_steps
+from ..near_init import Stack
+from ..settings import INITS, SLOPES_FROM, Init, StabilitySettings
+from ..tables import SCALINGS, Floats, described, over_seeds, slopes
+from .report import draw, report
 
 __all__ = ["draw", "measure", "report"]
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reloop.conf.schema import ModelConfig, TrainingConfig
-from reloop.evaluation.plateau import bayes_error
 
-from ..grid import Population, measured
-from .collapse import collapse
-from .regression import DIMS, POINTS, regression_runs
-from .settings import StabilitySettings
-from .sweep_report import draw, report
-from .sweep_verdict import Floats, gain, movement, optimum
+from ...grid import Population, measured
+from ...plateau import bayes_error
+from ..collapse import collapse
+from ..regression import DIMS, POINTS, regression_runs
+from ..settings import StabilitySettings
+from .report import draw, report
+from .verdict import Floats, gain, movement, optimum
 
 __all__ = ["draw", "measure", "report"]
 

@@ -1,5 +1,5 @@
 """Two processes that start the same training within microseconds, over and over:
-`python -m tests.training.starters FOLDER PAIRS` prints a line of JSON a pair."""
+`python -m tests.training.stopping.starters FOLDER PAIRS` prints a line of JSON a pair."""
 
 from __future__ import annotations
 

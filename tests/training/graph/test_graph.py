@@ -17,7 +17,7 @@ from reloop.training import train
 from reloop.training.graph import GraphRunner
 from reloop.training.run_folder.checkpoint import Checkpoint
 from reloop.training.step import Trainer
-from tests.training.tape import TapeRecorder
+from tests.training.graph.tape import TapeRecorder
 from tests.training.tiny import (
     Crash,
     after_step,

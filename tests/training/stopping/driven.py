@@ -35,7 +35,7 @@ class Driven:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.training.driven"],
+            [sys.executable, "-m", "tests.training.stopping.driven"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=HOME,

@@ -1,0 +1,1 @@
+"""How far one optimiser step moves a looped transformer's output, by loops."""

@@ -1,0 +1,1 @@
+"""The final error by learning rate, loops and residual scaling."""

@@ -1,0 +1,1 @@
+"""The toy of the residual scaling paper's theorems: one ReLU layer, looped."""

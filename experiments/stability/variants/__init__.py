@@ -1,0 +1,1 @@
+"""The loops of the Fully Looped Transformer side by side."""
