@@ -11,9 +11,9 @@ from .checks.config import check_config
 from .checks.task_settings import typed_settings
 from .mistakes import ConfigError, check_choice, nearest_key
 from .plugins import added_names, load_plugins
-from .scalars import KINDS
-from .scalars import convert_scalar as convert_scalar
 from .schema import SCHEMA_VERSION, Config
+from .setting import KINDS
+from .setting import convert_scalar as convert_scalar
 
 _T = TypeVar("_T")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .mistakes import ConfigError
-from .scalars import convert_scalar
+from .setting import convert_scalar
 
 PROPORTIONAL = "proportional"  # of `curriculum` on the command line; no setting of a run
 _KEY = f"curriculum.{PROPORTIONAL}"

@@ -16,6 +16,7 @@ from .mistakes import ConfigError, check_choice, check_count
 from .plugins import added_names
 
 _KEY = "setting"
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}
 
 
 @dataclass(frozen=True)
@@ -99,3 +100,17 @@ def _check_range(key: str, value: float, known: Setting) -> None:
         raise ConfigError(key, f"must be at most {known.at_most:g}, got {value}")
     if known.below is not None and value >= known.below:
         raise ConfigError(key, f"must be below {known.below:g}, got {value}")
+
+
+def convert_scalar(kind: type, value: Any, key: str) -> Any:
+    """`value` as bool, int, float or str; whole floats pass as int (1e3), ints as float."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise ConfigError(key, "is larger than any number can be") from None
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ConfigError(key, f"must be {KINDS[kind]}, got {value!r}")
+    return value

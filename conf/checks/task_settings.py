@@ -12,7 +12,7 @@ import yaml
 
 from ..mistakes import ConfigError, nearest
 from ..plugins import added_tasks
-from ..scalars import convert_scalar
+from ..setting import convert_scalar
 
 _FOLDER = Path(__file__).parents[1] / "task"
 
