@@ -215,7 +215,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
         cuda = options.device.type == "cuda"
         options.warmup = options.warmup or (5 if cuda else 1)
         options.precision = options.precision or (["tf32", "bf16"] if cuda else ["fp32", "bf16"])
-        options.backends = options.backends or (list(BACKENDS) if cuda else ["eager"])
+        options.backends = options.backends or (["eager", "compile", "triton"] if cuda else ["cpu"])
         options.capture = options.capture or ("both" if cuda else "off")
         if options.reference:
             load_reference(options.reference, *FILES)

@@ -20,7 +20,7 @@ from .baseline import Baseline
 from .reference import Reference
 from .timing import Step
 
-BACKENDS = ("eager", "compile", "triton")
+BACKENDS = ("eager", "cpu", "compile", "triton")
 PRECISIONS = ("fp32", "tf32", "bf16")
 
 

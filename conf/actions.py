@@ -23,7 +23,7 @@ _ABOUT = {
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
         ("device", "plugins", "evaluation"),
-        "it measures a run as it was trained, in fp32 and eager",
+        "it measures a run as it was trained, in fp32",
     ),
     "compare": _About(
         "runs",

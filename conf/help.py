@@ -58,7 +58,7 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   evaluation.baselines        solvers beside the model, in place of the task's own:
                               {baselines}
   device, precision           auto, cpu, cuda; auto, fp32, tf32, bf16
-  backend                     auto, eager, compile, triton: what makes the loops
+  backend                     auto, eager, cpu, compile, triton: what makes the loops
   folder                      where run folders go (runs)
   again                       true: train anew; what is there is kept under another name
 A task's own settings stand in conf/task/: {settings}

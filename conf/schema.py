@@ -229,7 +229,7 @@ class Config:
     precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
         "auto", "of matrix products; auto: tf32 on CUDA, else fp32"
     )
-    backend: Literal["auto", "eager", "compile", "triton"] = setting(
+    backend: Literal["auto", "eager", "cpu", "compile", "triton"] = setting(
         "auto", "which code computes the loops"
     )
     wandb: Literal["disabled", "offline", "online"] = setting(

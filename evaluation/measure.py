@@ -12,7 +12,7 @@ from reloop.conf.schema import EvaluationConfig
 from reloop.models import Model
 from reloop.tasks import SHIFTS, Prompts, Shifted, Task
 from reloop.training.assemble import trained_loops
-from reloop.training.device import place
+from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import Run
 from reloop.training.run_folder.sources import sources_of
 
@@ -138,7 +138,7 @@ class Measure:
 
     def _model(self) -> Model:
         if self._placed is None:
-            self._placed = place(self._device, "fp32", "eager").prepare(self.run.model)
+            self._placed = place_exactly(self._device).prepare(self.run.model)
         return self._placed
 
 

@@ -1,10 +1,12 @@
-"""The backends by name: which function makes the steps of a model's loop.
+"""The backends by name: what makes the steps of a model's loop.
 
-model.run_segment = segment("compile")
+use_backend(model, "compile")
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -13,7 +15,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from .cpu import CpuOperations
 from .loops.loop import PLAIN, LayerLoop, Loop, LoopState, StepContext, run_blocks
+from .model import Model
+from .operations import Operations
 from .queries import Layout
 from .segment import Segment, Span, make_steps, run_segment
 
@@ -23,20 +28,38 @@ if "recompile_limit" not in signature(torch.compile).parameters:  # an older PyT
     _LIMITS = {}
 
 
-def segment(name: str) -> Segment:
-    """The `run_segment` of a backend: `eager` (readable PyTorch, the truth), `compile`
-    (torch.compile of one step) or `triton` (our own kernels).
+def use_backend(model: Model, name: str) -> None:
+    """Let a model compute by a backend: `eager` (readable PyTorch, the reference for all others),
+    `cpu` (oneDNN's products in it), `compile` (torch.compile of one step) or `triton` (our own
+    kernels).
 
     Raises ValueError for another name, ImportError where Triton is not installed.
     """
-    if name == "eager":
+    model.run_segment = segment(name)
+    model.operations = CpuOperations() if name == "cpu" else Operations()
+
+
+@contextmanager
+def eager(model: Model) -> Iterator[None]:
+    """Within, the model computes by the backend `eager`."""
+    before = model.run_segment, model.operations
+    use_backend(model, "eager")
+    try:
+        yield
+    finally:
+        model.run_segment, model.operations = before
+
+
+def segment(name: str) -> Segment:
+    """The `run_segment` of a backend; errors as `use_backend`."""
+    if name in ("eager", "cpu"):
         return run_segment
     if name == "compile":
         return _compiled_segment()
     if name == "triton":
         # Imported here alone: not every machine has Triton.
         return cast(Segment, import_module(".kernels.segment", __package__).run_segment)
-    raise ValueError(f"backend must be eager, compile or triton, got {name!r}")
+    raise ValueError(f"backend must be eager, cpu, compile or triton, got {name!r}")
 
 
 def _compiled_segment() -> Segment:

@@ -7,7 +7,7 @@ predictions = model(prompts, loops=30, window=30)            # [30, B, n]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 import torch
@@ -17,6 +17,7 @@ from .blocks.parameters import Role, block_roles
 from .initialise import initialise
 from .loops.loop import LoopState, StepContext
 from .loops.make import make_loop
+from .operations import Operations, using
 from .queries import Layout, Queries, lay_out
 from .residual import residual_scale
 from .segment import Segment, Span, run_segment
@@ -44,6 +45,7 @@ class Model(nn.Module):
         self.spec = spec
         self.compute_dtype: torch.dtype | None = None  # of matrix products; None: as the weights
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
+        self.operations = Operations()
         with torch.device("meta"):
             self.read_in = nn.Linear(spec.dims, spec.n_embd)
             self.loop = make_loop(spec)
@@ -79,7 +81,7 @@ class Model(nn.Module):
         if queries is None:
             # Nothing comes after the last y, and nothing is read at it: it is left out.
             tokens = tokens[:, :-1]
-        with self._precision(prompts.xs.device):
+        with self._computing(prompts.xs.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
             state, _ = self.run_segment(self.loop, self.loop.start(e), e, Span(0, prefix), context)
             last = Span(prefix, grad_loops, keep=window, grad=True)
@@ -106,7 +108,7 @@ class Model(nn.Module):
         layout = None if queries is None else lay_out(queries, prompts.xs)
         kept = self.loop.kept_tokens(layout)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
-        with self._precision(device):
+        with self._computing(device):
             read_in = self.read_in(_tokens(prompts, queries))
             # Autocast may have rounded it; streams that are read out are at least in float32.
             exact = read_in.to(torch.promote_types(read_in.dtype, torch.float32))
@@ -116,7 +118,7 @@ class Model(nn.Module):
         # Index 0 is the read-in itself, whatever the loop starts from.
         yield LoopState(read_in, read_in), prediction
         for t in range(loops):
-            with self._precision(device):
+            with self._computing(device):
                 state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
                 prediction = self._predict(state.stream[:, kept], layout)
             yield state, prediction
@@ -168,10 +170,13 @@ class Model(nn.Module):
         predictions = predictions.to(torch.promote_types(predictions.dtype, torch.float32))
         return predictions if self.spec.classes else predictions.squeeze(-1)
 
-    def _precision(self, device: torch.device) -> AbstractContextManager[object]:
-        if self.compute_dtype is None:
-            return nullcontext()
-        return torch.autocast(device.type, dtype=self.compute_dtype)
+    @contextmanager
+    def _computing(self, device: torch.device) -> Iterator[None]:
+        """Within, blocks compute by the model's operations, in its precision."""
+        dtype = self.compute_dtype
+        precision = nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
+        with using(self.operations), precision:
+            yield
 
     def _check(self, prompts: PromptBatch, loops: int, window: int, grad_loops: int) -> None:
         if not 1 <= window <= grad_loops <= loops:

@@ -25,7 +25,7 @@ from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.halting import Halting
 from reloop.tasks import Prompts, Task
 from reloop.training.assemble import build_task
-from reloop.training.device import place
+from reloop.training.device import place_exactly
 
 from .answers import LoopSettings, answer_queries
 from .context import Floats, Scaling, context_rows, model_inputs
@@ -99,7 +99,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         if self.max_context is not None:
             size = _count("max_context", self.max_context, spec.n_positions - 1)
         reading = self._read_as(trained, task.divisor)
-        device = place(self.device, "fp32", "eager").device
+        device = place_exactly(self.device).device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
         random = check_random_state(self.random_state)

@@ -17,7 +17,7 @@ from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks
 from reloop.training import Run, train
 from reloop.training.assemble import trained_loops
-from reloop.training.device import place
+from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import RunFolder, run_folder
 from reloop.training.run_folder.sources import sources_of
 
@@ -107,7 +107,7 @@ class RunJob:
 
     def _score(self, run: Run) -> dict[str, Any]:
         table = read_table(self.scoring.folder, self.table.name)
-        placement = place(self.config.device, "fp32", "eager")
+        placement = place_exactly(self.config.device)
         trained = TrainedModel(
             placement.prepare(run.model).eval(), run.task, trained_loops(run.config)
         )

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from reloop.models import Model
 from reloop.tasks import Prompts
 from reloop.training.assemble import step_generator
-from reloop.training.device import place
+from reloop.training.device import place_exactly
 from reloop.training.progress import Progress
 from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from reloop.training.run_folder.run import Run
@@ -47,7 +47,7 @@ class Fit:
         self.points = run.config.task.points
         self.protocol = PROTOCOLS[settings.protocol]
         self.targets = {name: find_target(name) for name in settings.targets}
-        self.model: Model = place(settings.device, "fp32", "eager").prepare(run.model)
+        self.model: Model = place_exactly(settings.device).prepare(run.model)
         self.device = next(self.model.parameters()).device
         self.width = run.config.model.n_embd
         self.whitening = self._whitening()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import platform
 import shutil
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +14,8 @@ import torch
 
 from reloop.conf.mistakes import ConfigError
 from reloop.models import Model
-from reloop.models.backends import segment
+from reloop.models.backends import use_backend
+from reloop.models.cpu import keep_memory
 
 # The least compute capability of a GPU: of our kernels (bf16 products), of torch.compile.
 _LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}
@@ -40,13 +39,13 @@ class Placement:
 
     def prepare(self, model: Model) -> Model:
         """Move a model here and let it compute as was chosen. For the whole process this allows or
-        forbids TF32 products on CUDA, and on a CPU keeps memory once used."""
+        forbids TF32 products on CUDA, and with the backend `cpu` keeps memory once used."""
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
-        elif self.device.type == "cpu":
-            _keep_memory()
+        if self.backend == "cpu":
+            keep_memory()
         model.compute_dtype = self.compute_dtype
-        model.run_segment = segment(self.backend)
+        use_backend(model, self.backend)
         return model.to(self.device)
 
 
@@ -54,8 +53,8 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
     """Choose for `auto`; raise ConfigError for what this machine does not have.
 
     auto takes CUDA where there is some. In fp32 on a CPU the products are exact; on CUDA auto means
-    TF32, which is what the reference trains with. The backend is triton where its kernels can run
-    on a GPU, else eager.
+    TF32, which is what the reference trains with. The backend is cpu on a CPU, triton where its
+    kernels can run on a GPU, else eager.
     """
     if device == "auto":
         chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -79,15 +78,11 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
     return Placement(chosen, precision, backend, why)
 
 
-def _keep_memory() -> None:
-    """Let glibc keep what is freed. By default it gives large tensors back to the kernel, and every
-    step has its pages mapped and cleared again: up to a tenth of the time at 101 points."""
-    if platform.libc_ver()[0] != "glibc":
-        return
-    trim_threshold, mmap_max = -1, -4  # malloc.h's names for mallopt
-    libc = ctypes.CDLL(None)
-    libc.mallopt(mmap_max, 0)
-    libc.mallopt(trim_threshold, 2**31 - 1)
+def place_exactly(device: str) -> Placement:
+    """Where a model is measured: fp32 without TF32, by PyTorch's own operations or, on a CPU, the
+    backend `cpu`. Raises ConfigError for a device that this machine does not have."""
+    placement = place(device, "fp32", "eager")
+    return replace(placement, backend="cpu") if placement.device.type == "cpu" else placement
 
 
 def _named(device: str) -> torch.device:
@@ -109,6 +104,8 @@ def _multiplies_bf16() -> bool:
 def _choose_backend(asked: str, device: torch.device) -> tuple[str, str]:
     """The backend and the reason; ConfigError for one that cannot run here."""
     if asked == "auto":
+        if device.type == "cpu":
+            return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"
         if device.type != "cuda":
             return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
         if lacking := _lacking("triton", device):
@@ -120,7 +117,9 @@ def _choose_backend(asked: str, device: torch.device) -> tuple[str, str]:
 
 
 def _lacking(backend: str, device: torch.device) -> str | None:
-    """What `compile` or `triton` needs and this machine has not, as in "it needs …"."""
+    """What a backend but eager needs and this machine has not, as in "it needs …"."""
+    if backend == "cpu":
+        return None if device.type == "cpu" else "needs a CPU"
     if device.type == "cpu" and backend == "compile":
         # What torch.compile itself looks for.
         return _lacking_compiler("CXX", "clang++" if sys.platform == "darwin" else "g++")

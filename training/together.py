@@ -15,7 +15,7 @@ from torch.func import stack_module_state, vmap
 
 from reloop.conf.schema import Config
 from reloop.curricula import Stage
-from reloop.models.products import plain_products
+from reloop.models.backends import eager
 from reloop.tasks import Prompts
 
 from .objective import targets
@@ -90,7 +90,7 @@ class Together:
         ) -> tuple[Tensor, Tensor]:
             return first.loss(stage, Prompts(xs, ys), targets, weights)
 
-        with plain_products():
+        with eager(first.model):  # vmap knows PyTorch's own operations alone
             return vmap(member)(
                 self._weights,
                 torch.stack([prompts.xs for prompts in batches]),

@@ -18,7 +18,7 @@ from reloop.evaluation.measure import Measure, evaluation_sources
 from reloop.evaluation.remarks import some_files
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_task, trained_loops
-from reloop.training.device import place
+from reloop.training.device import place_exactly
 from reloop.training.run_folder.environment import other_code
 from reloop.training.run_folder.files import read_record, write_record
 from reloop.training.run_folder.run import Run, RunFolder, run_folder
@@ -153,7 +153,7 @@ class Raced:
         """Each evaluation prompt's error at the last of these loops, averaged over k."""
         asked = run.config.evaluation
         prompts = evaluation_prompts(run.task, asked.prompts, run.config.task.points, asked.seed)
-        model = place(run.config.device, "fp32", "eager").prepare(run.model)
+        model = place_exactly(run.config.device).prepare(run.model)
         reading = ErrorSettings((loops,), loops)
         batches = [
             prompts[i : i + asked.batch_size] for i in range(0, len(prompts), asked.batch_size)

@@ -3,43 +3,22 @@ latent (Multi-head Latent Attention), and within a sliding window."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..products import linear
+from ..operations import attend, linear
 from .norms import free_norm, make_norm
 from .rotary import rotate, rotation
 from .spec import BlockSpec
 
-_SHORT = 48  # tokens up to which plain products are faster on a CPU than the fused attention
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax attention over [B, heads, S, size], by the mask [S, S] or causal."""
-    if mask is not None:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    length, width = query.shape[-2:]
-    if query.device.type != "cpu" or length > _SHORT or torch.compiler.is_compiling():
-        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    future = query.new_full((length, length), -math.inf).triu(1)
-    query, keys = query.flatten(0, 1), key.flatten(0, 1).mT
-    weights = torch.baddbmm(future, query, keys, alpha=1 / math.sqrt(width)).softmax(-1)
-    return (weights @ value.flatten(0, 1)).view_as(value)
-
 
 def attend_heads(heads: Tensor, mask: Tensor | None) -> Tensor:
     """Attention of queries, keys and values [3, B, heads, S, size]: [B, S, heads · size]."""
-    # On a CPU the backward pass of bf16 attention is several times slower than in fp32.
-    slow = heads.device.type == "cpu" and heads.dtype == torch.bfloat16
-    with torch.autocast("cpu", enabled=False) if slow else nullcontext():
-        query, key, value = (heads.float() if slow else heads).unbind(0)
-        mixed = attend(query, key, value, mask)
-    return mixed.transpose(1, 2).flatten(2)
+    query, key, value = heads.unbind(0)
+    return attend(query, key, value, mask).transpose(1, 2).flatten(2)
 
 
 def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) -> Tensor:

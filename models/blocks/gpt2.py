@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..products import linear, linear_gelu
+from ..operations import linear, linear_gelu
 from ..queries import ALL_TOKENS
 from .attention import attend_heads, read_both
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..products import linear, linear_gelu
+from ..operations import linear, linear_gelu
 from .spec import BlockSpec
 
 

@@ -19,7 +19,7 @@ from reloop.evaluation.remarks import remarks
 from reloop.models import Model
 from reloop.tasks import Prompts
 from reloop.training.assemble import trained_loops
-from reloop.training.device import Placement, place
+from reloop.training.device import Placement, place_exactly
 from reloop.training.progress import Progress
 from reloop.training.run_folder.run import Run, RunError, RunFolder
 from reloop.training.run_folder.sources import sources_of
@@ -114,7 +114,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
 
 def _placement(device: str) -> Placement:
     """Where states are followed."""
-    placement = place(device, "fp32", "eager")
+    placement = place_exactly(device)
     if placement.device.type == "mps":
         raise ConfigError(
             "device", "cannot be mps: it has no float64, in which states are followed"

@@ -27,7 +27,7 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
     assert step.main(words) == 0
     names = [
         *("reference eager fp32", "baseline eager fp32"),
-        *("ours eager fp32", "ours eager bf16"),
+        *("ours cpu fp32", "ours cpu bf16"),
     ]
     printed = capsys.readouterr().out.splitlines()
     assert [line[:32].strip() for line in printed[-4:]] == names
@@ -68,9 +68,9 @@ def test_a_variant_that_fails_is_told(
     monkeypatch.setattr(Variant, "build", broken)
     assert step.main([*SMALL, "--precision", "bf16,fp32"]) == 1
     printed = capsys.readouterr().out
-    assert printed.splitlines()[-1].split()[:3] == ["ours", "eager", "bf16"]
+    assert printed.splitlines()[-1].split()[:3] == ["ours", "cpu", "bf16"]
     assert "failed: RuntimeError: no such kernel" in printed
-    assert "ours eager fp32" in printed
+    assert "ours cpu fp32" in printed
 
 
 def test_one_that_fails_later_leaves_the_others_their_pairs(
@@ -88,7 +88,7 @@ def test_one_that_fails_later_leaves_the_others_their_pairs(
     assert step.main([*SMALL, "--precision", "fp32", "--json", str(path)]) == 1
     measured = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
     assert [row["name"] for row in measured["variants"]] == ["baseline eager fp32"]
-    assert measured["failures"] == {"ours eager fp32": "RuntimeError: the card is gone"}
+    assert measured["failures"] == {"ours cpu fp32": "RuntimeError: the card is gone"}
 
 
 def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(

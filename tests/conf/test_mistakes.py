@@ -23,7 +23,7 @@ MISTAKES = [
     ("action=trian", "action cannot be 'trian'; did you mean 'train'"),
     ("precision=bf61", "precision cannot be 'bf61'; did you mean 'bf16'"),
     ("backend=tritn", "backend cannot be 'tritn'; did you mean 'triton'"),
-    ("backend=cuda", "backend cannot be 'cuda'; expected one of auto, compile, eager, triton"),
+    ("backend=cuda", "backend cannot be 'cuda'; expected one of auto, compile, cpu, eager, triton"),
     ("bakend=eager", "bakend is not a setting; did you mean 'backend'"),
     ("device=cpu backend=triton", "backend cannot be triton on cpu: it needs an NVIDIA GPU"),
     ("device=cpu backend=compile", "backend cannot be compile on cpu: it needs a C++ compiler"),

@@ -80,7 +80,7 @@ def test_eager_is_the_reference() -> None:
 
 
 def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(ValueError, match="eager, compile or triton, got 'jax'"):
+    with pytest.raises(ValueError, match="eager, cpu, compile or triton, got 'jax'"):
         segment("jax")
 
 

@@ -18,10 +18,11 @@ from torch import Tensor
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
 from reloop.evaluation import evaluate, load_run
+from reloop.models import backends
 from reloop.models.loops.loop import Loop, LoopState, StepContext
 from reloop.models.segment import Span, run_segment
 from reloop.training import device, train
-from reloop.training.device import Placement, place
+from reloop.training.device import Placement, place, place_exactly
 from reloop.training.run_folder.run import run_folder
 from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
 
@@ -128,9 +129,10 @@ def test_python_s_headers_are_needed(
     assert "needs Python's headers" in _refused("cpu", "compile")
 
 
-def test_a_cpu_is_eager(gpu: dict[str, Any]) -> None:
-    assert place("cpu", "auto").backend == "eager"
-    assert "backend eager (PyTorch's own operations" in place("cpu", "auto").why
+def test_a_cpu_has_a_backend_of_its_own(gpu: dict[str, Any]) -> None:
+    assert place("cpu", "auto").backend == "cpu"
+    assert "backend cpu (PyTorch, with oneDNN's products" in place("cpu", "auto").why
+    assert "backend cannot be cpu on cuda:0: it needs a CPU" in _refused("cuda", "cpu")
     gpu["programs"] = set()
     assert _refused("cpu", "compile").startswith(
         "backend cannot be compile on cpu: it needs a C++ compiler ("
@@ -149,7 +151,7 @@ def test_kernels_on_a_cpu_need_the_interpreter(
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     gpu["programs"] = set()
     assert place("cpu", "auto", "triton").backend == "triton"
-    assert place("cpu", "auto").backend == "eager"
+    assert place("cpu", "auto").backend == "cpu"
     gpu["triton"] = False
     assert "not installed" in _refused("cpu", "triton")
 
@@ -173,7 +175,7 @@ def test_a_cpu_with_bf16_products_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_model_is_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And TF32 is a matter of CUDA alone."""
     marked = object()
-    monkeypatch.setattr(device, "segment", lambda name: marked)
+    monkeypatch.setattr(backends, "segment", lambda name: marked)
     matmul = SimpleNamespace(allow_tf32=True)
     monkeypatch.setattr(torch.backends.cuda, "matmul", matmul)
     model = make_trainer(tiny(tmp_path)).model
@@ -199,7 +201,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
 def test_a_run_computes_by_its_backend_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same run, whichever it is; its evaluation is eager."""
+    """The same run, whichever it is; its evaluation is always computed alike."""
     calls: list[int] = []
 
     def counting(
@@ -213,12 +215,12 @@ def test_a_run_computes_by_its_backend_and_says_so(
     monkeypatch.setitem(sys.modules, "reloop.models.kernels", ModuleType("reloop.models.kernels"))
     monkeypatch.setitem(sys.modules, "reloop.models.kernels.segment", fused)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    eager = tiny(tmp_path / "eager")
+    eager = replace(tiny(tmp_path / "eager"), backend="eager")
     triton = replace(tiny(tmp_path / "triton"), backend="triton")
     assert run_folder(triton).path.name == run_folder(eager).path.name
     train(eager)
     assert not calls
-    assert "backend eager (PyTorch's own operations" in capsys.readouterr().out
+    assert "backend eager (as asked)" in capsys.readouterr().out
     run = train(triton)
     assert len(calls) == 2 * 60
     assert "backend triton (as asked)" in capsys.readouterr().out
@@ -229,19 +231,10 @@ def test_a_run_computes_by_its_backend_and_says_so(
     assert load_run(run.path).config.backend == "triton"
 
 
-def test_an_evaluation_is_eager_and_exact_wherever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def noting(*choice: str) -> Placement:
-        asked.append(choice)
-        return place("cpu", *choice[1:])
-
-    monkeypatch.setattr(sys.modules["reloop.evaluation.measure"], "place", noting)
-    config = tiny(tmp_path, steps=1)
-    evaluate(train(config), replace(config.evaluation, prompts=4, resamples=2), "cuda")
-    assert asked == [("cuda", "fp32", "eager")]
+def test_a_measurement_is_exact_wherever(gpu: dict[str, Any]) -> None:
+    placements = [place_exactly(name) for name in ("cpu", "cuda", "mps")]
+    assert [each.backend for each in placements] == ["cpu", "eager", "eager"]
+    assert {each.precision for each in placements} == {"fp32"}
 
 
 def test_a_run_from_before_the_setting_is_read(tmp_path: Path) -> None:

@@ -54,8 +54,9 @@ def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     more = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
     if config.training.ema_decay:
         more.append("reloop.training.optim.average")
-    if backend == "triton":
-        more.append("reloop.models.kernels.segment")
+    more += {"triton": ["reloop.models.kernels.segment"], "cpu": ["reloop.models.cpu"]}.get(
+        backend, []
+    )
     more.append(task_class(config.task.name).__module__)
     if (loop := loop_class(config.model.injection)) is not None:
         more.append(loop.__module__)

@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from reloop.models import products
-from reloop.models.products import linear, linear_gelu
+from reloop.models import cpu
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="PyTorch has no oneDNN here"
 )
 WIDE, NARROW = (128, 256), (32, 128)
+OPERATIONS = cpu.CpuOperations()
+linear, linear_gelu = OPERATIONS.linear, OPERATIONS.linear_gelu
 
 
 def drawn(sizes: tuple[int, int], dtype: torch.dtype = torch.float32) -> tuple[Tensor, nn.Linear]:
@@ -26,13 +27,13 @@ def drawn(sizes: tuple[int, int], dtype: torch.dtype = torch.float32) -> tuple[T
 def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What oneDNN was asked to do after a product, call by call."""
     calls: list[str] = []
-    product = products._product
+    product = cpu._product
 
     def note(x: Tensor, weight: Tensor, bias: Tensor | None, then: str = "none") -> Tensor:
         calls.append(then)
         return product(x, weight, bias, then)
 
-    monkeypatch.setattr(products, "_product", note)
+    monkeypatch.setattr(cpu, "_product", note)
     return calls
 
 
