@@ -10,38 +10,38 @@ from reloop.conf.mistakes import nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that does not print its usage before what is wrong."""
+    """An argument parser that does not print its usage before an error."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def listed(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """Comma-separated names, each one of `known`."""
+def listed(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    """Comma-separated names, each one of `choices`."""
 
     def parse(text: str) -> list[str]:
         names = text.split(",")
         for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"cannot be {name!r}{nearest(name, known)}")
+            if name not in choices:
+                raise argparse.ArgumentTypeError(f"cannot be {name!r}{nearest(name, choices)}")
         return names
 
     return parse
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """A whole number from `least` on."""
+def at_least(minimum: int) -> Callable[[str], int]:
+    """A whole number of at least `minimum`."""
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number >= {least}, got {text!r}")
+        if not text.isdecimal() or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"must be a whole number >= {minimum}, got {text!r}")
         return int(text)
 
     return parse
 
 
 def span(text: str) -> tuple[int, int]:
-    """FROM:TO, whole numbers of steps, of which the last is not taken."""
+    """FROM:TO, whole numbers of steps; TO itself is excluded."""
     first, _, end = text.partition(":")
     if not (first.isdecimal() and end.isdecimal() and int(first) < int(end)):
         raise argparse.ArgumentTypeError(f"must be FROM:TO with FROM < TO, got {text!r}")

@@ -1,8 +1,8 @@
-"""A training step as one writes it from the papers: what to beat where no checkout is given.
+"""A training step written from the papers: the baseline that needs no checkout of the reference.
 
 Plain PyTorch in fp32 (TF32 products on CUDA, as the reference has it): GPT-2 blocks, a Python loop,
-a read-out after every loop, torch's Adam, samplers of a few lines. No part of it is meant to be
-fast or slow.
+a read-out after every loop, torch's Adam, samplers of a few lines. No part of it is made fast or
+slow on purpose.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PlainBlock(nn.Module):
             part.view(batch, length, self.heads, -1).transpose(1, 2)
             for part in self.qkv(self.norm_1(x)).chunk(3, dim=2)
         )
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.projection(mixed.transpose(1, 2).reshape(batch, length, width))
+        attention = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.projection(attention.transpose(1, 2).reshape(batch, length, width))
         return x + self.contract(self.gelu(self.expand(self.norm_2(x))))
 
 
@@ -59,8 +59,8 @@ class PlainModel(nn.Module):
         """Predictions [B, n] of the last `window` loops, for xs [B, n, d] and ys [B, n]; a standard
         model has one."""
         batch, points, dims = xs.shape
-        padded = torch.cat((ys[:, :, None], xs.new_zeros(batch, points, dims - 1)), dim=2)
-        e = self.read_in(torch.stack((xs, padded), dim=2).view(batch, 2 * points, dims))
+        y_tokens = torch.cat((ys[:, :, None], xs.new_zeros(batch, points, dims - 1)), dim=2)
+        e = self.read_in(torch.stack((xs, y_tokens), dim=2).view(batch, 2 * points, dims))
         if not self.looped:
             return [self.predict(self.body(e))]
         state, predictions = torch.zeros_like(e), []
@@ -81,12 +81,12 @@ class PlainModel(nn.Module):
         return self.norm(x)
 
     def predict(self, stream: Tensor) -> Tensor:
-        """[B, n] from what stands at the x tokens."""
+        """Predictions [B, n] from the stream at the x tokens."""
         return self.read_out(stream)[:, ::2, 0]
 
 
 class Baseline:
-    """A model with its optimiser on a device; `step()` makes one training step at full size."""
+    """A model with its optimiser on a device; `step()` is one training step at full size."""
 
     def __init__(self, config: Config, device: torch.device) -> None:
         self.config = config
@@ -95,7 +95,7 @@ class Baseline:
         self.generator = Generator(device).manual_seed(config.seed)
 
     def step(self) -> None:
-        """Draw, predict, and go down the gradient."""
+        """Draw a batch, predict, and take a step of the optimiser."""
         xs, ys = self.sample()
         self.optimizer.zero_grad()
         self.loss(xs, ys).backward()
@@ -133,11 +133,11 @@ def _sparse(xs: Tensor, generator: Generator, sparsity: int) -> Tensor:
 def _tree(xs: Tensor, generator: Generator, depth: int) -> Tensor:
     inner = 2**depth - 1
     shape = (xs.shape[0], inner)
-    asked = torch.randint(xs.shape[2], shape, generator=generator, device=xs.device)
+    split_dims = torch.randint(xs.shape[2], shape, generator=generator, device=xs.device)
     leaves = _normal(xs, generator, inner + 1)
     node = torch.zeros(xs.shape[:2], dtype=torch.long, device=xs.device)
     for _ in range(depth):
-        values = xs.gather(2, asked.gather(1, node)[:, :, None]).squeeze(2)
+        values = xs.gather(2, split_dims.gather(1, node)[:, :, None]).squeeze(2)
         node = 2 * node + 1 + (values > 0)
     return leaves.gather(1, node - inner)
 

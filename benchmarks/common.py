@@ -1,4 +1,4 @@
-"""What the benchmarks share: who measured and when, ratios of pairs, the reference's own code."""
+"""Shared by the benchmarks: the header of reports, paired ratios, loading the reference's code."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from reloop.conf.mistakes import one_line
 from reloop.training.run_folder.environment import versions
 from reloop.training.run_folder.files import write_json
 
-# Our tasks, and what the reference calls them.
+# Our names of tasks: the reference's.
 REFERENCE_TASKS = {
     "linear": "linear_regression",
     "sparse_linear": "sparse_linear_regression",
     "decision_tree": "decision_tree",
     "relu_network": "relu_2nn_regression",
 }
-# What the reference's files import but no training step of theirs uses, and the names they take.
+# Modules that the reference imports but no training step uses: the attributes it imports.
 _STAND_INS = {"quinine": ("QuinineArgumentParser",), "schema": ("schema",), "wandb": ()}
 
 
 class Ratio(NamedTuple):
-    """Quartiles of the ratios of pairs."""
+    """Quartiles of paired ratios."""
 
     low: float
     middle: float
@@ -41,14 +41,14 @@ class Ratio(NamedTuple):
 
 
 def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
-    """theirs / ours, pair by pair: at least two pairs, measured in turn so that what slows the
-    machine down slows both."""
+    """theirs / ours, pair by pair: at least two pairs, measured in turn so that a slow phase of the
+    machine slows both."""
     ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
     return Ratio(*statistics.quantiles(ratios, n=4, method="inclusive"))
 
 
 def write_report(path: Path, device: torch.device, content: dict[str, Any]) -> None:
-    """Write `content` as JSON below date, versions, code, command and machine; make the folder."""
+    """Write `content` as JSON after date, versions, code, command and machine; make the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     header = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -62,17 +62,17 @@ def write_report(path: Path, device: torch.device, content: dict[str, Any]) -> N
 
 
 def _without_folders(words: Sequence[str]) -> list[str]:
-    """Reports are shared: where things lay on the machine is nobody's business."""
+    """The words of the command, paths without their folders: reports are shared."""
     return [Path(word).name if Path(word).is_absolute() else word for word in words]
 
 
 def reason(error: Exception) -> str:
-    """An error in one line."""
+    """An error as one line."""
     return f"{type(error).__name__}: " + one_line(error)
 
 
 def device_name(device: torch.device) -> str:
-    """The card's name, or the processor's."""
+    """The name of the card, or of the processor."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -84,24 +84,24 @@ def device_name(device: torch.device) -> str:
 
 
 def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
-    """The modules `names` of a checkout of github.com/Leiay/looped_transformer, imported where
-    they lie: files of its scripts/, each named after those it imports.
+    """The modules `names` of a checkout of github.com/Leiay/looped_transformer, imported in
+    place: files of its scripts/, each listed after those it imports.
 
-    They import one another by names that are also ours (`models`, `tasks`), so they are known by
-    these only while they load, and as `reference_<name>` for good. Raises ValueError where a file
-    is missing.
+    They import one another by names that are also ours (`models`, `tasks`), so they have these
+    names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ValueError
+    for a missing file.
     """
     for name in names:
         if not (checkout / "scripts" / f"{name}.py").is_file():
             raise ValueError(f"{checkout} holds no scripts/{name}.py")
-    hidden = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
+    saved_modules = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
     try:
         for name, attributes in _STAND_INS.items():
             sys.modules[name] = stand_in = ModuleType(name)
             vars(stand_in).update(dict.fromkeys(attributes))
         return {name: _load(checkout / "scripts" / f"{name}.py") for name in names}
     finally:
-        for name, module in hidden.items():
+        for name, module in saved_modules.items():
             sys.modules.pop(name, None)
             if module is not None:
                 sys.modules[name] = module

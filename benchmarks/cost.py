@@ -1,11 +1,11 @@
-"""What a training step costs: FLOPs, bytes moved by a stated fusion, and the floor on a card.
+"""The cost of a training step: FLOPs, bytes moved under a given fusion, and the floor on a card.
 
     work = work_of(at_full_size(setting("sparse")))
-    work.flops / H100.rates["bf16"]                  # seconds that the arithmetic alone takes
+    work.flops / H100.rates["bf16"]                  # seconds of the arithmetic alone
 
-A model, not a measurement. Counted are the blocks' matrix products and attention, at all tokens of
-every loop (our eager loop spares itself the y tokens after the last attention); read-in and
-read-out (under 0.1 % at the paper's sizes), norms and GELU are not.
+A model, not a measurement. It counts the blocks' matrix products and attention, at all tokens of
+every loop (our eager loop skips the y tokens after the last attention), but not read-in and
+read-out (under 0.1 % at the paper's sizes), norms and GELU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reloop.conf.schema import Config
 from reloop.training.assemble import build_curriculum, build_task
 
 # Elements that each kernel of the fusion reads or writes per token and unit of width: those of the
-# residual stream and its gradient, and those in two bytes. Weights are taken to stay in the cache.
+# residual stream and its gradient, and those in two bytes. Weights are assumed to be in the cache.
 _FORWARD = {
     "inject, norm, qkv": (3, 3),  # state, e and their sum; q, k, v
     "attention": (0, 4),  # q, k, v; mixed
@@ -38,7 +38,7 @@ _ADAM_BYTES = 28  # per parameter: weight, both moments read and written, gradie
 
 @dataclass(frozen=True)
 class Work:
-    """What a step has to do: `forwards` and `backwards` count blocks applied to all `tokens` =
+    """The work of a step: `forwards` and `backwards` count blocks applied to all `tokens` =
     batch x `length`; `parameters` are those of the blocks."""
 
     width: int
@@ -54,11 +54,11 @@ class Work:
         return 24 * self.width**2 * self.tokens * (self.forwards + 2 * self.backwards)
 
     def attention_flops(self, *, causal: bool = True, backward: float = 2.5) -> float:
-        """Scores and their mixture, 4 S D per token (a dense kernel), or 2 (S + 1) D where nothing
-        above the diagonal is computed. `backward` is its multiple of the forward pass: 2.5 where
-        the scores are computed again, 2 where they were kept."""
-        seen = (self.length + 1) / 2 if causal else self.length
-        return 4 * seen * self.width * self.tokens * (self.forwards + backward * self.backwards)
+        """Scores and their mixture, 4 S D per token (a dense kernel), or 2 (S + 1) D if nothing
+        above the diagonal is computed. `backward` is the cost of the backward pass over that of the
+        forward pass: 2.5 if the scores are recomputed, 2 if they are stored."""
+        keys = (self.length + 1) / 2 if causal else self.length
+        return 4 * keys * self.width * self.tokens * (self.forwards + backward * self.backwards)
 
     @property
     def flops(self) -> float:
@@ -66,8 +66,9 @@ class Work:
         return self.product_flops + self.attention_flops()
 
     def traffic(self, residual_bytes: int = 4) -> int:
-        """Bytes to and from memory under the fusion of four forward kernels a block, if nothing is
-        found in a cache: not a floor, for much of it is. `residual_bytes` is the stream's width."""
+        """Bytes to and from memory under the fusion of four forward kernels a block, without
+        cache hits; not a floor, as there are many. `residual_bytes` is the size of an element of
+        the stream."""
         total = _ADAM_BYTES * self.parameters
         for kernels, times in ((_FORWARD, self.forwards), (_BACKWARD, self.backwards)):
             stream, rest = (sum(part) for part in zip(*kernels.values(), strict=True))
@@ -95,18 +96,18 @@ H200 = Card(_HOPPER, 4.8e12, "FLOP rates of the H100, whose chip it has; memory:
 A100 = Card(
     {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12}, 2.039e12, "vendor's sheet, dense, SXM 80 GB"
 )
-# By the full name that the driver gives, so that a PCIe card or a slice of one is not taken for it.
+# By the driver's full name, so that a PCIe card or a MIG slice does not match.
 _CARDS = {"NVIDIA H100 80GB HBM3": H100, "NVIDIA H200": H200, "NVIDIA A100-SXM4-80GB": A100}
 
 
 def known_card(name: str) -> Card | None:
-    """The card that a driver calls `name`; None for one whose rates are not known here."""
+    """The card with this driver's name; None if its rates are not in the table."""
     return _CARDS.get(name)
 
 
 def work_of(config: Config, *, last_y: bool = False) -> Work:
-    """The work of a step at the curriculum's end; `last_y` where the model also reads the last y,
-    which nothing depends on (the reference does, ours does not)."""
+    """The work of a step at the curriculum's end; `last_y` if the model also reads the last y,
+    on which no prediction depends (the reference does, ours does not)."""
     model, points, batch = config.model, config.task.points, config.training.batch_size
     stage = build_curriculum(config, build_task(config))(config.training.steps)
     per_loop = 1 if model.family == "standard" else model.n_layer

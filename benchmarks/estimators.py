@@ -1,9 +1,9 @@
-"""How long LoopedClassifier takes for many queries beside one context, at the paper's size.
+"""The time of LoopedClassifier for many queries with one context, at the paper's size.
 
     python -m benchmarks.estimators --queries 1000
 
-The model is a fresh one: what it answers does not matter, how much work that is does. Beside it,
-the same queries one by one.
+The model is untrained: its predictions do not matter for the time. The same queries are also timed
+one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reloop.training import train
 
 
 def main(words: list[str]) -> int:
-    """Time predict_proba and print seconds; the exit code."""
+    """Time predict_proba and print seconds; returns the exit code."""
     parser = Parser(prog="benchmarks.estimators", description=__doc__)
     parser.add_argument("--queries", type=at_least(1), default=1000)
     parser.add_argument("--context", type=at_least(2), default=40, help="rows to answer from")
@@ -51,29 +51,29 @@ def main(words: list[str]) -> int:
     with TemporaryDirectory() as folder:
         run = train(_config(options, folder))
         model = LoopedClassifier(run.path, device="cpu").fit(context, labels)
-    together, found = _timed(lambda: model.predict_proba(queries), options.repeats)
-    few = queries[: min(20, len(queries))]
-    alone, one_by_one = _timed(
-        lambda: np.concatenate([model.predict_proba(query[None]) for query in few]), 1
+    batch_seconds, probabilities = _timed(lambda: model.predict_proba(queries), options.repeats)
+    subset = queries[: min(20, len(queries))]
+    single_seconds, single_probabilities = _timed(
+        lambda: np.concatenate([model.predict_proba(query[None]) for query in subset]), 1
     )
-    apart = float(np.abs(found[: len(few)] - one_by_one).max())
-    middle, single = statistics.median(together), alone[0] / len(few)
+    difference = float(np.abs(probabilities[: len(subset)] - single_probabilities).max())
+    batch_median, per_query = statistics.median(batch_seconds), single_seconds[0] / len(subset)
     print(
         f"{options.queries} queries, {options.context} rows of context, width {options.width}, "
         f"{options.loops} loops, {torch.get_num_threads()} threads"
     )
-    print(f"together  {middle:.3f} s (median of {options.repeats})")
-    print(f"alone     {single * options.queries:.3f} s (from {len(few)} of them)")
-    print(f"largest difference of a probability  {apart:.1e}")
+    print(f"together  {batch_median:.3f} s (median of {options.repeats})")
+    print(f"alone     {per_query * options.queries:.3f} s (from {len(subset)} of them)")
+    print(f"largest difference of a probability  {difference:.1e}")
     if options.json:
-        measured = {"together_s": together, "alone_s_each": single, "difference": apart}
+        results = {"together_s": batch_seconds, "alone_s_each": per_query, "difference": difference}
         sizes = {name: value for name, value in vars(options).items() if name != "json"}
-        write_report(options.json, torch.device("cpu"), {"size": sizes, **measured})
+        write_report(options.json, torch.device("cpu"), {"size": sizes, **results})
     return 0
 
 
 def _config(options: Any, folder: str) -> Config:
-    """A fresh looped classifier (no step of training is made)."""
+    """An untrained looped classifier."""
     return Config(
         task=TaskConfig("halfspaces", options.dims, options.context + 1),
         model=ModelConfig(n_embd=options.width, n_positions=options.context + 1),
@@ -84,13 +84,13 @@ def _config(options: Any, folder: str) -> Config:
     )
 
 
-def _timed(ask: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:
-    seconds, answer = [], None
+def _timed(call: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:
+    seconds, result = [], None
     for _ in range(repeats):
         start = time.perf_counter()
-        answer = ask()
+        result = call()
         seconds.append(time.perf_counter() - start)
-    return seconds, answer
+    return seconds, result
 
 
 if __name__ == "__main__":

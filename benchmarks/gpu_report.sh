@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What can only be measured on a GPU, in under nine minutes: are the kernels right, how long is a
-# step, where does it go, does it learn the same.
+# All measurements that need a GPU, in under nine minutes: correctness of the kernels, time of a step,
+# its profile, parity of the loss curves.
 #
 #     benchmarks/gpu_report.sh REFERENCE [OUT]
 #
 # REFERENCE is a checkout of github.com/Leiay/looped_transformer, OUT the folder that gets the JSON
-# and logs (benchmarks/results). Every part has a limit of its own; one that fails stops no other.
-# report.json says how each ended: exit code 0 done, 124 or 137 out of time, -1 no time was left for it.
+# and logs (benchmarks/results). Every part has its own limit; one that fails does not stop the others.
+# report.json has their exit codes: 0 done, 124 or 137 out of time, -1 no time was left for it.
 # PYTHON names the interpreter, TOTAL the seconds for all.
 set -u
 
@@ -22,11 +22,11 @@ cd "$(dirname "$0")/.." || exit 2
 mkdir -p "$out"
 parts=""
 
-# part NAME LIMIT COMMAND…: at most LIMIT seconds of what is left; output goes to OUT/NAME.log.
+# part NAME LIMIT COMMAND…: at most LIMIT of the remaining seconds; output goes to OUT/NAME.log.
 part() {
-    local name=$1 limit=$2 left=$((total - SECONDS)) start=$SECONDS code=-1
+    local name=$1 limit=$2 remaining=$((total - SECONDS)) start=$SECONDS code=-1
     shift 2
-    [ "$left" -lt "$limit" ] && limit=$left
+    [ "$remaining" -lt "$limit" ] && limit=$remaining
     if [ "$limit" -gt 0 ]; then
         PYTHONUNBUFFERED=1 timeout -s INT -k 15 "$limit" "$@" >"$out/$name.log" 2>&1
         code=$?
@@ -37,7 +37,7 @@ part() {
     printf '[%s\n]\n' "$parts" >"$out/report.json"
 }
 
-# What is not installed here; the logs of the parts that need it say so again.
+# The missing modules; the logs of the parts that need them name them again.
 part missing_modules 20 "$python" -c '
 from importlib.util import find_spec
 names = "torch triton numpy yaml safetensors filelock tqdm pytest".split()
@@ -66,7 +66,7 @@ for variant in triton:bf16:graph eager:tf32; do
         --variant "$variant" --json "$out/$name.json"
 done
 
-# 4. The base runs uncaptured: it is what the others are held against.
+# 4. The base, which the others are compared with, runs uncaptured.
 part parity 120 "$python" -m benchmarks.parity --setting sparse --device cuda --seeds 3 \
     --variants eager:fp32,triton:bf16:graph,triton:tf32:graph --steps "${STEPS:-2000}" \
     --json "$out/parity.json"

@@ -1,4 +1,4 @@
-"""Where the Triton kernels pay, and what they take of a GPU.
+"""The speed of the Triton kernels over eager, and their use of a GPU's resources.
 
     python -m benchmarks.kernels                     on a GPU: against eager over shapes, as ratios
     python -m benchmarks.kernels --static            anywhere: registers, spills, shared memory
@@ -43,11 +43,11 @@ _SHAPES = (  # prompts, points, n_embd, n_head
     (64, 11, 32, 4), (64, 11, 64, 4), (64, 41, 128, 8), (16, 41, 256, 8), (64, 41, 256, 8),
     (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
 )  # fmt: skip
-_LOOPS = 8  # of a timed segment
+_LOOPS = 8  # of the timed segment
 
 
 def main(words: list[str]) -> int:
-    """Print a table; the exit code."""
+    """Print a table; returns the exit code."""
     parser = Parser(prog="benchmarks.kernels", description=__doc__)
     parser.add_argument("--static", action="store_true", help="compile only; needs no GPU")
     precisions, capabilities = list(_COMPUTES), list(_CAPABILITIES)
@@ -78,7 +78,7 @@ def main(words: list[str]) -> int:
 
 
 def _static(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What each kernel takes, a line each."""
+    """The resources of each kernel, one line each."""
     rows = []
     shape = (options.width, options.heads, 2 * options.points - 1)
     print(f"64 prompts of {options.points} points, {options.width} wide, {options.heads} heads")
@@ -101,7 +101,7 @@ def _static(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _break_even(names: list[str]) -> list[dict[str, Any]]:
-    """Eager's time over the kernels', for a loop without gradients and for one with them."""
+    """Eager's time over the kernels', for a loop without gradients and for one with gradients."""
     rows = []
     print(f"{torch.cuda.get_device_name()}; microseconds a loop, and eager's over the kernels'")
     print(f"{'prompts, points, width':24}{'':>6}{'':>10}{'eager':>10}{'triton':>10}{'ratio':>8}")
@@ -113,13 +113,13 @@ def _break_even(names: list[str]) -> list[dict[str, Any]]:
                     1e3 * _milliseconds(partial(run, grad)) / _LOOPS
                     for run in (case.eager, case.triton)
                 )
-                what = "training" if grad else "prefix"
+                kind = "training" if grad else "prefix"
                 shape = f"{prompts}, {points}, {n_embd}"
                 print(
-                    f"{shape:24}{name:>6}{what:>10}{eager:10.1f}{fast:10.1f}{eager / fast:8.2f}",
+                    f"{shape:24}{name:>6}{kind:>10}{eager:10.1f}{fast:10.1f}{eager / fast:8.2f}",
                     flush=True,
                 )
-                row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": what}
+                row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": kind}
                 rows.append(row | {"eager_us": eager, "triton_us": fast})
     return rows
 
@@ -142,32 +142,32 @@ class _Case:
     def eager(self, grad: bool) -> None:
         torch.backends.cuda.matmul.allow_tf32 = self.compute.tf32
         state = LoopState(torch.zeros_like(self.e), torch.zeros_like(self.e))
-        halved = self.compute.dtype is torch.bfloat16
-        with torch.autocast("cuda", torch.bfloat16, enabled=halved):
+        is_bf16 = self.compute.dtype is torch.bfloat16
+        with torch.autocast("cuda", torch.bfloat16, enabled=is_bf16):
             self._back(grad, run_segment(self.loop, state, self.e, _span(grad))[1])
 
     def triton(self, grad: bool) -> None:
         with torch.set_grad_enabled(grad):
             stream = torch.zeros_like(self.e)
-            _, kept = run_shared(self.loop, stream, self.e, self.compute, _span(grad), 1.0)
-        self._back(grad, kept)
+            _, streams = run_shared(self.loop, stream, self.e, self.compute, _span(grad), 1.0)
+        self._back(grad, streams)
 
-    def _back(self, grad: bool, kept: Tensor) -> None:
+    def _back(self, grad: bool, streams: Tensor) -> None:
         if grad:
             self.loop.zero_grad(set_to_none=True)
             self.e.grad = None
-            kept.sum().backward()
+            streams.sum().backward()
 
 
-def _milliseconds(act: Callable[[], None], repeats: int = 20) -> float:
-    """Median over repeats, each timed by events on the device."""
+def _milliseconds(function: Callable[[], None], repeats: int = 20) -> float:
+    """Median over repeats, each timed with CUDA events."""
     for _ in range(3):
-        act()
+        function()
     times = []
     for _ in range(repeats):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        act()
+        function()
         end.record()
         end.synchronize()
         times.append(start.elapsed_time(end))

@@ -3,10 +3,10 @@
     python -m benchmarks.parity --setting sparse --steps 500 --variants eager:fp32,eager:bf16
 
 All variants of a seed start from the same weights and see the same batches (in TF32 a linear
-function's values are products rounded so too); the first is the one
-that the others are held against. Steps are those of the setting's own curriculum, unless --fixed
-takes its end from the start. Early on a difference is that of the arithmetic; later the curves
-part as two seeds' do, so that there the means over seeds count.
+function's values are also TF32 products); the first is the one that the others are compared with.
+Steps follow the setting's own curriculum, or with --fixed its end from step 0. Early differences
+are those of the arithmetic; later the curves diverge like those of two seeds, so that only means
+over seeds are comparable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Curves = dict[str, dict[int, list[float]]]  # losses step by step, by variant an
 
 
 def main(words: list[str]) -> int:
-    """Train all, print the summary; the exit code, 1 where a variant failed."""
+    """Train all, print the summary; returns the exit code, 1 if a variant failed."""
     options = _parse(words)
     base, *rest = options.variants
     curves: Curves = {variant.name: {} for variant in options.variants}
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
         for variant in options.variants:
             try:
                 losses = train_losses(options.config, seed, variant, options)
-            except Exception as error:  # whatever a compiler or a card may raise
+            except Exception as error:  # any exception of a compiler or a card
                 failures[f"{variant.name}, seed {seed}"] = reason(error)
                 continue
             curves[variant.name][seed] = losses
@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
             variant.name: compare(curves[base.name], curves[variant.name], options)
             for variant in rest
         }
-        if options.json:  # after every seed: what was measured stays if the next one is cut off
+        if options.json:  # after every seed, so that an interruption loses only one
             content = {
                 "config": config_to_mapping(options.config),
                 "base": base.name,
@@ -70,8 +70,8 @@ def main(words: list[str]) -> int:
     print(_of_base(base.name, curves[base.name], options))
     for name, facts in summary.items():
         print(_line(name, facts, options))
-    for what, why in failures.items():
-        print(f"{what} failed: {why}")
+    for training, message in failures.items():
+        print(f"{training} failed: {message}")
     return int(bool(failures))
 
 
@@ -133,9 +133,9 @@ def _line(name: str, facts: dict[str, Any], options: argparse.Namespace) -> str:
 
 def _spread(values: Sequence[float]) -> str:
     """Mean over seeds, standard deviation, and each seed's."""
-    each = ", ".join(f"{value:.4g}" for value in values)
+    by_seed = ", ".join(f"{value:.4g}" for value in values)
     deviation = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.4g}{deviation} (seed by seed {each})"
+    return f"{statistics.fmean(values):.4g}{deviation} (seed by seed {by_seed})"
 
 
 def _span(steps: tuple[int, int]) -> str:
@@ -143,7 +143,7 @@ def _span(steps: tuple[int, int]) -> str:
 
 
 def _rounded(by_seed: dict[int, list[float]]) -> dict[int, list[float]]:
-    """To seven digits, which is all that fp32 has."""
+    """Rounded to seven digits, the precision of fp32."""
     return {seed: [float(f"{loss:.7g}") for loss in losses] for seed, losses in by_seed.items()}
 
 
@@ -179,7 +179,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 
 def _config(options: argparse.Namespace) -> Config:
-    """The setting with what was asked for in its place."""
+    """The setting with the values given as options."""
     config = setting(options.setting)
     config = replace(
         config,

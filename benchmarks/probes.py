@@ -1,12 +1,12 @@
-"""How fast all probes train at once, beside a loop of one module for each, its states given.
+"""The speed of training all probes at once, beside a loop of one module each, on given states.
 
     python -m benchmarks.probes --json benchmarks/results/probes.json
 
-At the paper's sizes by default. The loop sums the tokens in each of several ways, from the
-reference's on; every way is timed on one layer, the fastest in turns with ours on --layers of them
-at a time. All start alike; the first step's gradients are compared, and what is read after it; in
-float64 too, as a float32 sum that rounding moves across a ReLU's kink, for one prompt, parts
-gradients by some 1e-5.
+At the paper's sizes by default. The loop sums the tokens in one of several ways, the reference's
+among them; every way is timed on one layer, the fastest in turn with ours on all --layers. All
+start from the same weights; the gradients of the first step and the predictions after it are
+compared, in float64 too: in float32, rounding across a ReLU's kink for one prompt changes gradients
+by some 1e-5.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from reloop.benchmarks.timing import Times, measure
 from reloop.probing.probes import Probes, ProbeTrainer
 
 _CPU = torch.device("cpu")
-_PART = 64  # prompts of a way that takes them in parts
-# How a module sums tokens, whether the loop puts them first, and how many prompts it takes at once.
+_PART = 64  # prompts at once of a way that takes them in parts
+# How a module sums tokens, whether they are the first axis, and how many prompts it takes at once.
 Way = tuple[Callable[[Tensor, Tensor], Tensor], bool, int | None]
 
 
@@ -59,38 +59,39 @@ WAYS: dict[str, Way] = {
 
 
 class OneProbe(nn.Module):
-    """A probe alone: scores over the first `seen` tokens, and an MLP."""
+    """A single probe: scores over the first `tokens` tokens, and an MLP."""
 
-    def __init__(self, seen: int, width: int, outputs: int, hidden: int, way: Way) -> None:
+    def __init__(self, tokens: int, width: int, outputs: int, hidden: int, way: Way) -> None:
         super().__init__()
-        self.scores = nn.Parameter(torch.zeros(seen))
+        self.scores = nn.Parameter(torch.zeros(tokens))
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
-        self._sum, self._first, _ = way
+        self._sum, self._tokens_first, _ = way
 
     def forward(self, states: Tensor) -> Tensor:
-        """What it reads, [B, outputs], in states [B, S, D], or [S, B, D] with tokens first."""
-        seen = len(self.scores)
-        states = states[:seen] if self._first else states[:, :seen]
+        """Predictions [B, outputs] from states [B, S, D], or [S, B, D] with tokens first."""
+        count = len(self.scores)
+        states = states[:count] if self._tokens_first else states[:, :count]
         return self.mlp(self._sum(states, self.scores.softmax(0)))
 
 
 class Loop:
-    """One module for each (layer, length), begun like `probes` of one seed, and Adam for all."""
+    """One module for each (layer, length), initialised as `probes` of one seed, and one Adam."""
 
     def __init__(self, probes: Probes, way: Way) -> None:
         layers, _, _, width, hidden = probes.weight_in.shape
-        outputs, seen = probes.bias_out.shape[-1], probes.tokens_seen.sum(1).tolist()
-        self._first, self._at_once = way[1:]
+        outputs, token_counts = probes.bias_out.shape[-1], probes.tokens_seen.sum(1).tolist()
+        self._tokens_first, self._chunk_size = way[1:]
         self.modules = [
-            [OneProbe(count, width, outputs, hidden, way) for count in seen] for _ in range(layers)
+            [OneProbe(count, width, outputs, hidden, way) for count in token_counts]
+            for _ in range(layers)
         ]
         for layer, row in enumerate(self.modules):
             for length, module in enumerate(row):
                 pairs = zip(module.parameters(), tensors(probes, layer, length), strict=True)
                 for parameter, tensor in pairs:
                     parameter.data = tensor.clone(memory_format=torch.contiguous_format)
-        every = [p for row in self.modules for module in row for p in module.parameters()]
-        self._optimizer = Adam(every, lr=1e-3, fused=True)
+        parameters = [p for row in self.modules for module in row for p in module.parameters()]
+        self._optimizer = Adam(parameters, lr=1e-3, fused=True)
 
     def step(self, states: list[Tensor], targets: Tensor) -> None:
         """A step of every probe, one after another."""
@@ -98,22 +99,24 @@ class Loop:
         self.update()
 
     def accumulate(self, states: list[Tensor], targets: Tensor) -> None:
-        """Everything of a step but the change of parameters."""
-        at_once = self._at_once or len(targets)
-        for row, of_layer in zip(self.modules, states, strict=True):
-            for some, wanted in zip(of_layer.split(at_once), targets.split(at_once), strict=True):
-                seen = some.transpose(0, 1).contiguous() if self._first else some
+        """A step up to the update of the parameters."""
+        chunk_size = self._chunk_size or len(targets)
+        for row, layer_states in zip(self.modules, states, strict=True):
+            for chunk, target_chunk in zip(
+                layer_states.split(chunk_size), targets.split(chunk_size), strict=True
+            ):
+                inputs = chunk.transpose(0, 1).contiguous() if self._tokens_first else chunk
                 for length, module in enumerate(row):
-                    error = module(seen) - wanted[:, length]
-                    (error.square().mean() * (len(some) / len(targets))).backward()
+                    error = module(inputs) - target_chunk[:, length]
+                    (error.square().mean() * (len(chunk) / len(targets))).backward()
 
     def update(self) -> None:
         """Adam's step."""
         self._optimizer.step()
         self._optimizer.zero_grad()
 
-    def gradients_apart(self, probes: Probes) -> float:
-        """The largest difference between a gradient of these and of ours."""
+    def gradient_difference(self, probes: Probes) -> float:
+        """The largest difference between gradients of these modules and of ours."""
         return max(
             float((parameter.grad - gradient).abs().max())
             for layer, row in enumerate(self.modules)
@@ -125,83 +128,88 @@ class Loop:
         )
 
     @torch.no_grad()
-    def predictions_apart(self, probes: Probes, states: list[Tensor]) -> float:
-        """The largest difference between what these and ours read in some states."""
+    def prediction_difference(self, probes: Probes, states: list[Tensor]) -> float:
+        """The largest difference between predictions of these modules and of ours."""
         largest = 0.0
-        for layer, (row, of_layer) in enumerate(zip(self.modules, states, strict=True)):
-            ours = probes.predict(layer, of_layer)[0]
-            of_layer = of_layer.transpose(0, 1) if self._first else of_layer
+        for layer, (row, layer_states) in enumerate(zip(self.modules, states, strict=True)):
+            ours = probes.predict(layer, layer_states)[0]
+            layer_states = layer_states.transpose(0, 1) if self._tokens_first else layer_states
             for length, module in enumerate(row):
-                largest = max(largest, float((module(of_layer) - ours[length]).abs().max()))
+                largest = max(largest, float((module(layer_states) - ours[length]).abs().max()))
         return largest
 
 
 def tensors(
     probes: Probes, layer: int, length: int, *, gradients: bool = False
 ) -> tuple[Tensor, ...]:
-    """Parameters, or gradients, of the first seed's probe, as those of OneProbe."""
-    found = [parameter.grad if gradients else parameter for parameter in probes.parameters()]
-    own = [tensor.detach()[layer, length, 0] for tensor in found if tensor is not None]
-    scores, weight_in, bias_in, weight_out, bias_out = own
-    seen = scores[probes.tokens_seen[length]]
-    return seen, weight_in.T, bias_in[0], weight_out.T, bias_out[0]
+    """Parameters, or gradients, of the first seed's probe, in the form of OneProbe's."""
+    all_tensors = [parameter.grad if gradients else parameter for parameter in probes.parameters()]
+    probe_tensors = [
+        tensor.detach()[layer, length, 0] for tensor in all_tensors if tensor is not None
+    ]
+    scores, weight_in, bias_in, weight_out, bias_out = probe_tensors
+    seen_scores = scores[probes.tokens_seen[length]]
+    return seen_scores, weight_in.T, bias_in[0], weight_out.T, bias_out[0]
 
 
 def main(words: list[str]) -> int:
-    """Measure, print and write; the exit code."""
+    """Measure, print and write; returns the exit code."""
     options = _parse(words)
     names = ("layers", "points", "prompts", "width", "outputs", "hidden")
     sizes = {name: getattr(options, name) for name in names}
     print(", ".join(f"{name} {size}" for name, size in sizes.items()))
     content: dict[str, Any] = {"size": sizes, "tokens": {}}
     tokens, pairs = torch.arange(2 * options.points), torch.arange(1, options.points + 1)
-    for name, seen in (
+    for name, tokens_seen in (
         ("all", torch.ones(options.points, 2 * options.points, dtype=torch.bool)),
         ("own pairs", tokens < 2 * pairs[:, None]),
     ):
-        content["tokens"][name] = _compare(name, seen, options)
+        content["tokens"][name] = _compare(name, tokens_seen, options)
         if options.json:
             write_report(options.json, _CPU, content)
     return 0
 
 
-def _compare(name: str, seen: Tensor, options: Namespace) -> dict[str, Any]:
-    """Every way on one layer, then the fastest and ours in turn on all of them."""
+def _compare(name: str, tokens_seen: Tensor, options: Namespace) -> dict[str, Any]:
+    """Every way on one layer, then the fastest and ours in turn on all layers."""
     draws = torch.Generator().manual_seed(0)
 
-    def start(layers: int) -> Probes:
-        sizes = (seen, options.width, options.outputs, options.hidden)
+    def new_probes(layers: int) -> Probes:
+        sizes = (tokens_seen, options.width, options.outputs, options.hidden)
         return Probes(layers, 1, *sizes, generator=torch.Generator().manual_seed(1))
 
     shape = (options.prompts, 2 * options.points, options.width)
     states = [torch.randn(shape, generator=draws) for _ in range(options.layers)]
     targets = torch.randn(options.prompts, options.points, options.outputs, generator=draws)
-    exact = start(1).double()
-    apart = _first_step(
-        Loop(exact, WAYS["reference"]), ProbeTrainer(exact), [states[0].double()], targets.double()
+    double_probes = new_probes(1).double()
+    differences = _first_step(
+        Loop(double_probes, WAYS["reference"]),
+        ProbeTrainer(double_probes),
+        [states[0].double()],
+        targets.double(),
     )
     print(
-        f"{name}, one layer in float64: apart by {apart['gradients']:.1e} (gradients) and "
-        f"{apart['predictions']:.1e} (predictions)",
+        f"{name}, one layer in float64: apart by {differences['gradients']:.1e} (gradients) and "
+        f"{differences['predictions']:.1e} (predictions)",
         flush=True,
     )
-    found: dict[str, Any] = {"float64_apart": apart, "one_layer": {}}
-    for way, how in WAYS.items():
-        sides = _in_turn(start(1), how, states[:1], targets, options.pairs)
-        found["one_layer"][way] = sides
-        print(_row(f"{name}, one layer, {way}", sides), flush=True)
-    fastest = min(WAYS, key=lambda way: min(found["one_layer"][way]["loop"]["cpu_s"]))
-    sides = _in_turn(start(options.layers), WAYS[fastest], states, targets, options.full_pairs)
+    result: dict[str, Any] = {"float64_apart": differences, "one_layer": {}}
+    for label, way in WAYS.items():
+        sides = _in_turn(new_probes(1), way, states[:1], targets, options.pairs)
+        result["one_layer"][label] = sides
+        print(_row(f"{name}, one layer, {label}", sides), flush=True)
+    fastest = min(WAYS, key=lambda label: min(result["one_layer"][label]["loop"]["cpu_s"]))
+    sides = _in_turn(new_probes(options.layers), WAYS[fastest], states, targets, options.full_pairs)
     print(_row(f"{name}, {options.layers} layers, {fastest}", sides), flush=True)
-    return found | {"fastest": fastest, "all_layers": sides}
+    return result | {"fastest": fastest, "all_layers": sides}
 
 
 def _in_turn(
     probes: Probes, way: Way, states: list[Tensor], targets: Tensor, pairs: int
 ) -> dict[str, Any]:
-    """Steps of a loop and of ours: how far apart the first leaves them, and the others' times."""
+    """Steps of a loop and of ours: their differences at the first one, the times of the others."""
     loop, ours = Loop(probes, way), ProbeTrainer(probes)
-    apart = _first_step(loop, ours, states, targets)
+    differences = _first_step(loop, ours, states, targets)
     turns = [
         (
             measure(lambda: loop.step(states, targets), 1, _CPU),
@@ -209,44 +217,51 @@ def _in_turn(
         )
         for _ in range(pairs)
     ]
-    theirs, mine = ([turn[side] for turn in turns] for side in (0, 1))
+    loop_times, our_times = ([turn[side] for turn in turns] for side in (0, 1))
     return {
-        "apart": apart,
-        "loop": _listed(theirs),
-        "ours": _listed(mine),
-        "ratio_wall": paired_ratio([t.wall for t in theirs], [t.wall for t in mine])._asdict(),
-        "ratio_cpu": paired_ratio([t.cpu for t in theirs], [t.cpu for t in mine])._asdict(),
+        "apart": differences,
+        "loop": _seconds(loop_times),
+        "ours": _seconds(our_times),
+        "ratio_wall": paired_ratio(
+            [t.wall for t in loop_times], [t.wall for t in our_times]
+        )._asdict(),
+        "ratio_cpu": paired_ratio(
+            [t.cpu for t in loop_times], [t.cpu for t in our_times]
+        )._asdict(),
     }
 
 
 def _first_step(
     loop: Loop, ours: ProbeTrainer, states: list[Tensor], targets: Tensor
 ) -> dict[str, float]:
-    """A step of both; how far apart its gradients are, and what is read after it."""
+    """A step of both; the differences of its gradients, and of the predictions after it."""
     loop.accumulate(states, targets)
-    for layer, of_layer in enumerate(states):
-        ours.probes.accumulate(layer, of_layer, targets)
-    gradients = loop.gradients_apart(ours.probes)
+    for layer, layer_states in enumerate(states):
+        ours.probes.accumulate(layer, layer_states, targets)
+    gradients = loop.gradient_difference(ours.probes)
     loop.update()
     ours.update()
-    # Adam's first step has its full size even along a gradient that is all rounding.
-    some = [of_layer[:_PART] for of_layer in states]
-    return {"gradients": gradients, "predictions": loop.predictions_apart(ours.probes, some)}
+    # Adam's first step has full size even if the gradient is only rounding.
+    first_prompts = [layer_states[:_PART] for layer_states in states]
+    return {
+        "gradients": gradients,
+        "predictions": loop.prediction_difference(ours.probes, first_prompts),
+    }
 
 
-def _row(what: str, sides: dict[str, Any]) -> str:
+def _row(label: str, sides: dict[str, Any]) -> str:
     seconds = [statistics.median(sides[side]["cpu_s"]) for side in ("loop", "ours")]
-    apart = sides["apart"]
+    differences = sides["apart"]
     ratio, wall = sides["ratio_cpu"], sides["ratio_wall"]["middle"]
     return (
-        f"{what:42} loop {seconds[0]:7.3f} s, ours {seconds[1]:6.3f} s of processor: "
+        f"{label:42} loop {seconds[0]:7.3f} s, ours {seconds[1]:6.3f} s of processor: "
         f"{ratio['middle']:.3g} ({ratio['low']:.3g} to {ratio['high']:.3g}) times, {wall:.3g} on "
-        f"the clock; gradients apart by {apart['gradients']:.1e}, then predictions by "
-        f"{apart['predictions']:.1e}"
+        f"the clock; gradients apart by {differences['gradients']:.1e}, then predictions by "
+        f"{differences['predictions']:.1e}"
     )
 
 
-def _listed(times: list[Times]) -> dict[str, list[float]]:
+def _seconds(times: list[Times]) -> dict[str, list[float]]:
     return {"wall_s": [turn.wall for turn in times], "cpu_s": [turn.cpu for turn in times]}
 
 

@@ -1,10 +1,10 @@
-"""Where the time of our training step goes: on a GPU by kernel, on a CPU by operation.
+"""The time of our training step: on a GPU by kernel, on a CPU by operation.
 
     python -m benchmarks.profile_step --setting sparse --variant triton:bf16:graph
 
-The step's own time is measured first, without the profiler. FLOPs and bytes are those of
-benchmarks/cost.py (the bytes those of its fusion, whatever the backend fuses), so that the rates
-are that work over the time measured.
+The wall time of the step is measured first, without the profiler. FLOPs and bytes are those of
+benchmarks/cost.py (the bytes under its fusion, whatever the backend fuses); the rates are that work
+over the measured time.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from reloop.benchmarks.timing import Step, cuda_kernels, measure, warm_up
 from reloop.benchmarks.variants import make_trainer, parse_variants, updates
 from reloop.training.device import place
 
-Spent = dict[str, tuple[int, float]]  # calls and microseconds by name
+Totals = dict[str, tuple[int, float]]  # calls and microseconds by name
 
 
 def main(words: list[str]) -> int:
-    """Profile, and print a table; the exit code, 1 where the profiler sees nothing."""
+    """Profile, and print a table; returns the exit code, 1 if the profiler sees nothing."""
     options = _parse(words)
     device, variant = options.device, options.variant
     config = at_full_size(setting(options.setting))
@@ -44,10 +44,10 @@ def main(words: list[str]) -> int:
         update(next(numbers))
 
     wall = measure(step, warm_up(step, options.warmup, device), device).wall
-    spend = cuda_kernels if device.type == "cuda" else cpu_operations
+    measure_operations = cuda_kernels if device.type == "cuda" else cpu_operations
     rows = [
-        {"name": name, "calls": calls / options.steps, "ms": spent / 1e3 / options.steps}
-        for name, (calls, spent) in spend(step, options.steps).items()
+        {"name": name, "calls": calls / options.steps, "ms": microseconds / 1e3 / options.steps}
+        for name, (calls, microseconds) in measure_operations(step, options.steps).items()
     ]
     rows.sort(key=lambda row: -row["ms"])
     busy = sum(row["ms"] for row in rows)
@@ -72,20 +72,20 @@ def main(words: list[str]) -> int:
     )
     print(f"{'ms a step':>10}{'share':>8}{'calls':>8}{'us each':>9}  name")
     for row in rows[: options.top]:
-        each, name = 1e3 * row["ms"] / row["calls"], row["name"][:70]
-        print(f"{row['ms']:10.4f}{row['ms'] / busy:8.1%}{row['calls']:8.1f}{each:9.2f}  {name}")
+        us, name = 1e3 * row["ms"] / row["calls"], row["name"][:70]
+        print(f"{row['ms']:10.4f}{row['ms'] / busy:8.1%}{row['calls']:8.1f}{us:9.2f}  {name}")
     if options.json:
         content = {"setting": options.setting, **variant.facts(), "rates": rates, "rows": rows}
         write_report(options.json, device, content)
     return 0
 
 
-def cpu_operations(step: Step, steps: int) -> Spent:
-    """Each operation's calls and microseconds of its own in `steps` steps."""
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
+def cpu_operations(step: Step, steps: int) -> Totals:
+    """Each operation's calls and microseconds (without children) in `steps` steps."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
         for _ in range(steps):
             step()
-    return {row.key: (row.count, row.self_cpu_time_total) for row in seen.key_averages()}
+    return {row.key: (row.count, row.self_cpu_time_total) for row in profiler.key_averages()}
 
 
 def _parse(words: list[str]) -> argparse.Namespace:

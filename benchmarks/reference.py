@@ -1,9 +1,9 @@
-"""A training step of the reference's own code, as its scripts/train.py makes one.
+"""A training step of the reference's own code, as in its scripts/train.py.
 
-The checkout (github.com/Leiay/looped_transformer) is imported where it lies. A step is what its
-loop does each time: a new sampler, `train_step` with its norm of every gradient, the curriculum and
-the progress bar's line; not what it does every 100th (wandb) or 1000th (saving). Products are in
-fp32, TF32 on CUDA, and its autocast is off: its defaults.
+The checkout (github.com/Leiay/looped_transformer) is imported in place. A step is one iteration of
+its loop: a new sampler, `train_step` with its norm of every gradient, the curriculum and the
+progress bar, but not its work of every 100th (wandb) or 1000th (saving) step. Its defaults hold:
+products in fp32, TF32 on CUDA, no autocast.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ FILES = ("nano_gpt", "tasks", "curriculum", "models", "main_utils", "train")
 
 
 class Reference:
-    """The reference's model and optimiser on a device; `step()` makes one training step at full
-    size. With `compiled` its model is given to torch.compile, as a comment in its script does.
+    """The reference's model and optimiser on a device; `step()` is one training step at full
+    size. With `compiled` the model goes through torch.compile, as a comment in its script suggests.
 
-    Raises ValueError where the checkout lacks a file.
+    Raises ValueError if the checkout lacks a file.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Reference:
                 self.model.parameters(), lr=self.args.training.learning_rate, weight_decay=0.0
             )
             self.bar = tqdm(file=open(os.devnull, "w"))  # noqa: SIM115
-            # Before compiling: that print in a loop would keep torch.compile from all of it.
+            # Before compiling: that print in a loop would stop torch.compile.
             self.step()
         if compiled:
             self.model = torch.compile(self.model)
 
     def step(self) -> None:
-        """One turn of its loop."""
+        """One iteration of its loop."""
         args, training = self.args, self.args.training
         sampler = self.modules["tasks"].get_task_sampler(
             task_name=training.task_name,
@@ -74,7 +74,7 @@ class Reference:
 
 
 def reference_arguments(config: Config) -> Any:
-    """Our settings in the words of its configuration files, its curriculum at the end already."""
+    """Our settings in the form of its configuration, with the curriculum at its end."""
     model, task, looped = config.model, config.task, config.model.family == "looped"
     return SimpleNamespace(
         model=SimpleNamespace(
@@ -92,18 +92,18 @@ def reference_arguments(config: Config) -> Any:
             batch_size=config.training.batch_size,
             learning_rate=config.training.learning_rate,
             n_loop_window=config.loops.T,
-            # Its default where the task has none: there the word means the hidden units.
+            # Its default if the task has none; for relu_network it is the number of hidden units.
             sparsity=task.settings.get("sparsity", 100),
             use_ctx=False,
             add_inputs_embeds=False,
             curriculum=SimpleNamespace(
-                dims=_standing(task.dims),
-                points=_standing(task.points),
-                loops=_standing(config.loops.b),
+                dims=_constant(task.dims),
+                points=_constant(task.points),
+                loops=_constant(config.loops.b),
             ),
         ),
     )
 
 
-def _standing(value: int) -> Any:
+def _constant(value: int) -> Any:
     return SimpleNamespace(start=value, end=value, inc=1, interval=5000)

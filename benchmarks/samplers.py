@@ -1,9 +1,9 @@
-"""How fast prompts are drawn, beside the reference repository's samplers if a checkout is given.
+"""The speed of sampling prompts, beside the reference repository's samplers (with a checkout).
 
     python -m benchmarks.samplers --reference ../looped_transformer
 
-The checkout (github.com/Leiay/looped_transformer) is imported where it lies, never copied. Both
-sides draw in turn in one process; the ratio is that of each pair.
+The checkout (github.com/Leiay/looped_transformer) is imported in place, never copied. Both sides
+sample in turn in one process; ratios are of pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reloop.tasks import make_task
 
 
 def main(words: list[str]) -> int:
-    """Time the samplers and print a table; the exit code."""
+    """Time the samplers and print a table; returns the exit code."""
     parser = Parser(prog="benchmarks.samplers", description=__doc__)
     parser.add_argument("--reference", type=Path, metavar="DIR", help="a checkout of the reference")
     parser.add_argument("--batch", type=at_least(1), default=64)
@@ -47,19 +47,19 @@ def main(words: list[str]) -> int:
     size = (options.batch, options.points, options.dims)
     print(f"B = {size[0]}, n = {size[1]}, d = {size[2]}, {torch.get_num_threads()} threads")
     print(f"{'task':16}{'ours, ms':>12}{'reference, ms':>16}{'ratio (quartiles)':>24}")
-    measured: dict[str, Any] = {}
-    for name, other in REFERENCE_TASKS.items():
+    results: dict[str, Any] = {}
+    for name, reference_name in REFERENCE_TASKS.items():
         ours = [_seconds(_ours(name, *size))]  # the first call of each side is a warm-up
-        theirs = [_seconds(_theirs(reference, other, *size))] if reference else []
+        theirs = [_seconds(_theirs(reference, reference_name, *size))] if reference else []
         for _ in range(options.pairs):
             ours.append(_seconds(_ours(name, *size)))
             if reference:
-                theirs.append(_seconds(_theirs(reference, other, *size)))
+                theirs.append(_seconds(_theirs(reference, reference_name, *size)))
         print(_row(name, ours[1:], theirs[1:]), flush=True)
-        measured[name] = {"ours_s": ours[1:], "reference_s": theirs[1:]}
+        results[name] = {"ours_s": ours[1:], "reference_s": theirs[1:]}
     if options.json:
         sizes = dict(zip(("batch", "points", "dims"), size, strict=True))
-        write_report(options.json, torch.device("cpu"), {"size": sizes, "seconds": measured})
+        write_report(options.json, torch.device("cpu"), {"size": sizes, "seconds": results})
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The settings that are measured, by name, read from conf/ without Hydra."""
+"""The settings of the benchmarks, by name, read from conf/ without Hydra."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reloop.conf.build import config_from_mapping, config_to_mapping
 from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig
 
 _FOLDER = Path(conf.__file__).parent
-# Name: scale, task and model. `standard` stands for the 12-layer model at the linear task's size.
+# Name: scale, task and model. `standard` is the 12-layer model at the linear task's size.
 _NAMED = {
     "linear": ("paper", "linear", "looped"),
     "sparse": ("paper", "sparse_linear", "looped"),
@@ -24,29 +24,29 @@ _NAMED = {
     "small": ("small", "sparse_linear", "looped"),
 }
 NAMES = tuple(_NAMED)
-_RECIPE = "paper"  # how fast a step is, not how few there are
+_RECIPE = "paper"  # steps are measured, not their number
 
 
 def setting(name: str) -> Config:
     """What `python run.py task=… model=… scale=… recipe=paper` composes for the setting; KeyError
     for a name that is not in NAMES."""
     scale, task, model = _NAMED[name]
-    own = _read(f"task/{task}.yaml")
+    task_values = _read(f"task/{task}.yaml")
     mapping = config_to_mapping(Config())
-    _merge(mapping, {"task": own, "model": _read(f"model/{model}.yaml")})
+    _merge(mapping, {"task": task_values, "model": _read(f"model/{model}.yaml")})
     _merge(mapping, _read(f"scale/{scale}.yaml"))
     _merge(mapping, _read(f"scale/{scale}/{task}.yaml"))
     _merge(mapping, _read(f"recipe/{_RECIPE}.yaml"))
     _merge(mapping, _read(f"recipe/by_scale/{_RECIPE}-{scale}.yaml"))
     _merge(mapping, _read(f"recipe/by_task/{_RECIPE}-{scale}-{task}.yaml"))
     values = mapping["task"]
-    values["settings"] = {key: values.pop(key) for key in own if key != "name"}
+    values["settings"] = {key: values.pop(key) for key in task_values if key != "name"}
     return config_from_mapping(mapping)
 
 
 def at_full_size(config: Config) -> Config:
-    """The same from the first step at the curriculum's end, where most of a run is spent, and with
-    steps enough that no measurement reaches the rate's decay."""
+    """The same with the curriculum at its end from the first step (most steps of a run are there),
+    and with enough steps that no measurement reaches the rate's decay."""
     loops = GrowthConfig(start=config.loops.b)
     return replace(
         config,
@@ -56,14 +56,14 @@ def at_full_size(config: Config) -> Config:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """A file of conf/; empty where there is none."""
+    """A file of conf/; empty if there is none."""
     path = _FOLDER / name
     return yaml.safe_load(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
 
 
-def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
+def _merge(mapping: dict[str, Any], values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if isinstance(value, Mapping):
-            _merge(into.setdefault(key, {}), value)
+            _merge(mapping.setdefault(key, {}), value)
         else:
-            into[key] = value
+            mapping[key] = value

@@ -1,7 +1,7 @@
 """The baselines' errors on fresh prompts beside stored curves of Yang et al.'s solvers.
 
-The stored curves are means over one set of prompts. How far that set lies from the truth is the
-same in the comparison with every seed: seeds do not add up to more than one look at it.
+The stored curves are means over one set of prompts. The error of that set is the same in the
+comparison with every seed: the comparisons are not independent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHARED: dict[str, tuple[str, Solver]] = {
     "averaging": ("Averaging", averaging),
     "nearest_neighbours": ("3-Nearest Neighbors", nearest_neighbours),
 }
-# Our task: the file's name of it, and by our names of the solvers the file's and the function.
+# By our names of tasks: the file's name; and by our names of solvers: the file's and the function.
 TASKS = {
     "linear": ("linear_regression", _SHARED),
     "sparse_linear": (
@@ -51,31 +51,31 @@ Curves = dict[str, dict[str, Curve]]  # by task and solver
 
 def read_curves(path: Path) -> Curves:
     """The stored curves of our solvers; ValueError for a file that lacks one of them."""
-    stored = read_json(path)
+    content = read_json(path)
     try:
         return {
             task: {
-                name: _stored(stored["tasks"][theirs]["solvers"][label])
+                name: _stored_curve(content["tasks"][stored_name]["solvers"][label])
                 for name, (label, _) in solvers.items()
             }
-            for task, (theirs, solvers) in TASKS.items()
+            for task, (stored_name, solvers) in TASKS.items()
         }
     except (KeyError, TypeError):
         raise ValueError(f"{path} is no file of stored curves of all our solvers") from None
 
 
-def compare(stored: Curves, prompts: int, seeds: int) -> Iterator[dict[str, Any]]:
-    """Compare prompts of seed 0, 1, … with the stored curves; after each seed all there is."""
+def compare(stored_curves: Curves, prompts: int, seeds: int) -> Iterator[dict[str, Any]]:
+    """Compare prompts of seed 0, 1, … with the stored curves; yields all results after each."""
     print(f"Curves on {prompts} prompts a seed; {NOTE}.")
     by_seed: dict[str, dict[str, list[Any]]] = {
-        task: {name: [] for name in curves} for task, curves in stored.items()
+        task: {name: [] for name in curves} for task, curves in stored_curves.items()
     }
     for seed in range(seeds):
-        for task, curves in stored.items():
-            for name, own in _own(task, next(iter(curves.values())), prompts, seed):
-                by_seed[task][name].append(agreement(curves[name], own, name))
+        for task, curves in stored_curves.items():
+            for name, curve in _our_curves(task, next(iter(curves.values())), prompts, seed):
+                by_seed[task][name].append(agreement(curves[name], curve, name))
         summary = {
-            task: {name: _summary(found) for name, found in solvers.items()}
+            task: {name: _summary(entries) for name, entries in solvers.items()}
             for task, solvers in by_seed.items()
         }
         print(f"seed {seed}", *_rows(by_seed, seed), sep="\n", flush=True)
@@ -83,35 +83,39 @@ def compare(stored: Curves, prompts: int, seeds: int) -> Iterator[dict[str, Any]
     print(f"over {seeds} seeds", *_totals(summary), sep="\n", flush=True)
 
 
-def agreement(stored: Curve, own: Curve, name: str) -> dict[str, Any]:
-    """z = (own − stored) / standard error of the difference for k = 0 … d − 2, how many |z| are
-    not below 2, and the largest.
+def agreement(stored_curve: Curve, curve: Curve, name: str) -> dict[str, Any]:
+    """z = (curve − stored_curve) / standard error of the difference for k = 0 … d − 2, the number
+    of |z| that are not below 2, and the largest.
 
-    Beyond, the largest |z| again; but not of least squares, whose mean near k = d hangs on a few
-    prompts. It has its medians at d − 1, d and d + 1 there, and from d + 2 on the largest ratio of
-    its mean to the stored one, which is float32's rounding.
+    For larger k, the largest |z| again; but for least squares, whose mean near k = d depends on a
+    few prompts, the medians at d − 1, d and d + 1, and from d + 2 on the largest ratio of its mean
+    to the stored one, which is float32's rounding.
     """
-    with np.errstate(invalid="ignore"):  # the same curve without spread is at no distance
-        z = np.nan_to_num((own.mean - stored.mean) / np.hypot(own.error, stored.error))
-    early, late = np.split(z, [_DIMS - 1])
-    found: dict[str, Any] = {
-        "z": [round(value, 3) for value in early.tolist()],
-        "outside_2": int((np.abs(early) >= 2).sum()),
-        "largest": float(np.abs(early).max()),
+    with np.errstate(invalid="ignore"):  # equal curves without spread: 0 / 0 counts as 0
+        z = np.nan_to_num(
+            (curve.mean - stored_curve.mean) / np.hypot(curve.error, stored_curve.error)
+        )
+    head, tail = np.split(z, [_DIMS - 1])
+    result: dict[str, Any] = {
+        "z": [round(value, 3) for value in head.tolist()],
+        "outside_2": int((np.abs(head) >= 2).sum()),
+        "largest": float(np.abs(head).max()),
     }
     if name != "least_squares":
-        return found | {"largest_beyond": float(np.abs(late).max())}
-    near, exact = slice(_DIMS - 1, _DIMS + 2), slice(_DIMS + 2, None)
-    medians = {"own": own.median[near].tolist(), "stored": stored.median[near].tolist()}
-    return found | {
+        return result | {"largest_beyond": float(np.abs(tail).max())}
+    near_d, beyond_d = slice(_DIMS - 1, _DIMS + 2), slice(_DIMS + 2, None)
+    medians = {"own": curve.median[near_d].tolist(), "stored": stored_curve.median[near_d].tolist()}
+    return result | {
         "medians_near_d": {"k": list(range(_DIMS - 1, _DIMS + 2))} | medians,
-        "rounding_over_stored": float((own.mean[exact] / stored.mean[exact]).max()),
+        "rounding_over_stored": float((curve.mean[beyond_d] / stored_curve.mean[beyond_d]).max()),
     }
 
 
-def _own(task: str, like: Curve, prompts: int, seed: int) -> Iterator[tuple[str, Curve]]:
-    drawn = _task(task).sample(torch.Generator().manual_seed(seed), prompts, len(like.mean))
-    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+def _our_curves(
+    task: str, stored_curve: Curve, prompts: int, seed: int
+) -> Iterator[tuple[str, Curve]]:
+    batch = _task(task).sample(torch.Generator().manual_seed(seed), prompts, len(stored_curve.mean))
+    xs, ys = batch.xs.double().numpy(), batch.ys.double().numpy()
     for name, (_, solve) in TASKS[task][1].items():
         errors = np.square(solve(xs, ys, xs) - ys)
         spread = errors.std(0, ddof=1) / np.sqrt(prompts)
@@ -122,42 +126,44 @@ def _task(name: str) -> Task:
     return make_task(name, _DIMS, settings={"sparsity": 3} if name == "sparse_linear" else None)
 
 
-def _stored(entry: Mapping[str, Any]) -> Curve:
+def _stored_curve(entry: Mapping[str, Any]) -> Curve:
     error = np.array(entry["std"]) / np.sqrt(entry["n_prompts"])
     return Curve(np.array(entry["mse"]), np.array(entry["median"]), error)
 
 
-def _summary(found: list[dict[str, Any]]) -> dict[str, Any]:
-    outside = np.array([one["outside_2"] for one in found])
-    largest = np.array([one["largest"] for one in found])
+def _summary(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    outside = np.array([entry["outside_2"] for entry in entries])
+    largest = np.array([entry["largest"] for entry in entries])
     summary: dict[str, Any] = {
-        "seeds": len(found),
-        "share_within_2": 1 - float(outside.mean()) / len(found[0]["z"]),
+        "seeds": len(entries),
+        "share_within_2": 1 - float(outside.mean()) / len(entries[0]["z"]),
         "seeds_with_all_within_2": int((outside == 0).sum()),
         "seeds_with_at_most_one_outside_2": int((outside <= 1).sum()),
         "seeds_with_all_within_3": int((largest < 3).sum()),
         "largest": float(largest.max()),
     }
-    if "rounding_over_stored" in found[0]:
-        ratios = [one["rounding_over_stored"] for one in found]
+    if "rounding_over_stored" in entries[0]:
+        ratios = [entry["rounding_over_stored"] for entry in entries]
         summary["seeds_at_or_below_stored_rounding"] = sum(ratio <= 1 for ratio in ratios)
     return summary
 
 
 def _rows(by_seed: Mapping[str, Mapping[str, list[Any]]], seed: int) -> Iterator[str]:
     for task, solvers in by_seed.items():
-        for name, found in solvers.items():
-            one = found[seed]
-            row = f"  {task:14}{name:20}k <= {_DIMS - 2}: {one['outside_2']} of {len(one['z'])} "
-            row += f"outside 2, largest |z| {one['largest']:4.2f}; beyond: "
-            if "medians_near_d" not in one:
-                yield row + f"largest {one['largest_beyond']:.2f}"
+        for name, entries in solvers.items():
+            entry = entries[seed]
+            row = (
+                f"  {task:14}{name:20}k <= {_DIMS - 2}: {entry['outside_2']} of {len(entry['z'])} "
+            )
+            row += f"outside 2, largest |z| {entry['largest']:4.2f}; beyond: "
+            if "medians_near_d" not in entry:
+                yield row + f"largest {entry['largest_beyond']:.2f}"
                 continue
-            near = one["medians_near_d"]
-            triples = zip(near["k"], near["own"], near["stored"], strict=True)
+            medians = entry["medians_near_d"]
+            triples = zip(medians["k"], medians["own"], medians["stored"], strict=True)
             row += "medians own/stored "
-            row += ", ".join(f"{own:.2g}/{other:.2g} at {k}" for k, own, other in triples)
-            yield row + f", then mean at most {one['rounding_over_stored']:.2g} of stored"
+            row += ", ".join(f"{ours:.2g}/{other:.2g} at {k}" for k, ours, other in triples)
+            yield row + f", then mean at most {entry['rounding_over_stored']:.2g} of stored"
 
 
 def _totals(summary: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

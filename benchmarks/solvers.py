@@ -1,10 +1,10 @@
-"""How fast the baselines and the bootstrap are, and whether they give the curves they should.
+"""The speed of the baselines and the bootstrap, and their agreement with other implementations.
 
     python -m benchmarks.solvers --curves baseline_curves.json --json solvers.json
 
-The Lasso runs beside a loop of scikit-learn's fits, in turn; scikit-learn solves the first few
-prompts of ours to a duality gap that ours does not exceed. With --curves, a file of curves made by
-Yang et al.'s solvers, see benchmarks/solver_curves.py.
+The Lasso runs in turn with a loop of scikit-learn's fits to the first few prompts, down to a
+duality gap that ours does not exceed. With --curves, a file of curves of Yang et al.'s solvers, see
+benchmarks/solver_curves.py.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _CPU = torch.device("cpu")
 
 
 def main(words: list[str]) -> int:
-    """Measure, print and write; the exit code."""
+    """Measure, print and write; returns the exit code."""
     options = _parse(words)
     size = (options.prompts, options.points, options.dims)
     print(f"B = {size[0]}, n = {size[1]}, d = {size[2]}, {torch.get_num_threads()} threads")
     task = make_task("sparse_linear", options.dims, settings={"sparsity": min(3, options.dims)})
-    drawn = task.sample(torch.Generator().manual_seed(0), options.prompts, options.points)
-    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+    prompts = task.sample(torch.Generator().manual_seed(0), options.prompts, options.points)
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
     content: dict[str, Any] = {
         "size": dict(zip(("prompts", "points", "dims"), size, strict=True)),
         "exact_solvers": _exact_solvers(xs, ys, options.pairs),
@@ -64,7 +64,7 @@ def main(words: list[str]) -> int:
     if options.curves:
         for curves in compare(options.curves, options.curve_prompts, options.seeds):
             content["curves"] = curves
-            if options.json:  # after every seed: what was measured stays if it is cut off
+            if options.json:  # after every seed, so that an interruption loses only one
                 write_report(options.json, _CPU, content)
     return 0
 
@@ -100,7 +100,7 @@ def _exact_solvers(xs: Floats, ys: Floats, pairs: int) -> dict[str, Any]:
     for name, turns in times.items():
         print(f"{name:24}{_median([turn.wall for turn in turns]):10.3f} s")
     print(f"{'all three':24}{_median(total):10.3f} s")
-    return {name: _listed(turns) for name, turns in times.items()} | {"all_three_wall_s": total}
+    return {name: _seconds(turns) for name, turns in times.items()} | {"all_three_wall_s": total}
 
 
 def _bootstrap(pairs: int) -> dict[str, Any]:
@@ -113,52 +113,54 @@ def _bootstrap(pairs: int) -> dict[str, Any]:
     tracemalloc.stop()
     seconds = _median([turn.wall for turn in times])
     print(f"{'bootstrap of 1280 x 101':24}{seconds:10.3f} s{peak / 2**20:10.0f} MiB")
-    return {"prompts": 1280, "points": 101, "resamples": 1000, "peak_bytes": peak} | _listed(times)
+    return {"prompts": 1280, "points": 101, "resamples": 1000, "peak_bytes": peak} | _seconds(times)
 
 
 def _lasso(xs: Floats, ys: Floats, alpha: float, options: Namespace) -> dict[str, Any]:
-    """Times a problem of ours and of scikit-learn's, turn by turn, and the gaps of both."""
-    few = (xs[: options.fitted], ys[: options.fitted])
-    problems, fitted = ys[:, 1:].size, few[1][:, 1:].size
-    found: dict[str, Floats] = {}
+    """Times per problem of ours and of scikit-learn's, in turn, and the duality gaps of both."""
+    subset = (xs[: options.fitted], ys[: options.fitted])
+    problems, fits = ys[:, 1:].size, subset[1][:, 1:].size
+    weights_by_solver: dict[str, Floats] = {}
 
     def ours() -> None:
-        found["ours"] = lasso_weights(xs, ys, alpha)
+        weights_by_solver["ours"] = lasso_weights(xs, ys, alpha)
 
     def theirs() -> None:
-        found["scikit_learn"] = _fits(*few, alpha)
+        weights_by_solver["scikit_learn"] = _fits(*subset, alpha)
 
     turns = [(measure(theirs, 1, _CPU), measure(ours, 1, _CPU)) for _ in range(options.pairs + 1)]
     times = {
-        "scikit_learn": [_divided(turn, fitted) for turn, _ in turns[1:]],  # the first warms up
-        "ours": [_divided(turn, problems) for _, turn in turns[1:]],
+        "scikit_learn": [_per_problem(turn, fits) for turn, _ in turns[1:]],  # the first warms up
+        "ours": [_per_problem(turn, problems) for _, turn in turns[1:]],
     }
     wall, cpu = (
         paired_ratio(*([getattr(turn, part) for turn in side] for side in times.values()))
         for part in ("wall", "cpu")
     )
-    gaps = {name: relative_gaps(*few, weights, alpha) for name, weights in found.items()}
-    largest = {name: float(values.max()) for name, values in gaps.items()}
+    gaps = {
+        name: relative_gaps(*subset, weights, alpha) for name, weights in weights_by_solver.items()
+    }
+    largest_gaps = {name: float(values.max()) for name, values in gaps.items()}
     microseconds = {
         name: 1e6 * _median([turn.wall for turn in side]) for name, side in times.items()
     }
     print(
         f"Lasso {alpha:<6g}"
         + "".join(
-            f" {name} {microseconds[name]:7.1f} us a problem, gap <= {largest[name]:.1e};"
+            f" {name} {microseconds[name]:7.1f} us a problem, gap <= {largest_gaps[name]:.1e};"
             for name in times
         )
         + f" ratio {wall}",
         flush=True,
     )
     return {
-        "per_problem": {name: _listed(side) for name, side in times.items()},
+        "per_problem": {name: _seconds(side) for name, side in times.items()},
         "ratio_wall": wall._asdict(),
         "ratio_cpu": cpu._asdict(),
-        "largest_gap": largest,
+        "largest_gap": largest_gaps,
         "scikit_learn_tolerance": _TOLERANCE,
         "scikit_learn_above_tolerance": int((gaps["scikit_learn"] > 1.01 * _TOLERANCE).sum()),
-        "problems": {"scikit_learn": fitted, "ours": problems},
+        "problems": {"scikit_learn": fits, "ours": problems},
     }
 
 
@@ -176,7 +178,7 @@ def _fits(xs: Floats, ys: Floats, alpha: float) -> Floats:
 
 def relative_gaps(xs: Floats, ys: Floats, weights: Floats, alpha: float) -> Floats:
     """Duality gaps over ‖y‖²/k of weights [B, n, d] on the prefixes of the first prompts of xs
-    [A, n, d] and ys [A, n], A <= B: flat, and computed from their definition."""
+    [A, n, d] and ys [A, n], A <= B: flat, computed from the definition."""
     gaps = []
     for b, k in np.ndindex(len(xs), xs.shape[1] - 1):
         x, y, w = xs[b, : k + 1], ys[b, : k + 1], weights[b, k + 1]
@@ -194,11 +196,11 @@ def _times(step: Callable[[], object], pairs: int) -> list[Times]:
     return [measure(step, 1, _CPU) for _ in range(pairs)]
 
 
-def _divided(times: Times, problems: int) -> Times:
+def _per_problem(times: Times, problems: int) -> Times:
     return Times(*(seconds / problems for seconds in times))
 
 
-def _listed(times: list[Times]) -> dict[str, list[float]]:
+def _seconds(times: list[Times]) -> dict[str, list[float]]:
     return {
         "wall_s": [turn.wall for turn in times],
         "cpu_s": [turn.cpu for turn in times],

@@ -1,7 +1,7 @@
-"""The kernels compiled for a named GPU with none present: what each takes of a multiprocessor.
+"""The kernels compiled for a GPU that need not be present: what each uses of a multiprocessor.
 
-Every launch of one training step of a model is recorded and compiled for a compute capability by
-Triton's own path; nothing runs. Not to be used in a process that interprets kernels.
+Every launch in one training step of a model is recorded and compiled by Triton for a compute
+capability; nothing runs. Not for a process that interprets kernels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuo
 
 class Usage(NamedTuple):
     """One compiled kernel: registers of a thread, bytes of its stack (0: nothing spilled), bytes of
-    shared memory, and how often each tensor-core instruction stands in its PTX."""
+    shared memory, and the count of each tensor-core instruction in its PTX."""
 
     name: str
     warps: int
@@ -44,7 +44,7 @@ class Usage(NamedTuple):
 
 
 class _NoGpu:
-    """What Triton asks of a driver in order to compile."""
+    """The methods of a driver that Triton calls to compile."""
 
     def __init__(self, capability: int) -> None:
         self.capability = capability
@@ -53,7 +53,7 @@ class _NoGpu:
         return GPUTarget("cuda", self.capability, 32)
 
     def get_current_device(self) -> int:
-        return self.capability  # so that compiled kernels are told apart by target
+        return self.capability  # so that compiled kernels are cached by target
 
     def get_current_stream(self, device: int) -> int:
         return 0
@@ -61,19 +61,19 @@ class _NoGpu:
 
 @contextmanager
 def recorded_launches(capability: int) -> Iterator[dict[str, Any]]:
-    """Inside, launches of Triton kernels compile for `capability` and do nothing else; yields the
-    compiled kernels by hash."""
-    compiled: dict[str, Any] = {}
+    """Inside, launches of Triton kernels only compile for `capability`; yields the compiled kernels
+    by hash."""
+    kernels: dict[str, Any] = {}
     launch = JITFunction.run
 
     def record(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         kernel = launch(self, *args, grid=grid, warmup=True, **kwargs)
-        compiled[kernel.hash] = kernel
+        kernels[kernel.hash] = kernel
 
     driver.set_active(_NoGpu(capability))
     JITFunction.run = record
     try:
-        yield compiled
+        yield kernels
     finally:
         JITFunction.run = launch
 
@@ -89,16 +89,17 @@ def step_kernels(
     n_layer: int = 1,
     injection: str = "add",
 ) -> list[Usage]:
-    """All kernels of a looped model's segment without gradients and of one with them, both ways."""
+    """All kernels of a looped model's segment without gradients, and of one with forward and
+    backward pass."""
     with torch.device("meta"):
         loop = SharedLoop(BlockSpec(n_embd, n_head, n_layer, length=tokens), injection)
         e = torch.zeros(batch, tokens, n_embd, requires_grad=True)
-    with recorded_launches(capability) as compiled:
+    with recorded_launches(capability) as kernels:
         with torch.no_grad():
             run_shared(loop, e, e, compute, Span(0, 2), 1.0)
-        _, kept = run_shared(loop, e, e, compute, Span(0, 2, keep=2), 1.0)
-        kept.sum().backward()
-    return [_usage(kernel) for kernel in compiled.values()]
+        _, streams = run_shared(loop, e, e, compute, Span(0, 2, keep=2), 1.0)
+        streams.sum().backward()
+    return [_usage(kernel) for kernel in kernels.values()]
 
 
 def _usage(kernel: Any) -> Usage:
@@ -109,7 +110,7 @@ def _usage(kernel: Any) -> Usage:
             [_CUOBJDUMP, "--dump-resource-usage", file.name],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
-    found = {key: int(value) for key, value in re.findall(r"(REG|STACK|SHARED):(\d+)", text)}
+    usage = {key: int(value) for key, value in re.findall(r"(REG|STACK|SHARED):(\d+)", text)}
     ptx = kernel.asm["ptx"]
     instructions = {
         name: len(re.findall(pattern, ptx))
@@ -121,6 +122,6 @@ def _usage(kernel: Any) -> Usage:
     }
     name = f"{Path(kernel.src.fn.fn.__code__.co_filename).stem}.{kernel.src.name}"
     return Usage(
-        name, kernel.metadata.num_warps, found["REG"], found["STACK"],
+        name, kernel.metadata.num_warps, usage["REG"], usage["STACK"],
         kernel.metadata.shared, instructions, len(re.findall(r"tt\.dot ", kernel.asm["ttir"])),
     )  # fmt: skip

@@ -1,12 +1,11 @@
-"""How long a whole training step takes, beside a plain one and the reference's own code.
+"""The time of a whole training step, beside a plain one and the reference's own code.
 
     python -m benchmarks.step --settings sparse,small --reference ../looped_transformer
 
-Drawing the batch, forward, loss, backward and Adam at the end of the curriculum. All variants take
-turns in one process; a ratio is that of each pair of turns, theirs / ours, given by its median and
-quartiles. On one thread it is that of processor seconds, which other jobs disturb least, elsewhere
-that of the clock. Nothing is printed that was not measured, but the floor (benchmarks/cost.py) and
-the hours that 500,000 steps would take at the measured rate.
+Sampling the batch, forward, loss, backward and Adam at the end of the curriculum. All variants take
+turns in one process; ratios are of pairs of turns, theirs / ours, given by median and quartiles: on
+one thread of processor seconds, which other jobs disturb least, else of the clock. All numbers are
+measured, except the floor (benchmarks/cost.py) and the hours of 500,000 steps at the measured rate.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from reloop.benchmarks.cost import known_card, work_of
 from reloop.benchmarks.reference import FILES
 from reloop.benchmarks.settings import NAMES, at_full_size, setting
 from reloop.benchmarks.timing import Step, Times, launches, measure, peak_bytes, warm_up
-from reloop.benchmarks.variants import BACKENDS, PRECISIONS, Variant, checked, others
+from reloop.benchmarks.variants import BACKENDS, PRECISIONS, Variant, checked, opponents
 from reloop.conf.schema import Config
 from reloop.training.device import place
 
@@ -49,7 +48,7 @@ _RUN_STEPS = 500_000
 
 @dataclass
 class Contender:
-    """A variant at work: how often a measurement makes its step, and what was measured."""
+    """A variant with its step: the steps of one measurement, and the measurements."""
 
     variant: Variant
     step: Step
@@ -67,7 +66,7 @@ class Contender:
 
 
 def main(words: list[str]) -> int:
-    """Measure and print a table per setting; the exit code, 1 where a variant failed."""
+    """Measure and print a table per setting; returns the exit code, 1 if a variant failed."""
     options = _parse(words)
     device = options.device
     name, threads = device_name(device), torch.get_num_threads()
@@ -77,7 +76,7 @@ def main(words: list[str]) -> int:
     )
     report: dict[str, Any] = {"basis": basis, "pairs": options.pairs, "settings": {}}
     kinds = [variant.kind for variant in options.variants if variant.side != "ours"]
-    failed = False
+    has_failures = False
     for name in options.settings:
         config = at_full_size(setting(name))
         print(f"\n{name}: {_describe(config)}\n{_head(device, kinds)}", flush=True)
@@ -85,39 +84,43 @@ def main(words: list[str]) -> int:
         rows = [_result(contender, contenders, config, basis) for contender in contenders]
         for row in rows:
             print(_line(row, device, kinds), flush=True)
-        for what, why in failures.items():
-            print(f"{what:32} failed: {why}", flush=True)
-        failed |= bool(failures)
+        for variant_name, message in failures.items():
+            print(f"{variant_name:32} failed: {message}", flush=True)
+        has_failures |= bool(failures)
         work = asdict(work_of(config)) | {"flops": work_of(config).flops}
         report["settings"][name] = {"work": work, "variants": rows, "failures": failures}
-        if options.json:  # after every setting: what was measured stays if the next one fails
+        if options.json:  # after every setting, so that a failure loses only one
             write_report(options.json, device, report)
-    return int(failed)
+    return int(has_failures)
 
 
 def _measure(config: Config, options: argparse.Namespace) -> tuple[list[Contender], dict[str, str]]:
-    """Every variant's measurements, taken in turn, and why others could not be measured."""
+    """The measurements of all variants, taken in turn, and the errors of those that failed."""
     contenders: list[Contender] = []
     failures: dict[str, str] = {}
     for variant in options.variants:
-        with _trying(variant, failures):
+        with _recording_failures(variant, failures):
             contenders.append(_set_up(variant, config, options))
     for _ in range(options.pairs):
-        for one in contenders:
-            if one.variant.name not in failures:
-                with _trying(one.variant, failures):
-                    one.times.append(measure(one.step, one.repeats, options.device))
-    contenders = [one for one in contenders if one.variant.name not in failures]
+        for contender in contenders:
+            if contender.variant.name not in failures:
+                with _recording_failures(contender.variant, failures):
+                    contender.times.append(
+                        measure(contender.step, contender.repeats, options.device)
+                    )
+    contenders = [contender for contender in contenders if contender.variant.name not in failures]
     if options.device.type == "cuda":
-        for one in contenders:  # at the end: what has been profiled once may launch slower
-            with _trying(one.variant, failures):
-                one.facts |= launches(one.step)
+        for (
+            contender
+        ) in contenders:  # at the end: a profiled step may launch more slowly afterwards
+            with _recording_failures(contender.variant, failures):
+                contender.facts |= launches(contender.step)
     return contenders, failures
 
 
 @contextmanager
-def _trying(variant: Variant, failures: dict[str, str]) -> Iterator[None]:
-    """Note whatever a compiler or a card may raise, so that the others go on."""
+def _recording_failures(variant: Variant, failures: dict[str, str]) -> Iterator[None]:
+    """Record any exception of a compiler or a card, so that the other variants continue."""
     try:
         variant.prepare()
         yield
@@ -126,22 +129,22 @@ def _trying(variant: Variant, failures: dict[str, str]) -> Iterator[None]:
 
 
 def _set_up(variant: Variant, config: Config, options: argparse.Namespace) -> Contender:
-    device, before = options.device, 0
+    device, memory_before = options.device, 0
     facts: dict[str, Any] = {}
     if device.type == "cuda":
-        before = torch.cuda.memory_allocated()
+        memory_before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
     step = variant.build(config, device)
     repeats = warm_up(step, options.warmup, device)
     if device.type == "cuda":
-        facts["peak_bytes"] = peak_bytes(step, before, captured=variant.capture)
+        facts["peak_bytes"] = peak_bytes(step, memory_before, captured=variant.capture)
     return Contender(variant, step, repeats, facts)
 
 
 def _result(
     contender: Contender, contenders: list[Contender], config: Config, basis: str
 ) -> dict[str, Any]:
-    """All that is known of a contender, as plain values."""
+    """The measurements of a contender as plain values."""
     variant, wall = contender.variant, contender.median("wall")
     ratios = {
         other.variant.kind: paired_ratio(other.seconds(basis), contender.seconds(basis))
@@ -180,8 +183,8 @@ def _line(row: dict[str, Any], device: torch.device, kinds: list[str]) -> str:
         f"{Ratio(**row['ratios'][kind]) if kind in row['ratios'] else '-':>26}" for kind in kinds
     )
     if device.type == "cpu":
-        spent = "".join(f"{median[key]:9.3g}" for key in Times._fields)
-        return f"{row['name']:32}{spent}{rate}{ratios}"
+        seconds = "".join(f"{median[key]:9.3g}" for key in Times._fields)
+        return f"{row['name']:32}{seconds}{rate}{ratios}"
     floor = f"{row['fraction_of_floor']:9.1%}" if "floor_s" in row else f"{'-':>9}"
     facts = f"{row.get('kernels', '-'):>9}{row['peak_bytes'] / 2**20:9.0f}{floor}"
     hours = f"{row['hours_of_500k_steps_at_this_rate']:9.2f}"
@@ -226,8 +229,8 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 
 def _variants(options: argparse.Namespace) -> list[Variant]:
-    """What is to be measured; without graphs first, so that what a first run does once (tuning, for
-    one) does not count as a captured variant's memory."""
+    """The variants to measure; those without graphs first, so that one-time work (such as tuning)
+    does not count as a captured variant's memory."""
     captures = {"off": [False], "on": [True], "both": [False, True]}[options.capture]
     ours = [
         checked(Variant("ours", backend, precision, capture), options.device)
@@ -236,7 +239,7 @@ def _variants(options: argparse.Namespace) -> list[Variant]:
         for precision in options.precision
     ]
     compiled = "compile" in options.backends
-    return [*others(options.device, options.reference, compiled=compiled), *ours]
+    return [*opponents(options.device, options.reference, compiled=compiled), *ours]
 
 
 if __name__ == "__main__":

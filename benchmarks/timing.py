@@ -1,4 +1,4 @@
-"""Time spent on steps, and on a GPU the kernels and the memory of one."""
+"""The time of steps, and on a GPU the kernels and the memory of one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], object]
-_LEAST = 0.2  # seconds of one measurement, so that a short step is made several times
+_LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
 
 
 class Times(NamedTuple):
-    """Seconds a step: on the clock, and of processor time in this process's threads, in its own
-    code and in the kernel's."""
+    """Seconds per step: on the clock, and of processor time of this process's threads, in user and
+    in kernel code."""
 
     wall: float
     user: float
@@ -25,48 +25,52 @@ class Times(NamedTuple):
 
     @property
     def cpu(self) -> float:
-        """Both kinds of processor time together."""
+        """The sum of both kinds of processor time."""
         return self.user + self.system
 
 
 def measure(step: Step, repeats: int, device: torch.device) -> Times:
-    """Make `repeats` steps and wait for the device."""
+    """Time `repeats` steps, waiting for the device."""
     _wait(device)
-    before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    usage_before, start_time = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     for _ in range(repeats):
         step()
     _wait(device)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
-    spent = (wall, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
-    return Times(*(seconds / repeats for seconds in spent))
+    wall, usage_after = time.perf_counter() - start_time, resource.getrusage(resource.RUSAGE_SELF)
+    totals = (
+        wall,
+        usage_after.ru_utime - usage_before.ru_utime,
+        usage_after.ru_stime - usage_before.ru_stime,
+    )
+    return Times(*(seconds / repeats for seconds in totals))
 
 
 def warm_up(step: Step, steps: int, device: torch.device) -> int:
-    """Make `steps` steps, and as many more as fill a measurement: how many those are."""
-    last = [measure(step, 1, device).wall for _ in range(steps)][-1]
-    if last >= _LEAST:
+    """Make `steps` steps or more; returns the number of steps in a measurement."""
+    seconds = [measure(step, 1, device).wall for _ in range(steps)][-1]
+    if seconds >= _LEAST:
         return 1
-    # The first steps are slower than the others: count with those that follow.
-    settled = measure(step, math.ceil(_LEAST / last), device).wall
-    return math.ceil(_LEAST / settled)
+    # The first steps are slower: time the next ones.
+    steady_seconds = measure(step, math.ceil(_LEAST / seconds), device).wall
+    return math.ceil(_LEAST / steady_seconds)
 
 
 def cuda_kernels(step: Step, steps: int = 1) -> dict[str, tuple[int, float]]:
     """Each kernel's launches and microseconds in `steps` steps, copies and fills included."""
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(steps):
             step()
         torch.cuda.synchronize()
-    found: dict[str, tuple[int, float]] = {}
-    for event in seen.events() or []:
+    totals: dict[str, tuple[int, float]] = {}
+    for event in profiler.events() or []:
         if event.device_type.name == "CUDA" and not event.is_user_annotation:
-            launches, spent = found.get(event.name, (0, 0.0))
-            found[event.name] = launches + 1, spent + event.time_range.elapsed_us()
-    return found
+            count, microseconds = totals.get(event.name, (0, 0.0))
+            totals[event.name] = count + 1, microseconds + event.time_range.elapsed_us()
+    return totals
 
 
 def launches(step: Step) -> dict[str, int]:
-    """How many kernels a step starts, and how many copies and fills beside them; nothing where the
+    """How many kernels a step starts, and how many copies and fills beside them; empty if the
     machine does not let the profiler see them."""
     counts = {name: count for name, (count, _) in cuda_kernels(step).items()}
     if not counts:
@@ -75,15 +79,15 @@ def launches(step: Step) -> dict[str, int]:
     return {"kernels": sum(counts.values()) - copies, "copies_and_fills": copies}
 
 
-def peak_bytes(step: Step, before: int, *, captured: bool) -> int:
-    """The most memory allocated in a step, beyond the `before` that was when its variant was about
-    to be built. A captured step allocates nothing when it is replayed: there the peak is that since
-    it was built (reset then), the warm-up and the capture with it."""
+def peak_bytes(step: Step, memory_before: int, *, captured: bool) -> int:
+    """The peak of memory allocated in a step, minus `memory_before`, allocated before its variant
+    was built. The replay of a captured step allocates nothing: for it the peak is that since it was
+    built (with a reset), including warm-up and capture."""
     if not captured:
         torch.cuda.reset_peak_memory_stats()
         step()
         torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
+    return torch.cuda.max_memory_allocated() - memory_before
 
 
 def _wait(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""The ways to make a training step that are set beside each other."""
+"""The variants of a training step that are compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 
 @dataclass(frozen=True)
 class Variant:
-    """`side` is ours, baseline or reference; `checkout` is the latter's."""
+    """`side` is ours, baseline or reference; `checkout` is the reference's."""
 
     side: str
     backend: str
@@ -46,7 +46,7 @@ class Variant:
         return f"{self.side} {self.backend}"
 
     def facts(self) -> dict[str, Any]:
-        """What it is, as plain values."""
+        """Its fields and name, as plain values."""
         facts = {key: value for key, value in asdict(self).items() if key != "checkout"}
         return {"name": self.name, **facts}
 
@@ -55,7 +55,7 @@ class Variant:
         torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
 
     def build(self, config: Config, device: torch.device) -> Step:
-        """A fresh model on the device, and what makes its steps one after another."""
+        """A new model on the device; returns the function that makes its next step."""
         self.prepare()
         if self.side == "baseline":
             return Baseline(config, device).step
@@ -67,9 +67,9 @@ class Variant:
 
 
 def parse_variants(text: str, device: torch.device) -> list[Variant]:
-    """Ways of ours from `backend:precision` or `backend:precision:graph`, comma-separated.
+    """Variants of ours from `backend:precision` or `backend:precision:graph`, comma-separated.
 
-    Raises ValueError for a name that is not known, ConfigError for what cannot be here.
+    Raises ValueError for an unknown name, ConfigError for a variant that the device cannot run.
     """
     variants = []
     for word in text.split(","):
@@ -85,7 +85,7 @@ def parse_variants(text: str, device: torch.device) -> list[Variant]:
 
 
 def checked(variant: Variant, device: torch.device) -> Variant:
-    """The same; ConfigError where the device cannot compute so."""
+    """The variant itself; ConfigError if the device cannot run it."""
     place(str(device), variant.precision, variant.backend)
     if variant.capture and device.type != "cuda":
         raise ConfigError("capture", f"needs an NVIDIA GPU, and cannot be on {device}")
@@ -93,15 +93,15 @@ def checked(variant: Variant, device: torch.device) -> Variant:
 
 
 def make_trainer(config: Config, device: torch.device, variant: Variant) -> Trainer:
-    """Our trainer as `variant` has it; ConfigError for what this machine does not have."""
+    """Our trainer for a variant; ConfigError if this machine cannot run it."""
     placement, task = place(str(device), variant.precision, variant.backend), build_task(config)
     model = placement.prepare(build_model(config, task))
     return Trainer(config, task, build_curriculum(config, task), model, capture=variant.capture)
 
 
 def updates(trainer: Trainer, variant: Variant) -> Callable[[int], None]:
-    """Its `update`; RuntimeError where a graph was asked for and could not be captured, which the
-    trainer itself only says."""
+    """The trainer's `update`; RuntimeError if the variant's graph could not be captured, for which
+    the trainer itself only prints a line."""
 
     def update(step: int) -> None:
         trainer.update(step)
@@ -111,9 +111,9 @@ def updates(trainer: Trainer, variant: Variant) -> Callable[[int], None]:
     return update
 
 
-def others(device: torch.device, checkout: Path | None, *, compiled: bool) -> list[Variant]:
-    """What ours is set beside: the reference, where there is a checkout (and with torch.compile, if
-    `compiled`), and the baseline."""
+def opponents(device: torch.device, checkout: Path | None, *, compiled: bool) -> list[Variant]:
+    """The variants to compare ours with: the reference, if there is a checkout (also with
+    torch.compile, if `compiled`), and the baseline."""
     precision = "tf32" if device.type == "cuda" else "fp32"
     baseline = Variant("baseline", "eager", precision)
     if checkout is None:

@@ -1,4 +1,4 @@
-"""What each action is about, and which settings have a part in it. No torch and no Hydra here."""
+"""What each action works on, and which settings it uses. No torch and no Hydra here."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any, NamedTuple
 from .mistakes import ConfigError
 
 
-class _About(NamedTuple):
-    """The key that names an action's subject, what is said where it is missing, the settings that
-    have a part in it (with all under them), and why no others have."""
+class _ActionRule(NamedTuple):
+    """The key that names an action's subject, the message where it is missing, the settings that
+    the action uses (groups with all their settings), and why it uses no others."""
 
     key: str
-    missing: str
+    missing_message: str
     settings: tuple[str, ...]
-    why: str
+    reason: str
 
 
-_ABOUT = {
-    "evaluate": _About(
+_ACTIONS = {
+    "evaluate": _ActionRule(
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
         ("device", "plugins", "evaluation"),
         "it measures a run as it was trained, in fp32",
     ),
-    "compare": _About(
+    "compare": _ActionRule(
         "runs",
         "must name the run folders to compare: 'runs=[runs/<name>,runs/<name>]'",
         (
@@ -39,39 +39,40 @@ _ABOUT = {
         ),
         "it measures runs as they were trained, on the prompts of their task",
     ),
-    "import": _About(
+    "import": _ActionRule(
         "checkpoint",
         "must name the file to import: checkpoint=…/state.pt",
         ("folder", "task", "model", "loops.b", "loops.T", "training.steps"),
         "the checkpoint is as it was trained",
     ),
 }
-# The subjects' keys, and what stands there where nothing is named.
+# The subjects' keys with their empty values.
 SUBJECTS: dict[str, Any] = {"run": "", "runs": [], "checkpoint": ""}
 
 
-def subject(action: str, named: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
-    """The paths that an action is about: none for a run to train, which is found by its settings.
+def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """The paths that an action works on: none for a run to train, which is found by its settings.
 
-    `named` holds the values of `SUBJECTS`, `given` every key on the command line. Raises
-    ConfigError where the subject is missing, or another's or a setting without a part is given.
+    `values` holds the values of `SUBJECTS`, `keys` every key on the command line. Raises
+    ConfigError where the subject is missing, for another action's subject and for a setting that
+    the action does not use.
     """
-    about = _ABOUT.get(action)
-    for key in given:
-        if key in SUBJECTS and (about is None or key != about.key):
-            other = next(name for name, each in _ABOUT.items() if each.key == key)
+    rule = _ACTIONS.get(action)
+    for key in keys:
+        if key in SUBJECTS and (rule is None or key != rule.key):
+            other = next(name for name, other_rule in _ACTIONS.items() if other_rule.key == key)
             raise ConfigError(key, f"is for action={other}")
-    if about is None:
+    if rule is None:
         return ()
-    allowed = {"action", about.key, *about.settings}
-    for key in given:
+    allowed = {"action", rule.key, *rule.settings}
+    for key in keys:
         if key not in allowed and key.partition(".")[0] not in allowed:
-            raise ConfigError(key, f"has no meaning with action={action}: {about.why}")
-    value = named[about.key]
+            raise ConfigError(key, f"has no meaning with action={action}: {rule.reason}")
+    value = values[rule.key]
     if not value:
-        raise ConfigError(about.key, about.missing)
+        raise ConfigError(rule.key, rule.missing_message)
     if action != "compare" and not isinstance(value, str | int):
-        raise ConfigError(about.key, f"must name one path, got {value}")
+        raise ConfigError(rule.key, f"must name one path, got {value}")
     paths = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if action == "compare" and len(paths) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(paths)}")

@@ -1,4 +1,4 @@
-"""What other codes and papers call our settings, so that a wrong key can be answered by the right
+"""Names of our settings in other codes and papers, so that a wrong key is answered with the right
 one."""
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("jobs",): "at_once workers n_jobs num_workers processes n_workers threads",
 }
 _ALIASES: dict[str, tuple[str, ...]] = {
-    alias: ours for ours, aliases in _NAMES.items() for alias in aliases.split()
+    alias: names for names, aliases in _NAMES.items() for alias in aliases.split()
 }
 
 
-def known_as(key: str, known: Iterable[str]) -> str | None:
-    """The known setting that `key` is another name of: the same name in another group, or what
-    other codes call it. One of the key's own group is preferred; None where there is none."""
+def resolve_alias(key: str, names: Iterable[str]) -> str | None:
+    """The setting among `names` that `key` is another name of: the same name in another group, or
+    its name in other codes. One of the key's own group is preferred; None where there is none."""
     group, _, last = key.rpartition(".")
     last = last.replace("-", "_").lower()
-    options = list(known)
-    found = [name for asked in (last, *_ALIASES.get(last, ())) for name in _called(asked, options)]
-    in_group = [name for name in found if group and name.startswith(f"{group}.")]
-    return next(iter([*in_group, *found]), None)
+    options = list(names)
+    matches = [name for alias in (last, *_ALIASES.get(last, ())) for name in _named(alias, options)]
+    in_group = [name for name in matches if group and name.startswith(f"{group}.")]
+    return next(iter([*in_group, *matches]), None)
 
 
-def _called(asked: str, options: list[str]) -> list[str]:
+def _named(alias: str, options: list[str]) -> list[str]:
     """The options of this name, then those that have it in a group."""
-    whole = [name for name in options if name.lower() == asked.lower()]
-    return whole + [n for n in options if n.rpartition(".")[2].lower() == asked.lower()]
+    exact = [name for name in options if name.lower() == alias.lower()]
+    return exact + [n for n in options if n.rpartition(".")[2].lower() == alias.lower()]

@@ -61,11 +61,13 @@ def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
     if not isinstance(mapping, Mapping):
         raise ConfigError(prefix.rstrip("."), f"must be a group of settings, got {mapping!r}")
     hints = get_type_hints(cls)
-    known = {field.name: field for field in fields(cls)}
+    settings = {field.name: field for field in fields(cls)}
     for key in mapping:
-        if key not in known:
-            raise ConfigError(f"{prefix}{key}", f"is not a setting{nearest_key(str(key), known)}")
-    required = [name for name, field in known.items() if _is_required(field)]
+        if key not in settings:
+            raise ConfigError(
+                f"{prefix}{key}", f"is not a setting{nearest_key(str(key), settings)}"
+            )
+    required = [name for name, field in settings.items() if _is_required(field)]
     for name in required:
         if name not in mapping:
             raise ConfigError(f"{prefix}{name}", "must be given")
@@ -97,24 +99,26 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
-    """`value` as None, a word or a value of the one other kind, where those are allowed."""
+    """`value` as None, a word or a value of the one remaining kind, where these are allowed."""
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     words += added_names(key) if words else []
     if value in words or (value is None and type(None) in kinds):
         return value
-    others = [kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal]
-    if not others:  # a name or nothing
+    value_kinds = [
+        kind for kind in kinds if kind is not type(None) and get_origin(kind) is not Literal
+    ]
+    if not value_kinds:  # a name or nothing
         check_choice(key, value, words)
-    other, *more = others
-    if more:  # int | str
-        return _convert_one_scalar([other, *more], value, key)
+    kind, *rest = value_kinds
+    if rest:  # int | str
+        return _convert_one_scalar([kind, *rest], value, key)
     try:
-        return _convert(other, value, key)
+        return _convert(kind, value, key)
     except ConfigError as error:
         if not words:
             raise
         raise ConfigError(
-            key, f"must be {KINDS[other]} or {' or '.join(words)}, got {value!r}"
+            key, f"must be {KINDS[kind]} or {' or '.join(words)}, got {value!r}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""A checksum of plain values, by which an altered file is recognised, and keys made of it."""
+"""A checksum of plain values, to recognise an altered file, and keys made from it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def checksum_of(content: Any) -> str:
 
 
 def key_of(content: Any, digits: int = 12) -> str:
-    """The first digits of the checksum: what a file or folder is named after that holds what was
-    computed from these values."""
+    """The first digits of the checksum: the name of the file or folder with the results of these
+    values."""
     return checksum_of(content)[:digits]

@@ -1,4 +1,4 @@
-"""What the small commands (`python -m …`) have in common: words to settings, mistakes to one line.
+"""The shared part of the small commands (`python -m …`): words to settings, mistakes to one line.
 
 sys.exit(run_command("probing", ProbingSettings, sys.argv[1:], help_text, measure))
 """
@@ -20,10 +20,10 @@ from .words import settings_from_words
 
 
 class Settings(Protocol):
-    """What a command may be asked for: a dataclass that knows what cannot be."""
+    """The settings of a command: a dataclass with a check of its values."""
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first impossible setting."""
 
 
 _T = TypeVar("_T", bound=Settings)
@@ -37,10 +37,10 @@ def run_command(
     measure: Callable[[_T], str],
     when_stopped: str = "stopped",
 ) -> int:
-    """Do what the words ask for and show what `measure` says of it; the exit code.
+    """Run the command with these words and print the text that `measure` returns; the exit code.
 
-    Help and mistakes that `cls` can see are answered without torch: what needs it, `measure` is to
-    import itself. The rest is as `answered` has it.
+    Help, and mistakes that `cls` checks, need no torch: `measure` imports what it needs. Errors and
+    signals are handled by `answered`.
     """
     if {"-h", "--help"} & set(words):
         print(help_text(), end="")
@@ -56,12 +56,12 @@ def run_command(
 
 
 def answered(name: str, do: Callable[[], int], when_stopped: str) -> int:
-    """The exit code of what is done: its own; 2 for a mistake and 1 for what cannot go on, each
-    told in a line that begins with `name`; 130 or 143, and `when_stopped` shown, for Ctrl-C or
-    SIGTERM, here or in a process of its own."""
-    # Threads that wait spin only briefly. On cores that others use too, spinning for long makes a
-    # small model's step a hundred times slower; not spinning at all, half as fast. Read when torch
-    # is loaded.
+    """The exit code of `do`: its own; 2 for a mistake and 1 for an error, each printed in a line
+    that begins with `name`; 130 or 143, and `when_stopped` printed, for Ctrl-C or SIGTERM, here or
+    in a child process."""
+    # Waiting threads spin only briefly. On cores that other processes use too, long spinning makes
+    # a small model's step a hundred times slower; no spinning at all, half as fast. torch reads
+    # this when it is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         _check_working_folder()
@@ -84,11 +84,11 @@ def _check_working_folder() -> None:
 
 
 def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
-    """The exit code of what is done; 130 or 143, and `when_stopped` shown, where SIGINT or SIGTERM
-    ends it, or ended a process of its own.
+    """The exit code of `do`; 130 or 143, and `when_stopped` printed, where SIGINT or SIGTERM ends
+    it, or ended a child process.
 
-    Within, SIGINT raises KeyboardInterrupt and SIGTERM SystemExit: what has processes of its own
-    can then end them too.
+    Within, SIGINT raises KeyboardInterrupt and SIGTERM SystemExit, so that `do` can end its child
+    processes.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -99,31 +99,31 @@ def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
                 os._exit(128 + number)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         try:
-            for number, handler in before.items():
-                if handler != signal.SIG_IGN:  # as a shell has it for what runs in its background
+            for number, handler in previous.items():
+                if handler != signal.SIG_IGN:  # a shell ignores it for its background jobs
                     signal.signal(number, stop)
             return do()
         finally:
-            for number, handler in before.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler or signal.SIG_DFL)
     except KeyboardInterrupt:
         code = 130
-    except SystemExit as stopped:
-        if stopped.code not in (130, 143):
+    except SystemExit as error:
+        if error.code not in (130, 143):
             raise
-        code = int(stopped.code)
-    if before[signal.SIGINT] == signal.SIG_DFL:  # a process that is about to end, see conf/entry.py
+        code = int(error.code)
+    if previous[signal.SIGINT] == signal.SIG_DFL:  # the process is about to end, see conf/entry.py
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     print(f"\n{when_stopped}", flush=True)
     return code
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported. What is raised there may be swallowed, become another
-    exception, or abort the process within a module's C code."""
+    """Whether a module is being imported. An exception raised there may be swallowed, become
+    another exception, or abort the process within a module's C code."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -132,9 +132,9 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def defaults(cls: type[Any]) -> str:
-    """The settings of a dataclass that have a default, as words of a command, in lines."""
-    shown = [f"{field.name}={as_word(field.default)}" for field in fields(cls) if _optional(field)]
-    return fill(" ".join(shown), 78, initial_indent="  ", subsequent_indent="  ")
+    """The settings of a dataclass that have a default, as lines of key=value words."""
+    words = [f"{field.name}={as_word(field.default)}" for field in fields(cls) if _optional(field)]
+    return fill(" ".join(words), 78, initial_indent="  ", subsequent_indent="  ")
 
 
 def _optional(field: Any) -> bool:

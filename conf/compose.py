@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from .actions import SUBJECTS, subject
-from .aliases import known_as
+from .aliases import resolve_alias
 from .build import (
     config_from_mapping,
     config_to_mapping,
@@ -32,10 +32,9 @@ _HIDDEN = ("schema_version", "task.name", "model.family")
 
 @dataclass(frozen=True)
 class Command:
-    """One thing to do. `paths` are the run folders or the file that it is about; `words` are the
-    settings as given, for a message that names this member of a grid. An import's settings are
-    known when its file is read: it has the `given` ones, by key. `again`: what was trained before
-    is set aside."""
+    """One command. `paths` are the run folders or the file that it works on; `words` are the words
+    of this member of a grid, for messages. `given` are the settings of an import by key, whose
+    other settings are in its file. `again`: an earlier training is set aside first."""
 
     action: Action
     paths: tuple[str, ...]
@@ -46,7 +45,7 @@ class Command:
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
-    """What the words ask for: one command, or with `multirun` one for each combination of the
+    """The commands of these words: one, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import OverrideParseException
@@ -54,70 +53,70 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
     _check_words(words)
     words = words if multirun else [_quoted(word) for word in words]
     try:
-        parsed = OverridesParser.create().parse_overrides(words)
+        overrides = OverridesParser.create().parse_overrides(words)
     except OverrideParseException as error:
         raise ConfigError(
             repr(error.override), "cannot be read; quote lists: 'key=[1,2]'"
         ) from None
-    except ValueError as error:  # a whole number of thousands of digits
+    except ValueError as error:  # an integer of thousands of digits
         raise ConfigError("settings", f"cannot be read: {one_line(error)}") from None
-    for override in parsed:
+    for override in overrides:
         check_sweep(override, multirun)
         if override.key_or_group == "plugins":
             load_plugins(_paths(override.value()))
-    grid = members(parsed) if multirun else [words]
+    grid = members(overrides) if multirun else [words]
     return [_command(list(member)) for member in grid]
 
 
 def _check_words(words: list[str]) -> None:
-    """Each is key=value, and each key is given once."""
-    given: set[str] = set()
+    """Raises ConfigError for a word that is not key=value, and for a key that is given twice."""
+    keys: set[str] = set()
     for word in words:
         if not re.match(r"[a-zA-Z_][\w.-]*=", word):
             raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
         key, _, value = word.partition("=")
         if key in ("task.name", "model.family"):
             raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
-        if "-" in key:  # no setting has one; what is meant may have
+        if "-" in key:  # no setting has one, but an alias may
             raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(composed([])))}")
-        if key in given:
+        if key in keys:
             raise ConfigError(key, "is given twice")
         if not value.strip():
             raise ConfigError(key, "has no value; key=null says that there is none")
-        given.add(key)
+        keys.add(key)
 
 
 def _command(words: list[str]) -> Command:
-    given = [word.partition("=")[0] for word in words]
+    keys = [word.partition("=")[0] for word in words]
     for word in words:
         key, _, value = word.partition("=")
         if key in GROUPS and value not in choices(key):
             raise ConfigError(key, f"cannot be {value!r}{nearest(value, choices(key))}")
     if "action=import" in words:
-        return _import(words, given)
+        return _import(words, keys)
     mapping = composed([word for word in words if word.partition("=")[0] in GROUPS])
-    _check_known(given, mapping)
-    configured = mapping["training"]["steps"]
+    _check_keys(keys, mapping)
+    base_steps = mapping["training"]["steps"]
     mapping = composed(words)
-    stretch(mapping, configured, given)
-    _fit_recipe(mapping, given)
+    stretch(mapping, base_steps, keys)
+    _fit_recipe(mapping, keys)
     mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
     again = convert_scalar(bool, mapping.pop("again"), "again")
-    paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, given)
+    paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, keys)
     if action == "train":
         mapping["task"] = _split_task(mapping["task"])
     else:
-        mapping = _of_run(Path(paths[0]), given, mapping)
+        mapping = _run_settings(Path(paths[0]), keys, mapping)
         for path in paths[1:]:
             read_config(Path(path))
-    if action == "compare":  # of several runs each has loops of its own
-        for key in {"loops", "max_loops", "halt_by"} - {key.rpartition(".")[2] for key in given}:
+    if action == "compare":  # each run has its own loops
+        for key in {"loops", "max_loops", "halt_by"} - {key.rpartition(".")[2] for key in keys}:
             mapping["evaluation"][key] = None
     else:
-        _check_loops(mapping, given)
-        _check_lanes(mapping, given)
+        _check_loops(mapping, keys)
+        _check_lanes(mapping, keys)
     config = config_from_mapping(mapping)
     if action == "train":
         check_training_size(config)
@@ -125,37 +124,37 @@ def _command(words: list[str]) -> Command:
     return Command(action, paths, config, tuple(words), again=again)
 
 
-def _fit_recipe(mapping: dict[str, Any], given: list[str]) -> None:
-    """Take back what a recipe says and what was given leaves no room for: Muon's rate under another
-    optimiser, a curriculum that would start beyond its end, and one of loops that are drawn; and
-    posterior means of finitely many prompts, which no task knows."""
-    if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in given:
+def _fit_recipe(mapping: dict[str, Any], keys: list[str]) -> None:
+    """Undo the recipe's settings that contradict given ones: Muon's rate under another optimiser, a
+    curriculum that would start beyond its end, one of sampled loops, and posterior means of
+    finitely many prompts, which no task has."""
+    if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in keys:
         mapping["training"]["muon_rate"] = TrainingConfig.muon_rate
-    if mapping["task"]["distinct_prompts"] and "training.targets" not in given:
+    if mapping["task"]["distinct_prompts"] and "training.targets" not in keys:
         mapping["training"]["targets"] = TrainingConfig.targets
     curriculum = mapping["curriculum"]
-    if mapping["loops"]["sampling"] != "none" and "curriculum.loops.start" not in given:
+    if mapping["loops"]["sampling"] != "none" and "curriculum.loops.start" not in keys:
         curriculum["loops"]["start"] = None
     task, b = mapping["task"], mapping["loops"]["b"]
     for name, end in (("dims", task["dims"]), ("points", task["points"]), ("loops", b)):
         growth = curriculum[name]
-        if f"curriculum.{name}.start" in given or not isinstance(end, int):
+        if f"curriculum.{name}.start" in keys or not isinstance(end, int):
             continue
         if isinstance(growth["start"], int) and growth["start"] > end:
             growth["start"] = end
 
 
-def _import(words: list[str], given: list[str]) -> Command:
-    """The command of action=import: values as they stand, nothing of a task's or scale's own."""
+def _import(words: list[str], keys: list[str]) -> Command:
+    """The command of action=import: the given values alone, without those of a task or a scale."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     mapping = composed([])
     for name in choices("task"):
         mapping["task"] |= _own_settings(name)
-    _check_known(given, mapping)
-    parsed = OverridesParser.create().parse_overrides(words)
-    values = {str(override.key_or_group): override.value() for override in parsed}
-    (path,) = subject("import", {"checkpoint": values.pop("checkpoint", "")}, given)
+    _check_keys(keys, mapping)
+    overrides = OverridesParser.create().parse_overrides(words)
+    values = {str(override.key_or_group): override.value() for override in overrides}
+    (path,) = subject("import", {"checkpoint": values.pop("checkpoint", "")}, keys)
     if not Path(path).is_file():
         raise ConfigError("checkpoint", f"is no file: {path}")
     folder = convert_scalar(str, values.pop("folder", Config.folder), "folder")
@@ -164,7 +163,7 @@ def _import(words: list[str], given: list[str]) -> Command:
 
 
 def _quoted(word: str) -> str:
-    """`checkpoint=PATH` in quotes: the paths of a reference code hold braces."""
+    """`checkpoint=PATH` with the path in quotes: the paths of a reference code contain braces."""
     key, _, path = word.partition("=")
     if key != "checkpoint" or not path or path[0] in "'\"":
         return word
@@ -172,18 +171,18 @@ def _quoted(word: str) -> str:
     return f"checkpoint={quote}{path}{quote}"
 
 
-def _check_known(given: list[str], mapping: dict[str, Any]) -> None:
-    """Every key that was given is a setting of the composed `mapping`, or chooses a group."""
-    known = flatten(mapping)
-    for key in given:
-        if key not in known and key not in GROUPS:
+def _check_keys(keys: list[str], mapping: dict[str, Any]) -> None:
+    """Raises ConfigError for a key that is no setting of the composed `mapping` and no group."""
+    settings = flatten(mapping)
+    for key in keys:
+        if key not in settings and key not in GROUPS:
             if key in mapping:
-                raise ConfigError(key, f"is a group of settings{nearest(key, known)}")
-            raise ConfigError(key, f"is not a setting{_nearest_key(key, known)}")
+                raise ConfigError(key, f"is a group of settings{nearest(key, settings)}")
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, settings)}")
 
 
 def _split_task(task: dict[str, Any]) -> dict[str, Any]:
-    """A task's own settings stand beside the others on the command line, apart in a Config."""
+    """A task's own settings, which are among the others on the command line, as a group."""
     settings = {key: task.pop(key) for key in _own_settings(task["name"])}
     return task | {"settings": settings}
 
@@ -192,27 +191,26 @@ def _own_settings(name: str) -> dict[str, Any]:
     return own_settings(name) or {}
 
 
-def _of_run(run: Path, given: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
-    """A run's own settings, but for those that were given and for where to compute and write."""
-    own = config_to_mapping(read_config(run))
-    for key in given:
+def _run_settings(run: Path, keys: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
+    """A run's own settings, with this command's given evaluation settings, device and folder."""
+    run_mapping = config_to_mapping(read_config(run))
+    for key in keys:
         group, _, name = key.partition(".")
         if group == "evaluation":
-            own[group][name] = mapping[group][name]
-    where = {"device": mapping["device"], "folder": mapping["folder"]}
-    return own | where | ({"plugins": mapping["plugins"]} if "plugins" in given else {})
+            run_mapping[group][name] = mapping[group][name]
+    places = {"device": mapping["device"], "folder": mapping["folder"]}
+    return run_mapping | places | ({"plugins": mapping["plugins"]} if "plugins" in keys else {})
 
 
 def _paths(value: Any) -> list[str]:
-    """One path or several, as they may be given for `plugins`."""
+    """The value of `plugins`, one path or several, as a list."""
     return [str(path) for path in value] if isinstance(value, list) else [str(value)]
 
 
-def _check_loops(mapping: dict[str, Any], given: list[str]) -> None:
-    """Settings of the loops that a family, or loops that are drawn, do not have are refused rather
-    than ignored."""
+def _check_loops(mapping: dict[str, Any], keys: list[str]) -> None:
+    """Raises ConfigError for given settings that a family, or sampled loops, do not have."""
     family, sampling = mapping["model"]["family"], mapping["loops"]["sampling"]
-    useless = {
+    absent = {
         "standard": (
             "loops.",
             "curriculum.loops.",
@@ -222,35 +220,36 @@ def _check_loops(mapping: dict[str, Any], given: list[str]) -> None:
         ),
         "tied": ("loops.T", "loops.grad_loops", "loops.sampling", "curriculum.loops."),
     }
-    for key in given:
-        if key.startswith(useless.get(family, ())):
+    for key in keys:
+        if key.startswith(absent.get(family, ())):
             raise ConfigError(key, f"has no meaning with model={family}")
         if sampling != "none" and key in ("curriculum.loops.inc", "curriculum.loops.intervals"):
             raise ConfigError(key, f"has no meaning with loops.sampling={sampling}")
 
 
-def _check_lanes(mapping: dict[str, Any], given: list[str]) -> None:
-    """More loops than there are weights of lanes: refused where they are asked for; where a scale
-    does, an evaluation ends with the weights."""
+def _check_lanes(mapping: dict[str, Any], keys: list[str]) -> None:
+    """Raises ConfigError for a given number of loops above the number of lane weights; where a
+    scale sets it, an evaluation ends with the weights."""
     b = mapping["loops"]["b"]
     if not mapping["model"]["lanes"] or not isinstance(b, int):
         return
     for name in ("loops", "max_loops", "halt_by"):
         value = mapping["evaluation"][name]
-        if f"evaluation.{name}" in given and isinstance(value, int) and value > b:
+        if f"evaluation.{name}" in keys and isinstance(value, int) and value > b:
             raise ConfigError(
                 f"evaluation.{name}",
                 f"is {value}, but model.lanes have weights of their own for each of {b} loops",
             )
 
 
-def _nearest_key(key: str, known: dict[str, Any]) -> str:
-    """The known key that is meant by another name, is nearest as a whole, or by its last part."""
-    options = [name for name in [*known, *GROUPS] if name not in _HIDDEN]
-    meant = known_as(key, options)
-    close = [meant] if meant else get_close_matches(key, options, n=1, cutoff=0.75)
-    if not close:
+def _nearest_key(key: str, settings: dict[str, Any]) -> str:
+    """A hint with the setting that `key` is an alias of, or that is nearest as a whole or by its
+    last part."""
+    options = [name for name in [*settings, *GROUPS] if name not in _HIDDEN]
+    match = resolve_alias(key, options)
+    matches = [match] if match else get_close_matches(key, options, n=1, cutoff=0.75)
+    if not matches:
         by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
         last = get_close_matches(key.rpartition(".")[2], by_last, n=1)
-        close = [by_last[name] for name in last]
-    return f"; did you mean {close[0]!r}?" if close else "; --help and conf/schema.py list them"
+        matches = [by_last[name] for name in last]
+    return f"; did you mean {matches[0]!r}?" if matches else "; --help and conf/schema.py list them"

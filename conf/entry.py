@@ -1,4 +1,4 @@
-"""What `python run.py` and every `python -m …` do before they import anything else.
+"""The first lines of `python run.py` and every `python -m …`, before any other import.
 
 if __name__ == "__main__":  # before the imports, which take a while
     from reloop.conf.entry import begin
@@ -8,7 +8,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 from __future__ import annotations
 
-# What the module signal is made of: its enums take longer to import than all else here.
+# The C part of the module signal: its enums take longer to import than all else here.
 import _signal as signal  # type: ignore[import-not-found]
 import io
 import os
@@ -16,28 +16,28 @@ import sys
 
 
 def begin() -> None:
-    """From here on Ctrl-C ends the process without a traceback, until something handles it; output
+    """From here on, Ctrl-C ends the process without a traceback, until a handler is set; output
     that cannot be written is dropped; characters that stdout cannot show are replaced."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     for number in range(3):
         _occupy(number)
-    sys.stdout = _dropping(sys.stdout)
-    sys.stderr = _dropping(sys.stderr)
+    sys.stdout = _safe_stream(sys.stdout)
+    sys.stderr = _safe_stream(sys.stderr)
 
 
 def _occupy(number: int) -> None:
-    """Open a descriptor that was closed: the next file opened would take its number, and be written
-    to by what means stdout or stderr."""
+    """Open a closed descriptor: the next opened file would get its number, and with it what is
+    written to stdout or stderr."""
     try:
         os.fstat(number)
     except OSError:
-        os.open(os.devnull, os.O_RDWR)  # takes the least number that is free
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
         os.set_inheritable(number, True)
 
 
-def _dropping(stream: object) -> io.TextIOWrapper:
-    """A stream that writes where this one does, and never fails."""
+def _safe_stream(stream: object) -> io.TextIOWrapper:
+    """A stream to the same descriptor whose writes never fail."""
     if not isinstance(stream, io.TextIOWrapper):  # None where it was closed
         return open(os.devnull, "w", encoding="utf-8")
     stream.flush()
@@ -52,21 +52,21 @@ def _dropping(stream: object) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """A descriptor whose failing writes count as made."""
+    """A descriptor that drops what cannot be written."""
 
     def write(self, data: memoryview, /) -> int:  # type: ignore[override]
-        """All of it, or what can be; a descriptor that does not block is waited for."""
-        left = memoryview(data).cast("B")
-        size = len(left)
+        """Write all of it, or as much as possible; wait for a non-blocking descriptor."""
+        remaining = memoryview(data).cast("B")
+        size = len(remaining)
         try:
-            while left:
-                written = super().write(left)
+            while remaining:
+                written = super().write(remaining)
                 if written is None:
                     from select import select  # not before an entry point's first lines
 
                     select([], [self], [])
                 else:
-                    left = left[written:]
+                    remaining = remaining[written:]
         except OSError:  # the reader has gone, the disk is full, the terminal was closed
             pass
         return size

@@ -1,4 +1,4 @@
-"""The values of a grid: what `-m` makes of comma-separated ones, and which it cannot be."""
+"""The values of a grid: the runs of comma-separated values under `-m`, and their checks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MOST = 10_000  # runs of a grid
 
 
 def check_sweep(override: Override, multirun: bool) -> None:
-    """Raises ConfigError, naming the key, for several values where one run is asked for, none where
-    a grid is, too many, and one that is given twice."""
+    """Raises ConfigError, naming the key, for several values without -m, and for none, too many or
+    repeated ones in a grid."""
     from hydra.core.override_parser.types import ChoiceSweep, RangeSweep, Sweep
 
     if not override.is_sweep_override():

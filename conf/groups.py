@@ -1,5 +1,5 @@
-"""The files of conf/, put together by Hydra: what the chosen task, model, scale and recipe say, and
-over it the values that were given."""
+"""The files of conf/, composed by Hydra: the values of the chosen task, model, scale and recipe,
+overridden by the given ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .schema import Config
 
 GROUPS = ("task", "model", "scale", "recipe")
 _FOLDER = Path(__file__).parent
-_RECIPES = {"paper": "paper"}  # a scale's own, where it is not the fast one
-_SCALE = "small"  # where none is given, as in config.yaml
+_RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
+_SCALE = "small"  # the default, as in config.yaml
 
 
 def choices(group: str) -> list[str]:
@@ -28,20 +28,20 @@ def choices(group: str) -> list[str]:
 
 
 def composed(words: list[str]) -> dict[str, Any]:
-    """Hydra's composition of conf/config.yaml with overrides, as plain values. Each scale has a
-    recipe of its own, where none is given."""
+    """Hydra's composition of conf/config.yaml with overrides, as plain values. Without a recipe
+    among them, the scale's own is taken."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    chosen = {key: word for word in words if (key := word.partition("=")[0]) in GROUPS}
-    if "recipe" not in chosen:
-        scale = chosen.get("scale", f"scale={_SCALE}").partition("=")[2]
-        chosen["recipe"] = f"recipe={_RECIPES.get(scale, 'fast')}"
-    values = OmegaConf.create(_of_files(tuple(sorted(chosen.values()))))
-    others = [word for word in words if word.partition("=")[0] not in GROUPS]
+    group_words = {key: word for word in words if (key := word.partition("=")[0]) in GROUPS}
+    if "recipe" not in group_words:
+        scale = group_words.get("scale", f"scale={_SCALE}").partition("=")[2]
+        group_words["recipe"] = f"recipe={_RECIPES.get(scale, 'fast')}"
+    values = OmegaConf.create(_of_files(tuple(sorted(group_words.values()))))
+    setting_words = [word for word in words if word.partition("=")[0] not in GROUPS]
     try:
-        for override in OverridesParser.create().parse_overrides(others):
+        for override in OverridesParser.create().parse_overrides(setting_words):
             key, value = str(override.key_or_group), override.value()
             try:
                 OmegaConf.update(values, key, value)
@@ -56,8 +56,8 @@ def composed(words: list[str]) -> dict[str, Any]:
 
 @lru_cache
 def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
-    """What the files of the chosen groups say together. Kept, since it takes Hydra a tenth of a
-    second, and a grid's members share it."""
+    """The composed values of the chosen groups' files. Cached: Hydra takes a tenth of a second, and
+    the members of a grid share them."""
     from hydra import compose, initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
@@ -65,11 +65,11 @@ def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     settings = config_to_mapping(Config()) | {"action": "train", "again": False, **SUBJECTS}
-    del settings["task"]["settings"]  # they stand beside the others, as task.sparsity
+    del settings["task"]["settings"]  # they are among the others, as task.sparsity
     settings["curriculum"][PROPORTIONAL] = False
     ConfigStore.instance().store("settings", node=settings)
-    for name, own in added_tasks().items():
-        ConfigStore.instance().store(name, group="task", node={"name": name, **own})
+    for name, defaults in added_tasks().items():
+        ConfigStore.instance().store(name, group="task", node={"name": name, **defaults})
     try:
         with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
             composed = compose("config", overrides=list(groups))

@@ -1,4 +1,4 @@
-"""What `python run.py --help` prints."""
+"""The text of `python run.py --help`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   model.block                 gpt2, llama, flt; model.attention full, grouped, latent, sliding
   model.injection             add, multiply, concat, none
   model.residual_scaling      none, sqrt, linear, factored: what residual branches are times
-  training.steps              how long; 0 leaves the model as it was drawn
+  training.steps              how long; 0 keeps the initial weights
   curriculum.proportional     true: dims, points and loops grow in proportion to training.steps, so
                               that a shorter run sees all of them; training.warmup stays as it is
   training.learning_rate      Adam's rate; training.optimizer adamw, adam, muon
@@ -60,8 +60,8 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   device, precision           auto, cpu, cuda; auto, fp32, tf32, bf16
   backend                     auto, eager, cpu, compile, triton: what makes the loops
   folder                      where run folders go (runs)
-  again                       true: train anew; what is there is kept under another name
-A task's own settings stand in conf/task/: {settings}
+  again                       true: train again; the old run is kept under another name
+A task's own settings are in conf/task/: {settings}
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """
@@ -75,10 +75,10 @@ def help_text() -> str:
     }
     groups["shipped"] = "  ".join(shipped_names())
     names = {"shifts": get_args(Shift)[1:], "baselines": get_args(Baseline)}
-    wrapped = {key: _wrapped(values) for key, values in names.items()}
-    return _TEXT.format(settings=settings, **groups, **wrapped)
+    lists = {key: _wrap_names(values) for key, values in names.items()}
+    return _TEXT.format(settings=settings, **groups, **lists)
 
 
-def _wrapped(names: tuple[str, ...]) -> str:
-    """Names in lines of the text's width, under each other."""
+def _wrap_names(names: tuple[str, ...]) -> str:
+    """Names in lines of the text's width, aligned."""
     return f"\n{' ' * 30}".join(wrap(" ".join(names), 70))

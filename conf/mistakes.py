@@ -1,4 +1,4 @@
-"""How a mistake is told: one line that names the key, what was expected, and the nearest right
+"""How a mistake is reported: one line with the key, what was expected, and the nearest right
 spelling."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from .aliases import known_as
+from .aliases import resolve_alias
 
 _DEVICES = ("auto", "cpu", "cuda", "mps")
-MOST = 2**62  # what a seed or a count must be below
+MOST = 2**62  # seeds and counts must be below it
 
 
 class ConfigError(ValueError):
-    """A mistake in a setting: which key, and what was expected. One line, fit for a user."""
+    """A mistake in a setting: the key, and what was expected. One line for the user."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(" ".join(f"{key} {problem}".splitlines()))
@@ -25,31 +25,33 @@ class ConfigError(ValueError):
 
 
 class RunError(RuntimeError):
-    """What cannot go on, and why: a run, a file that it needs. One line, fit for a user."""
+    """Why a run cannot go on, or a file cannot be used. One line for the user."""
 
 
 class HeldElsewhere(RunError):
-    """A folder that another process works in: nothing has failed, it can be tried again when the
-    file `lock` is free."""
+    """Another process works in the folder: nothing has failed, and a retry works when the file
+    `lock` is free."""
 
     def __init__(self, folder: Path, holder: str, lock: Path) -> None:
         super().__init__(f"{folder} is being worked on by {holder}")
         self.holder, self.lock = holder, lock
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean …?' with the known name nearest to `name`, or the list of all of them."""
-    options = sorted(known)
-    close = get_close_matches(name, options, n=1, cutoff=0.6)
-    close = close or [option for option in options if name and name in option]
-    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(options)}"
+def nearest(name: str, names: Iterable[str]) -> str:
+    """'; did you mean …?' with the nearest of `names` to `name`, or the list of all of them."""
+    options = sorted(names)
+    matches = get_close_matches(name, options, n=1, cutoff=0.6)
+    matches = matches or [option for option in options if name and name in option]
+    return (
+        f"; did you mean {matches[0]!r}?" if matches else f"; expected one of {', '.join(options)}"
+    )
 
 
-def nearest_key(key: str, known: Iterable[str]) -> str:
-    """As `nearest`, for a setting's name: also by what else it is called (conf/aliases.py)."""
-    options = list(known)
-    if meant := known_as(key, options):
-        return f"; did you mean {meant!r}?"
+def nearest_key(key: str, names: Iterable[str]) -> str:
+    """As `nearest`, for the name of a setting, aliases included (conf/aliases.py)."""
+    options = list(names)
+    if match := resolve_alias(key, options):
+        return f"; did you mean {match!r}?"
     return nearest(key, options)
 
 
@@ -61,22 +63,21 @@ def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
 
 def at_least(key: str, value: float, least: int) -> None:
     """Raises ConfigError where `value` is below `least` or not finite."""
-    # Compared, not asked whether it is finite: a whole number may be too large for a float.
+    # Not math.isfinite: an integer may be too large for a float.
     if not least <= value < math.inf:
         raise ConfigError(key, f"must be at least {least}, got {value}")
 
 
 def check_seed(key: str, seed: int) -> None:
-    """Raises ConfigError for a seed that no generator takes: they have up to 63 bits, and some
-    count on from it."""
+    """Raises ConfigError for a seed that generators do not take: they take up to 63 bits, and some
+    add to it."""
     at_least(key, seed, 0)
     if seed >= MOST:
         raise ConfigError(key, f"must be below 2^62, got {seed}")
 
 
 def check_count(key: str, value: float, least: int, most: int | None = None) -> None:
-    """Raises ConfigError for what counts something and is below `least`, or above `most` (where
-    that is not given, as large as no machine counts)."""
+    """Raises ConfigError for a count below `least` or above `most` (2^62, where not given)."""
     at_least(key, value, least)
     if most is not None and value > most:
         raise ConfigError(key, f"must be at most {most:,}, got {value}")
@@ -85,7 +86,7 @@ def check_count(key: str, value: float, least: int, most: int | None = None) -> 
 
 
 def check_device(key: str, device: str) -> None:
-    """Raises ConfigError for what names no device, on this machine or another."""
+    """Raises ConfigError for a name that no machine has a device of."""
     kind, colon, index = device.partition(":")
     if kind not in _DEVICES or (colon and not index.isdecimal()):
         raise ConfigError(
@@ -94,14 +95,14 @@ def check_device(key: str, device: str) -> None:
 
 
 def check_path(key: str, path: str) -> None:
-    """Raises ConfigError for a path that names nothing."""
+    """Raises ConfigError for an empty path."""
     if not path.strip() or "\0" in path:
         raise ConfigError(key, f"must name a file or folder, got {path!r}")
 
 
 def check_names(prefix: str, settings: Any) -> None:
-    """Raises ConfigError where a setting of this dataclass that must be one of some names is
-    another; None and numbers are left to the setting's type."""
+    """Raises ConfigError where a setting of this dataclass is none of its type's names; None and
+    numbers are not checked here."""
     hints = get_type_hints(type(settings))
     for field in fields(settings):
         kinds = [hints[field.name], *get_args(hints[field.name])]
@@ -112,5 +113,5 @@ def check_names(prefix: str, settings: Any) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, without line breaks."""
+    """The message of an error, without line breaks."""
     return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Commands that have moved: what was typed is answered with what to type now."""
+"""Commands that have moved: the old one prints the new one."""
 
 from __future__ import annotations
 

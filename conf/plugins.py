@@ -1,6 +1,6 @@
-"""Files of a user's own, which register tasks, baselines, ways to loop, shifts and probe targets.
+"""Files of the user, which register tasks, baselines, ways to loop, shifts and probe targets.
 
-load_plugins(["my_file.py"])          # what it registers can be named in settings from here on
+load_plugins(["my_file.py"])          # settings can name what it registers from here on
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 from .mistakes import ConfigError
 
-_ADDED: dict[str, list[str]] = {}  # names by the setting that takes them
-_TASKS: dict[str, dict[str, Any]] = {}  # registered outside the project: own settings, defaults
-_LOADED: set[str] = set()  # names of modules
+_NAMES: dict[str, list[str]] = {}  # added names by setting
+_TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
+_MODULES: set[str] = set()  # names of loaded modules
 
 
 def load_plugins(paths: Iterable[str]) -> None:
-    """Import files, each once in a process, as modules of their own names. A file that has moved
-    since a run was made with it is found where it was imported from before.
+    """Import files as modules of their names, each once in a process: a file that has moved since
+    its first import is not imported again.
 
-    Raises ConfigError for one that is not there, cannot be imported, or has the name of another
-    module.
+    Raises ConfigError for a file that does not exist, cannot be imported, or has the name of
+    another module.
     """
     files = [Path(path) for path in paths]
     names = [path.stem for path in files]
@@ -31,19 +31,19 @@ def load_plugins(paths: Iterable[str]) -> None:
         if names.count(path.stem) > 1:
             raise ConfigError("plugins", f"names two files {path.name}: rename one")
     for path in files:
-        if path.stem not in _LOADED:
+        if path.stem not in _MODULES:
             _load(path)
 
 
 def add_name(key: str, name: str) -> None:
-    """Let the setting `key` take a name beside those that its type lists."""
-    if name not in _ADDED.setdefault(key, []):
-        _ADDED[key].append(name)
+    """Let the setting `key` take a name in addition to those of its type."""
+    if name not in _NAMES.setdefault(key, []):
+        _NAMES[key].append(name)
 
 
 def added_names(key: str) -> list[str]:
     """The names that were added to a setting."""
-    return _ADDED.get(key, [])
+    return _NAMES.get(key, [])
 
 
 def add_task(name: str, defaults: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ def add_task(name: str, defaults: Mapping[str, Any]) -> None:
 
 
 def added_tasks() -> dict[str, dict[str, Any]]:
-    """Own settings and their defaults of the tasks that were added."""
+    """The added tasks: own settings with defaults by name."""
     return _TASKS
 
 
@@ -70,15 +70,15 @@ def _load(path: Path) -> None:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            "plugins", f"names {path}, which fails{_line(error, path)} with {said}"
+            "plugins", f"names {path}, which fails{_line(error, path)} with {message}"
         ) from error
-    _LOADED.add(name)
+    _MODULES.add(name)
 
 
 def _line(error: Exception, path: Path) -> str:
-    """In which line of the file it failed, where that is known."""
+    """The line of the file that failed, as text; empty where unknown."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
     line, trace = None, error.__traceback__

@@ -1,5 +1,5 @@
-"""The configuration that a run folder was made with: from config.yaml, held against the copy that
-every checkpoint carries. No torch here.
+"""The configuration of a run folder: from config.yaml, compared with the copy in every checkpoint.
+No torch here.
 
 config = read_config(Path("runs/NAME"))
 """
@@ -19,65 +19,65 @@ from .mistakes import ConfigError, one_line
 from .schema import Config
 from .shipped import unpacked
 
-_TAKEN = "the configuration kept with the checkpoint is used"
-_LARGEST = 2**20  # bytes of a config.yaml; ours have some two thousand
+_FALLBACK = "the configuration kept with the checkpoint is used"
+_LARGEST = 2**20  # bytes of a config.yaml; ours have about two thousand
 
 
 def read_config(folder: Path, say: Callable[[str], object] = lambda line: None) -> Config:
-    """The configuration that the run in a folder was trained with; ConfigError where there is none,
-    or none that this version can read. See `read_mapping`."""
+    """The configuration that the run in a folder was trained with; ConfigError where there is none
+    that this version can read. See `read_mapping`."""
     return config_from_mapping(read_mapping(folder, say))
 
 
 def read_mapping(
     folder: Path, say: Callable[[str], object] = lambda line: None
 ) -> Mapping[str, Any]:
-    """The same as plain values, as they were written: keys that it lacks take their default.
+    """The same as plain values, as written: absent keys take their default.
 
     Where config.yaml is missing or damaged, or no checkpoint has a copy of it, the copy in the
-    newest intact checkpoint is taken, and `say` is given a line on it. A run of an earlier version
-    has no such copy: its config.yaml is taken as it is. Raises ConfigError where there is no
-    configuration.
+    newest intact checkpoint is returned, and `say` gets a line about it. A run of an earlier
+    version has no such copy: its config.yaml is returned unchecked. Raises ConfigError where there
+    is no configuration.
     """
     folder = unpacked(folder)
     path, copies = folder / "config.yaml", _copies(folder / "checkpoints")
-    kept = copies[0] if copies else None
+    copy = copies[0] if copies else None
     try:
         mapping = _read_yaml(path)
     except ConfigError as error:
-        if kept is None:
+        if copy is None:
             raise
-        say(f"{error}; {_TAKEN}")
-        return kept
-    if kept is None or checksum_of(mapping) in map(checksum_of, copies):
+        say(f"{error}; {_FALLBACK}")
+        return copy
+    if copy is None or checksum_of(mapping) in map(checksum_of, copies):
         return mapping
-    say(f"{path} was altered ({_differences(kept, mapping)}): {_TAKEN}")
-    return kept
+    say(f"{path} was altered ({_differences(copy, mapping)}): {_FALLBACK}")
+    return copy
 
 
 def checkpoint_config(checkpoints: Path) -> Mapping[str, Any] | None:
-    """The configuration in the newest checkpoint whose JSON is intact; None where none has one."""
+    """The configuration in the newest checkpoint with an intact JSON; None where none has one."""
     copies = _copies(checkpoints)
     return copies[0] if copies else None
 
 
 def _copies(checkpoints: Path) -> list[Mapping[str, Any]]:
-    """The configurations in the checkpoints whose JSON is intact, the newest first."""
-    found: list[Mapping[str, Any]] = []
+    """The configurations in the checkpoints with an intact JSON, newest first."""
+    copies: list[Mapping[str, Any]] = []
     for path in sorted(checkpoints.glob("[0-9]*.json"), reverse=True):
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             checksum = facts.pop("checksum")
             if checksum == checksum_of(facts) and isinstance(facts["config"], dict):
-                found.append(facts["config"])
+                copies.append(facts["config"])
         except (OSError, ValueError, RecursionError, AttributeError, TypeError, KeyError):
             continue
-    return found
+    return copies
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values alone: no references from one part of a file to another, which no configuration
-    of ours has and which can make a small file enormous."""
+    """Plain values alone: no YAML aliases, which our configurations do not have and which can make
+    a small file enormous."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -105,12 +105,18 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
     return mapping
 
 
-def _differences(kept: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """The settings that differ, at most three of them."""
-    trained, read = flatten(kept), flatten(found)
-    keys = [key for key in {**trained, **read} if trained.get(key, "") != read.get(key, "")]
-    told = [
-        f"{key} is {read[key]}, was {trained.get(key)}" if key in read else f"{key} is missing"
+def _differences(copy: Mapping[str, Any], mapping: Mapping[str, Any]) -> str:
+    """The settings that differ, at most three of them, as text."""
+    copy_values, file_values = flatten(copy), flatten(mapping)
+    keys = [
+        key
+        for key in {**copy_values, **file_values}
+        if copy_values.get(key, "") != file_values.get(key, "")
+    ]
+    messages = [
+        f"{key} is {file_values[key]}, was {copy_values.get(key)}"
+        if key in file_values
+        else f"{key} is missing"
         for key in keys[:3]
     ]
-    return ", ".join(told) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+    return ", ".join(messages) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")

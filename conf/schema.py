@@ -2,8 +2,8 @@
 
     Config(task=TaskConfig(name="linear", dims=5, points=11), training=TrainingConfig(steps=100))
 
-The defaults are the reference's (arXiv 2311.12424 and its code); conf/scale/ holds what differs by
-task and scale.
+The defaults are the reference's (arXiv 2311.12424 and its code); conf/scale/ has the values that
+differ by task and scale.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class LoopsConfig:
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """How a number grows to its end: from `start` by `inc`, each value held for some steps."""
+    """How a number grows to its end: from `start` by `inc`, each value kept for some steps."""
 
     start: int | None = setting(
         None, "the first value; null: the end from the first step (loops: T)", at_least=1
@@ -191,7 +191,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """How a trained model is measured."""
+    """How a trained model is evaluated."""
 
     prompts: int = setting(1280, "prompts", at_least=2)
     seed: int = setting(2024, "of the prompts", at_least=0)

@@ -2,7 +2,7 @@
 
     steps: int = setting(500_000, "updates of the weights", at_least=0)
 
-`check_settings` refuses what is out of range, docs/reference.md prints the meaning.
+`check_settings` raises for values out of range, docs/reference.md prints the meaning.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting beside its type and default: its `meaning` in a few words, the
-    range of its value, or of each of its values (None is in every range), and a `check` of its own,
-    which is called with key and value."""
+    """A setting's facts besides type and default: its `meaning` in a few words, the range of its
+    value, or of each of its values (None is in every range), and an additional `check`, which is
+    called with key and value."""
 
     meaning: str
     at_least: float | None = None
@@ -49,39 +49,39 @@ def setting(
     below: float | None = None,
     check: Callable[[str, Any], None] | None = None,
 ) -> Any:
-    """A field of a frozen dataclass with what `Setting` holds; a dict as default is copied."""
-    known = Setting(meaning, at_least, above, at_most, below, check)
+    """A field of a frozen dataclass with the facts of a `Setting`; a default dict is copied."""
+    info = Setting(meaning, at_least, above, at_most, below, check)
     if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata={_KEY: known})
-    return field(default=default, metadata={_KEY: known})
+        return field(default_factory=default.copy, metadata={_KEY: info})
+    return field(default=default, metadata={_KEY: info})
 
 
 def settings_of(cls: type[Any]) -> dict[str, Setting]:
-    """The settings of a dataclass by name, those that are groups of settings left out."""
-    return {each.name: each.metadata[_KEY] for each in fields(cls) if _KEY in each.metadata}
+    """The settings of a dataclass by name, without groups of settings."""
+    return {item.name: item.metadata[_KEY] for item in fields(cls) if _KEY in item.metadata}
 
 
 def default_of(cls: type[Any], name: str) -> Any:
     """The default of one setting."""
-    (found,) = (each for each in fields(cls) if each.name == name)
-    return found.default if found.default_factory is MISSING else found.default_factory()
+    (match,) = (item for item in fields(cls) if item.name == name)
+    return match.default if match.default_factory is MISSING else match.default_factory()
 
 
 def check_settings(prefix: str, settings: Any) -> None:
     """Raises ConfigError for the first setting of a dataclass that is out of its range, or none of
-    its names; combinations are not looked at."""
+    its names; combinations are not checked."""
     hints = get_type_hints(type(settings))
-    for name, known in settings_of(type(settings)).items():
+    for name, info in settings_of(type(settings)).items():
         key, value = f"{prefix}{name}", getattr(settings, name)
         names = _names(hints[name])
         names += added_names(key) if names else []
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str) and names:
-                check_choice(key, each, names)
-            elif isinstance(each, int | float) and not isinstance(each, bool):
-                _check_range(key, each, known)
-        if known.check is not None and value is not None:
-            known.check(key, value)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str) and names:
+                check_choice(key, item, names)
+            elif isinstance(item, int | float) and not isinstance(item, bool):
+                _check_range(key, item, info)
+        if info.check is not None and value is not None:
+            info.check(key, value)
 
 
 def _names(hint: Any) -> list[Any]:
@@ -91,19 +91,19 @@ def _names(hint: Any) -> list[Any]:
     return [name for part in get_args(hint) for name in _names(part)]
 
 
-def _check_range(key: str, value: float, known: Setting) -> None:
-    if known.at_least is not None:
-        check_count(key, value, int(known.at_least))
-    if known.above is not None and not (math.isfinite(value) and value > known.above):
-        raise ConfigError(key, f"must be above {known.above:g} and finite, got {value}")
-    if known.at_most is not None and value > known.at_most:
-        raise ConfigError(key, f"must be at most {known.at_most:g}, got {value}")
-    if known.below is not None and value >= known.below:
-        raise ConfigError(key, f"must be below {known.below:g}, got {value}")
+def _check_range(key: str, value: float, info: Setting) -> None:
+    if info.at_least is not None:
+        check_count(key, value, int(info.at_least))
+    if info.above is not None and not (math.isfinite(value) and value > info.above):
+        raise ConfigError(key, f"must be above {info.above:g} and finite, got {value}")
+    if info.at_most is not None and value > info.at_most:
+        raise ConfigError(key, f"must be at most {info.at_most:g}, got {value}")
+    if info.below is not None and value >= info.below:
+        raise ConfigError(key, f"must be below {info.below:g}, got {value}")
 
 
 def convert_scalar(kind: type, value: Any, key: str) -> Any:
-    """`value` as bool, int, float or str; whole floats pass as int (1e3), ints as float."""
+    """`value` as bool, int, float or str; whole floats count as int (1e3), ints as float."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)

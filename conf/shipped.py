@@ -1,4 +1,4 @@
-"""The trained models that come with the project: `shipped/linear` wherever a run folder is named.
+"""The trained models of the project: `shipped/linear` can stand for a run folder.
 
 unpacked("shipped/linear")           # runs/shipped/linear-1f0c93ab, a copy made at first use
 """
@@ -25,9 +25,9 @@ def shipped_names() -> list[str]:
 
 
 def unpacked(path: str | PathLike[str]) -> Path:
-    """The run folder that a path names: for shipped/<name> a copy of that model in the current
-    directory's runs/shipped/<name>-<hash>, where its evaluations and probes go; else the path
-    itself. The hash is that of the weights: a newer model is not taken for an older copy.
+    """The run folder of a path: for shipped/<name> a copy of that model in the current directory's
+    runs/shipped/<name>-<hash>, where its evaluations and probes go; else the path itself. The hash
+    is that of the weights, so that a newer model has another copy.
 
     Raises ConfigError for a name that does not ship, or whose file is damaged, OSError where no
     copy can be written.
@@ -36,36 +36,36 @@ def unpacked(path: str | PathLike[str]) -> Path:
     if not f"{name}/".startswith(_PREFIX) or Path(name).is_dir():
         return Path(path)
     name = f"{name}/".removeprefix(_PREFIX).rstrip("/")
-    known = shipped_names()
-    there = ", ".join(_PREFIX + each for each in known) or "none"
-    if name not in known:
-        # Without the nearest name, which is among those that follow.
-        raise ConfigError(_PREFIX + name, f"does not ship; those that do: {there}")
+    names = shipped_names()
+    listing = ", ".join(_PREFIX + model for model in names) or "none"
+    if name not in names:
+        # Without the nearest name, which is in the list.
+        raise ConfigError(_PREFIX + name, f"does not ship; those that do: {listing}")
     if (digest := _digest(SHELF / name)) is None:
         raise ConfigError(
-            _PREFIX + name, f"is damaged: install the project anew; those that ship: {there}"
+            _PREFIX + name, f"is damaged: install the project anew; those that ship: {listing}"
         )
     copy = Path(Config.folder) / _PREFIX / f"{name}-{digest[:8]}"
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(mkdtemp(prefix=f".{name}-", dir=copy.parent))
+        temporary = Path(mkdtemp(prefix=f".{name}-", dir=copy.parent))
         try:
-            shutil.copytree(SHELF / name, beside / name)
-            (beside / name).rename(copy)
+            shutil.copytree(SHELF / name, temporary / name)
+            (temporary / name).rename(copy)
         except OSError:
             if not copy.exists():  # or another process was faster
                 raise
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
     return copy
 
 
 def _digest(folder: Path) -> str | None:
-    """The checksum of a model's weights; None where its files do not agree on one."""
+    """The checksum of a model's weights; None where its files disagree."""
     try:
         (facts,) = (folder / "checkpoints").glob("*.json")
-        stated = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
+        digest = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
         content = facts.with_suffix(".safetensors").read_bytes()
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return stated if stated == hashlib.sha256(content).hexdigest() else None
+    return digest if digest == hashlib.sha256(content).hexdigest() else None

@@ -1,4 +1,4 @@
-"""The words of a small command, `key=value` each, as its own checked settings. No torch here.
+"""The words of a small command, `key=value` each, as its checked settings. No torch here.
 
 settings = settings_from_words(DynamicsSettings, ["run=runs/NAME", "loops=200"])
 """
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
-    """An instance of the dataclass `cls`, its fields named by the words; those left out take their
+    """An instance of the dataclass `cls` with the values of the words; other fields take their
     default.
 
     Raises ConfigError, naming the key, for a word that is not of the form key=value or given twice,
@@ -26,14 +26,14 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    given: set[str] = set()
+    keys: set[str] = set()
     for word in words:
         if not re.match(r"[a-zA-Z_][\w.-]*=", word):
             raise ConfigError(repr(word), "is not of the form key=value")
         key = word.partition("=")[0]
-        if key in given:
+        if key in keys:
             raise ConfigError(key, "is given twice")
-        given.add(key)
+        keys.add(key)
         if not word.partition("=")[2].strip():
             raise ConfigError(key, "has no value; key=null says that there is none")
         try:

@@ -1,4 +1,4 @@
-"""What a training step works on: dimensions, points, loops and the window of loops that count.
+"""The stage of a training step: dimensions, points, loops and the window of loops in the loss.
 
 curriculum = Curriculum(dims, points, loops, T=15)                      # Schedules
 curriculum(step)                       # Stage(dims=5, points=11, loops=15, window=15, …)
@@ -15,12 +15,12 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class Stage:
-    """One step's share: `dims` visible dimensions, `points` pairs, `loops` b; the loss is taken
-    over the last `window` loops and gradients reach back through the last `grad_loops`.
+    """The sizes of one step: `dims` visible dimensions, `points` pairs, `loops` b; the loss is over
+    the last `window` loops and gradients reach back through the last `grad_loops`.
 
-    `scale_loops` is the R of residual scaling: the step's loops where they follow a schedule, so
-    that the scale follows them; b where they are drawn, since one map must then serve every depth.
-    A standard model's is the number of its layers.
+    `scale_loops` is the R of residual scaling: the step's loops where they follow a schedule; b
+    where they are sampled, since one map must then serve every depth; the number of layers of a
+    standard model.
     """
 
     dims: int
@@ -36,11 +36,11 @@ class Curriculum:
     """A pure function from the step to its stage, so that a resumed run needs no replay.
 
     The loss is that of the last min(T, b) of a step's b loops (Yang et al. 2024, section 4.2).
-    `grad_loops` says how many of them its gradient reaches back through: `window`, as many as
-    count (as there); `half`, ⌈b / 2⌉, but never fewer than count; `all`; or so many, as far as
-    there are. Tied and standard models have T = 1 and `all`.
+    `grad_loops` says how many of them its gradient reaches back through: `window`, those in the
+    loss (as in the paper); `half`, ⌈b / 2⌉, but at least those in the loss; `all`; or a number, at
+    most b. Tied and standard models have T = 1 and `all`.
 
-    Raises ValueError for a number that is less than the loops that count: no model can do that.
+    Raises ValueError for a number below that of the loops in the loss.
     """
 
     dims: Schedule

@@ -1,4 +1,4 @@
-"""Loops that are drawn for each step, as a pure function of the seed and the step."""
+"""Loops that are sampled for each step, as a pure function of the seed and the step."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 
 from reloop.conf.checks.loops import most_loops
 
-_SIGMA = 0.5  # of τ below
+_SIGMA = 0.5  # standard deviation of τ below
 
 
 @dataclass(frozen=True)
 class SampledLoops:
-    """The number of loops of a step, drawn around `b`.
+    """The number of loops of a step, sampled around `b`.
 
     uniform: on 1 .. 2 b - 1, with mean b. poisson_lognormal: 1 + Poisson(exp τ), τ normal with
     standard deviation 1/2 and such a mean that the loops' is b (Geiping et al. 2025, arXiv
     2502.05171, with r̄ = b - 1); always 1 where b is 1. A draw beyond 4 b is cut to 4 b, which
     bounds memory and lowers the mean by less than 0.1 %, the variance by about 2 %.
 
-    `entropy` is the source of randomness: the run's seed and the number of a stream that nothing
-    else draws from. Raises ValueError for a law that is not known and b below 1.
+    `entropy` is the source of randomness: the run's seed and the number of a stream of its own.
+    Raises ValueError for an unknown law and b below 1.
     """
 
     law: Literal["uniform", "poisson_lognormal"]
@@ -36,7 +36,7 @@ class SampledLoops:
 
     @property
     def end(self) -> int:
-        """The most loops that can be drawn."""
+        """The most loops of a sample."""
         return most_loops(self.law, self.b)
 
     def __call__(self, step: int) -> int:

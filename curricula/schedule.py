@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """A whole number that starts at `start` and grows by `inc` until it is clamped at `end`.
+    """An integer that starts at `start` and grows by `inc` up to `end`.
 
-    `intervals` says for how many steps each value is held; the last of them repeats. The first
-    value is held for steps 0 .. intervals[0] - 1. Raises ValueError for a schedule that cannot
-    move from start to end.
+    `intervals` are the numbers of steps that each value lasts; the last of them repeats. The first
+    value lasts for steps 0 .. intervals[0] - 1. Raises ValueError for a schedule that cannot go
+    from start to end.
     """
 
     start: int
@@ -26,16 +26,16 @@ class Schedule:
             raise ValueError("a schedule needs inc >= 1 and intervals of at least one step")
 
     def __call__(self, step: int) -> int:
-        grown = 0
+        increments = 0
         for interval in self.intervals[:-1]:
             if step < interval:
                 break
-            grown, step = grown + 1, step - interval
+            increments, step = increments + 1, step - interval
         else:
-            grown += step // self.intervals[-1]
-        return min(self.end, self.start + grown * self.inc)
+            increments += step // self.intervals[-1]
+        return min(self.end, self.start + increments * self.inc)
 
     @classmethod
     def constant(cls, value: int) -> Schedule:
-        """A schedule that stands at `value`."""
+        """A schedule that stays at `value`."""
         return cls(value, value, 1, (1,))

@@ -1,4 +1,4 @@
-"""What a trained model is worth: its errors with intervals, beside what else a user could take."""
+"""Errors of a trained model with intervals, beside those of the solvers a user could take."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "evaluate", "load_run"]
 
-_WHERE = {"compare": ".comparison.measure", "evaluate": ".evaluate_run", "load_run": ".load"}
+_MODULES = {"compare": ".comparison.measure", "evaluate": ".evaluate_run", "load_run": ".load"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when asked for: commands of this package answer mistakes without torch."""
-    if name not in _WHERE:
+    """Import on first access: commands of this package report mistakes without torch."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name], __name__), name)
+    return getattr(import_module(_MODULES[name], __name__), name)

@@ -1,8 +1,8 @@
-"""Results kept in a folder, each in files of its own under what was asked for, so that none
-replaces another; what was altered is recognised and not used.
+"""Results in a folder, each in its own files named after its request, so that none replaces
+another; altered files are recognised and not used.
 
-kept = Artefacts(run.path / "evaluations", "evaluation")
-result = kept.find(asked) or kept.keep(asked, compute(), arrays)
+artefacts = Artefacts(run.path / "evaluations", "evaluation")
+result = artefacts.find(request) or artefacts.keep(request, compute(), arrays)
 """
 
 from __future__ import annotations
@@ -21,94 +21,93 @@ from .cache import Arrays
 
 
 class Artefacts:
-    """Results of one kind. `asked` are plain values: all that a result depends on. The files are
-    named after a hash of it, `name` before it where there is one."""
+    """Results of one kind. A `request` holds plain values: all that a result depends on. The files
+    are named after its hash, with `name` as a prefix if one is given."""
 
     def __init__(self, folder: Path, kind: str, name: str = "") -> None:
         self.folder, self.kind, self.name = folder, kind, name
 
-    def path(self, asked: Mapping[str, Any]) -> Path:
-        """The JSON of what is asked for; its arrays stand beside it in a .npz."""
-        key = key_of(asked)
+    def path(self, request: Mapping[str, Any]) -> Path:
+        """The path of a request's JSON file; its arrays are in the .npz beside it."""
+        key = key_of(request)
         return self.folder / f"{f'{self.name}-{key}' if self.name else key}.json"
 
-    def find(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The result that was kept for this, whole and unaltered; None where there is none. A line
-        is printed on one that cannot be used."""
-        path = self.path(asked)
+    def find(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The stored result of a request; None if there is none, or if its files cannot be used, in
+        which case a line is printed."""
+        path = self.path(request)
         result, problem = self._read(path)
         if result is not None and result["key"] != path.stem:
-            problem = f"{path} answers something else"
+            problem = f"{path} is the result of another request"
         if problem:
             print(f"{problem}; computed again", flush=True)
             return None
         return result
 
     def keep(
-        self, asked: Mapping[str, Any], result: Mapping[str, Any], arrays: Arrays | None = None
+        self, request: Mapping[str, Any], result: Mapping[str, Any], arrays: Arrays | None = None
     ) -> dict[str, Any]:
-        """Write a result with what was asked for, and its arrays; the same result, as `find` gives
-        it from now on."""
-        path = self.path(asked)
+        """Write a result with its request and arrays; returns the result as `find` gives it."""
+        path = self.path(request)
         self.folder.mkdir(parents=True, exist_ok=True)
-        content: dict[str, Any] = {**asked, **result, "key": path.stem}
+        content: dict[str, Any] = {**request, **result, "key": path.stem}
         if arrays is not None:
             content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
         write_record(path, self.kind, content)
-        found = read_record(path, self.kind).content
-        assert found is not None
-        return found
+        stored_content = read_record(path, self.kind).content
+        assert stored_content is not None
+        return stored_content
 
     def all(self) -> list[dict[str, Any]]:
-        """Every result that is whole and unaltered, the oldest first."""
-        found = []
-        for path in sorted(self.folder.glob("*.json"), key=_changed):
+        """Every undamaged and unaltered result, the oldest first."""
+        results = []
+        for path in sorted(self.folder.glob("*.json"), key=_modified_time):
             result, _ = self._read(path)
             if result is not None and result["key"] == path.stem:
-                found.append(result)
-        return found
+                results.append(result)
+        return results
 
     def arrays(self, result: Mapping[str, Any]) -> Arrays:
-        """The arrays that were kept with a result."""
+        """The arrays stored with a result."""
         with np.load(self.folder / f"{result['key']}.npz", allow_pickle=False) as file:
             return dict(file)
 
     def _read(self, path: Path) -> tuple[dict[str, Any] | None, str]:
-        found = read_record(path, self.kind)
-        if found.content is None or not found.sealed:
-            return None, found.problem
-        digest = found.content.get("arrays_sha256")
+        record = read_record(path, self.kind)
+        if record.content is None or not record.sealed:
+            return None, record.problem
+        digest = record.content.get("arrays_sha256")
         if digest is not None and sha256_of(path.with_suffix(".npz")) != digest:
             return None, f"{path.with_suffix('.npz')} is missing or was altered"
-        return (found.content, "") if "key" in found.content else (None, "")
+        return (record.content, "") if "key" in record.content else (None, "")
 
 
 def show(path: Path, kind: str, content: Mapping[str, Any], files: Iterable[Path]) -> None:
-    """Write what is shown of results at `path`, with the sha256 of each file that stands beside it
-    or below its folder."""
-    sums = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in files}
-    write_record(path, kind, {**content, "files": sums})
+    """Write a summary of results at `path`, with the sha256 of each of `files` in or below its
+    folder."""
+    digests = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in files}
+    write_record(path, kind, {**content, "files": digests})
 
 
 def is_shown(path: Path, kind: str, expected: Mapping[str, Any]) -> bool:
-    """Whether what `show` wrote holds all that is expected, and it and its files are unaltered; a
-    line is printed where they are not."""
-    found = read_record(path, kind)
-    if found.problem:
-        print(f"{found.problem}; computed again", flush=True)
-    shown = found.content or {}
-    if not found.sealed or any(shown.get(key, "") != value for key, value in expected.items()):
+    """Whether the summary that `show` wrote holds the expected values, and it and its files are
+    unaltered; a line is printed if they are not."""
+    record = read_record(path, kind)
+    if record.problem:
+        print(f"{record.problem}; computed again", flush=True)
+    content = record.content or {}
+    if not record.sealed or any(content.get(key, "") != value for key, value in expected.items()):
         return False
-    altered = [
-        name for name, sum_ in shown["files"].items() if sha256_of(path.parent / name) != sum_
+    names = [
+        name for name, digest in content["files"].items() if sha256_of(path.parent / name) != digest
     ]
-    if altered:
-        print(f"{path.parent}: {', '.join(altered)} missing or altered; computed again", flush=True)
-    return not altered
+    if names:
+        print(f"{path.parent}: {', '.join(names)} missing or altered; computed again", flush=True)
+    return not names
 
 
 def sha256_of(path: Path) -> str | None:
-    """Of a file's content; None where it cannot be read."""
+    """The sha256 of a file's content; None if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -116,7 +115,7 @@ def sha256_of(path: Path) -> str | None:
         return None
 
 
-def _changed(path: Path) -> float:
+def _modified_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

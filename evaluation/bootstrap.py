@@ -18,7 +18,7 @@ class Interval(NamedTuple):
     high: Floats
 
     def to_json(self) -> dict[str, list[float | None]]:
-        """The three as lists, None where there is no number."""
+        """The three as lists, None in place of nan."""
         return {
             name: [None if np.isnan(value) else float(value) for value in values]
             for name, values in self._asdict().items()
@@ -30,7 +30,7 @@ def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interv
     means of `resamples` resamples of the prompts.
 
     The same seed resamples the same prompts: the interval of a difference of two models' errors is
-    a paired one.
+    paired.
     """
     mean = errors.mean(0, dtype=np.float64)
     low, high = np.percentile(resampled_means(errors, resamples, seed), (5, 95), axis=0)
@@ -39,8 +39,8 @@ def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interv
 
 def resampled_means(errors: NDArray[np.floating], resamples: int, seed: int) -> Floats:
     """The means of errors [prompts, ...] over each of `resamples` resamples of the prompts,
-    [resamples, ...]. A resample is its count of each prompt, so that all means are one product of
-    matrices."""
+    [resamples, ...]. A resample is represented by its count of each prompt, so that all means are
+    one matrix product."""
     prompts = len(errors)
     uniform = np.full(prompts, 1 / prompts)
     counts = np.random.default_rng(seed).multinomial(prompts, uniform, size=resamples)
@@ -54,18 +54,17 @@ def clustered_bootstrap(
     """Mean of values that come in clusters, each cluster measured once for each of some training
     seeds: sums [seeds, clusters, ...] of counts [clusters] values each.
 
-    Clusters are resampled whole, and so are the seeds (of one seed there is nothing to resample):
-    what stands in one cluster, or comes from one training, is not independent. Percentiles as in
-    `bootstrap`.
+    Whole clusters are resampled, and whole seeds (a single seed is not resampled): values of one
+    cluster, or of one training, are not independent. Percentiles as in `bootstrap`.
     """
     seeds, clusters = sums.shape[:2]
     flat = sums.reshape(seeds, clusters, -1).astype(np.float64)
     mean = flat.sum((0, 1)) / (seeds * counts.sum())
     random = np.random.default_rng(seed)
-    times = random.multinomial(clusters, np.full(clusters, 1 / clusters), size=resamples)
-    trained = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
-    totals = np.einsum("rs,rc,scv->rv", trained, times, flat, optimize=True)
-    means = totals / (seeds * (times @ counts))[:, None]
+    cluster_counts = random.multinomial(clusters, np.full(clusters, 1 / clusters), size=resamples)
+    seed_counts = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+    totals = np.einsum("rs,rc,scv->rv", seed_counts, cluster_counts, flat, optimize=True)
+    means = totals / (seeds * (cluster_counts @ counts))[:, None]
     low, high = np.percentile(means, (5, 95), axis=0)
     shape = sums.shape[2:]
     return Interval(mean.reshape(shape), low.reshape(shape), high.reshape(shape))

@@ -1,5 +1,5 @@
-"""Arrays kept on disk under what they were computed from, so that nothing is computed twice and an
-interrupted computation goes on where it stopped.
+"""Arrays on disk under a key of what they were computed from, so that nothing is computed twice and
+an interrupted computation resumes.
 
 errors = Cache(run.path / "cache").rows("lasso", {"prompts": digest(xs)}, 1280, 128, compute)
 """
@@ -22,11 +22,11 @@ from reloop.training.run_folder.files import write_arrays
 
 Arrays = dict[str, NDArray[Any]]
 _BETWEEN_WRITES = 1.0  # seconds
-_CHECKSUM = "checksum"  # the name of an array that no computation has
+_CHECKSUM = "checksum"  # the name of an array that no computation returns
 
 
 class Cache:
-    """Computations of one value or more a prompt, in one folder. It may be deleted at any time."""
+    """Computations of one or more values per prompt. The folder may be deleted at any time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,27 +39,27 @@ class Cache:
         chunk: int,
         compute: Callable[[slice], Arrays],
     ) -> Arrays:
-        """What `compute` gives for all `total` prompts, each array of shape [total, ...].
+        """The arrays of `compute` for all `total` prompts, each of shape [total, ...].
 
-        `compute` is asked for at most `chunk` prompts at a time, and only for those that were not
-        computed before from the same `content` (plain values, digests for tensors).
+        `compute` is called for at most `chunk` prompts at a time, and only for those that are not
+        in the cache under the same `content` (plain values, digests for tensors).
         """
         key = checksum_of({"name": name, **content})
         path = self.folder / f"{name}-{key[:12]}.npz"
-        done, problem = _read(path, key, total)
+        cached, problem = _read(path, key, total)
         if problem:
             print(f"{problem}; computed again", flush=True)
-        parts = [done] if done else []
-        first, written = _length(done), time.monotonic()
+        parts = [cached] if cached else []
+        first, write_time = _length(cached), time.monotonic()
         with Progress(total, name, "prompt", done=first) as progress:
             while first < total:
                 parts.append(compute(slice(first, min(first + chunk, total))))
                 progress.update(_length(parts[-1]))
                 first += _length(parts[-1])
-                if first == total or time.monotonic() - written > _BETWEEN_WRITES:
-                    parts = [_joined(parts)]
+                if first == total or time.monotonic() - write_time > _BETWEEN_WRITES:
+                    parts = [_concatenate(parts)]
                     self._write(path, key, parts[0])
-                    written = time.monotonic()
+                    write_time = time.monotonic()
         return parts[0]
 
     def _write(self, path: Path, key: str, arrays: Arrays) -> None:
@@ -68,43 +68,43 @@ class Cache:
 
 
 def digest(*tensors: Tensor) -> str:
-    """A name for the values of tensors."""
-    total = hashlib.sha256()
+    """The sha256 of the shapes and values of tensors."""
+    sha256 = hashlib.sha256()
     for tensor in tensors:
-        total.update(str(tuple(tensor.shape)).encode())
-        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return total.hexdigest()
+        sha256.update(str(tuple(tensor.shape)).encode())
+        sha256.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sha256.hexdigest()
 
 
 def _read(path: Path, key: str, total: int) -> tuple[Arrays, str]:
-    """The rows that stand at `path`, none where there is no file; and what is wrong with a file
-    that was damaged or altered, or is of something else."""
+    """The rows in the file at `path`, none if there is no file; and what is wrong with a file that
+    was damaged or altered, or holds other rows."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays: Arrays = dict(file)
-        stated = arrays.pop(_CHECKSUM)
-        fits = stated.tobytes() == _checksum(key, arrays).tobytes()
+        checksum = arrays.pop(_CHECKSUM)
+        matches = checksum.tobytes() == _checksum(key, arrays).tobytes()
     except FileNotFoundError:
         return {}, ""
-    except Exception:  # whatever numpy and zipfile raise for what is no such file
+    except Exception:  # numpy and zipfile raise many kinds for a file that is no .npz
         return {}, f"{path} is damaged"
-    if not fits:
+    if not matches:
         return {}, f"{path} was altered"
     lengths = {len(array) for array in arrays.values() if array.ndim}
-    whole = len(lengths) == 1 and lengths.pop() <= total
-    return (arrays, "") if whole else ({}, f"{path} has other rows")
+    complete = len(lengths) == 1 and lengths.pop() <= total
+    return (arrays, "") if complete else ({}, f"{path} has other rows")
 
 
 def _checksum(key: str, arrays: Arrays) -> NDArray[Any]:
-    """Over what was asked for and every array's name, type, shape and values."""
-    total = hashlib.sha256(key.encode())
+    """The sha256 of the key and of every array's name, type, shape and values."""
+    sha256 = hashlib.sha256(key.encode())
     for name, array in sorted(arrays.items()):
-        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        total.update(np.ascontiguousarray(array).tobytes())
-    return np.frombuffer(total.digest(), dtype=np.uint8)
+        sha256.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        sha256.update(np.ascontiguousarray(array).tobytes())
+    return np.frombuffer(sha256.digest(), dtype=np.uint8)
 
 
-def _joined(parts: Iterable[Arrays]) -> Arrays:
+def _concatenate(parts: Iterable[Arrays]) -> Arrays:
     parts = list(parts)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 

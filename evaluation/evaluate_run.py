@@ -1,5 +1,5 @@
-"""Measure a run and keep the result in its folder: evaluations/, and all of them put together in
-evaluation.json, evaluation.npz and figures/."""
+"""Evaluate a run and store the result in its folder: each evaluation in evaluations/, the union of
+all in evaluation.json, evaluation.npz and figures/."""
 
 from __future__ import annotations
 
@@ -26,74 +26,75 @@ from .measure import (
 from .pictures import draw_evaluation
 from .remarks import remarks
 from .summary import shift_summary, summary
-from .union import alike, reading_name, together
+from .union import comparable, merge_results, reading_name
 
-FORMAT = 3  # of evaluation.json; an older one is measured anew
+FORMAT = 3  # of evaluation.json; an older one is computed again
 KIND = "evaluation"
 
 
 def evaluate(
     run: Run, settings: EvaluationConfig | None = None, device: str = "auto"
 ) -> dict[str, Any]:
-    """Errors of a run's model and of the solvers beside it on the evaluation prompts, and on the
-    shifted inputs that are asked for; by the settings of the run's configuration where none are
-    given.
+    """Errors of a run's model and of the solvers on the evaluation prompts, and on the shifted
+    inputs that `settings` name; without `settings`, those of the run's configuration.
 
-    Every evaluation is kept in the run folder, in evaluations/, under what it asked for, and read
-    from there where weights, settings and code are the same; evaluation.json, evaluation.npz and
-    figures/ hold all of those that are still true of the run's prompts together. What was computed
-    before an interruption is not computed again. A run can be evaluated while it is trained.
+    Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
+    there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
+    hold the union of those that are still valid for the run's prompts. An interrupted evaluation
+    resumes. A run can be evaluated while it is trained.
     """
     settings = resolved(run, settings or run.config.evaluation)
-    asked = {
+    request = {
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": _plain(settings),
+        "settings": _plain_values(settings),
         "sources": evaluation_sources(run.task, settings),
     }
-    kept, told = Artefacts(run.path / "evaluations", KIND), {"remarks": remarks(run)}
-    result = kept.find(asked)
-    shown = is_shown(run.path / "evaluation.json", KIND, {"key": key_of(asked), **told})
-    if result is not None and shown:
-        return result | told
+    artefacts, run_remarks = Artefacts(run.path / "evaluations", KIND), {"remarks": remarks(run)}
+    result = artefacts.find(request)
+    is_current = is_shown(
+        run.path / "evaluation.json", KIND, {"key": key_of(request), **run_remarks}
+    )
+    if result is not None and is_current:
+        return result | run_remarks
     with RunFolder(run.path).lock(KIND):
         if result is None:
-            found, arrays = _measured(run, settings, device)
-            result = kept.keep(asked, found, arrays)
-        _show(run, kept, result, told)
-    return result | told
+            content, arrays = _measure(run, settings, device)
+            result = artefacts.keep(request, content, arrays)
+        _write_union(run, artefacts, result, run_remarks)
+    return result | run_remarks
 
 
 def evaluation_of(run: Run) -> dict[str, Any]:
-    """The evaluation of a run's weights, by today's code, that was asked for last; where there is
-    none a new one, as the run was configured."""
-    shown = read_record(run.path / "evaluation.json", KIND).content or {}
+    """The latest evaluation of a run's weights by the current code; if there is none, a new one by
+    the run's configuration."""
+    union = read_record(run.path / "evaluation.json", KIND).content or {}
     for result in Artefacts(run.path / "evaluations", KIND).all():
-        same = result["key"] == shown.get("key") and result["weights"] == weights_digest(run.model)
+        same = result["key"] == union.get("key") and result["weights"] == weights_digest(run.model)
         if same and result["sources"] == evaluation_sources(run.task, _settings_of(result)):
             return result | {"remarks": remarks(run)}
     return evaluate(run, run.config.evaluation, run.config.device)
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
-    """The settings with their defaults that depend on the run: b loops, the latest to halt at too,
-    and 3 b to look beyond, at least as far as errors by examples are read. A standard model has its
-    layers and no more, and one with lanes no more loops than it has weights of them."""
-    b, most = trained_loops(run.config), run.model.loop.most_loops
+    """The settings with the defaults that depend on the run: b for `loops` and `halt_by`, 3 b for
+    `max_loops`, which is at least the loop that errors by examples are read at. A standard model is
+    limited to its layers, one with lanes to the loops that it has lane weights for."""
+    b, limit = trained_loops(run.config), run.model.loop.most_loops
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b, halt_by=b)
     loops = settings.loops or b
-    if most is not None and loops != "auto":
-        loops = min(int(loops), most)
-    latest = settings.halt_by or b
-    least = max(b, latest if loops == "auto" else int(loops))
-    furthest = max(settings.max_loops or 3 * b, least)
-    furthest = min(furthest, most or furthest)
-    return replace(settings, loops=loops, max_loops=furthest, halt_by=min(latest, furthest))
+    if limit is not None and loops != "auto":
+        loops = min(int(loops), limit)
+    latest_halt = settings.halt_by or b
+    min_loops = max(b, latest_halt if loops == "auto" else int(loops))
+    max_loops = max(settings.max_loops or 3 * b, min_loops)
+    max_loops = min(max_loops, limit or max_loops)
+    return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(latest_halt, max_loops))
 
 
-def _measured(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, Any], Arrays]:
+def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, Any], Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
     measure = Measure(run, settings, device)
     arrays = measure.model()
@@ -102,12 +103,12 @@ def _measured(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[s
         labels[name], arrays[name] = measure.baseline(name)
     result = summary(run, settings, arrays, labels)
     for name in shift_names(settings):
-        result["shifts"][name], measured = _shifted(measure, name)
-        arrays |= {f"{name}/{part}": values for part, values in measured.items()}
+        result["shifts"][name], shift_arrays = _measure_shift(measure, name)
+        arrays |= {f"{name}/{part}": values for part, values in shift_arrays.items()}
     return result, arrays
 
 
-def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
+def _measure_shift(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
     shifted = measure.shifted(name)
     arrays = measure.model(shifted, name)
     solver = reference_line(measure.task)
@@ -115,24 +116,26 @@ def _shifted(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
     return shift_summary(measure, name, shifted, arrays, {solver: label}), arrays
 
 
-def _show(run: Run, kept: Artefacts, last: dict[str, Any], told: Mapping[str, Any]) -> None:
-    """Put the last evaluation and those that are of the same model, code and prompts together, and
-    write and draw them."""
-    others = [
-        each
-        for each in kept.all()
-        if each["key"] != last["key"]
-        and each["format"] == FORMAT
-        and each["weights"] == last["weights"]
-        and each["sources"] == evaluation_sources(run.task, _settings_of(each))
+def _write_union(
+    run: Run, artefacts: Artefacts, last: dict[str, Any], run_remarks: Mapping[str, Any]
+) -> None:
+    """Write and draw the union of the last evaluation and those of the same model, code and
+    prompts."""
+    other_results = [
+        other
+        for other in artefacts.all()
+        if other["key"] != last["key"]
+        and other["format"] == FORMAT
+        and other["weights"] == last["weights"]
+        and other["sources"] == evaluation_sources(run.task, _settings_of(other))
     ]
-    result = together(last, others) | dict(told)
+    result = merge_results(last, other_results) | dict(run_remarks)
     arrays: Arrays = {}
-    for each in (*(each for each in others if alike(each, last)), last):
-        for name, values in _named(each, kept.arrays(each), last).items():
+    for part in (*(other for other in other_results if comparable(other, last)), last):
+        for name, values in _rename_arrays(part, artefacts.arrays(part), last).items():
             longer = values.shape[1:] >= arrays.get(name, values).shape[1:]
             arrays[name] = values if longer else arrays[name]
-    # While the rest is written there is no result: what is found beside one belongs to it.
+    # Without evaluation.json while the rest is written: the files beside one always belong to it.
     path, figures = run.path / "evaluation.json", run.path / "figures"
     path.unlink(missing_ok=True)
     errors = run.path / "evaluation.npz"
@@ -140,9 +143,9 @@ def _show(run: Run, kept: Artefacts, last: dict[str, Any], told: Mapping[str, An
     show(path, KIND, result, [errors, *draw_evaluation(result, figures)])
 
 
-def _named(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -> Arrays:
-    """The arrays of one evaluation under the names they have among those of others: what was read
-    at other loops than the last evaluation's says so."""
+def _rename_arrays(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -> Arrays:
+    """The arrays of one evaluation under their names in the union: those read at other loops than
+    the last evaluation's have these loops in their names."""
     reading = reading_name(result)
     if reading == reading_name(last):
         return arrays
@@ -154,15 +157,15 @@ def _named(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -
 
 
 def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
-    """The settings that a result was asked with, as far as its sources depend on them."""
+    """The settings of a result, as far as its sources depend on them."""
     baselines, shifts = (result["settings"][key] for key in ("baselines", "shifts"))
     return EvaluationConfig(
         baselines=None if baselines is None else tuple(baselines), shifts=tuple(shifts)
     )
 
 
-def _plain(settings: EvaluationConfig) -> dict[str, Any]:
-    """The settings as JSON gives them back."""
+def _plain_values(settings: EvaluationConfig) -> dict[str, Any]:
+    """The settings as plain values, equal to those read back from JSON."""
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in asdict(settings).items()

@@ -1,5 +1,5 @@
-"""The one style of the project's figures, and what they are made of; each is a PNG with the CSV
-behind it.
+"""The style and the elements of the project's figures; each is saved as a PNG with a CSV of its
+values.
 
 with styled():
     figure = Figure(); axes = figure.subplots()
@@ -35,10 +35,10 @@ from reloop.training.run_folder.files import write_bytes, write_with
 
 from .errors import ERROR_RATE
 
-# Values by part (mean, low, high), each as long as the axis; None where there is no number.
+# Values by part (mean, low, high), each as long as the axis; None in place of nan.
 Curve = Mapping[str, Sequence[float | None]]
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's palette, safe for colour-blind readers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("--", "-.", ":")
 _STYLE: dict[Any, Any] = {
@@ -51,13 +51,13 @@ _STYLE: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "font.size": 10,
     "legend.frameon": False,
-    # A $ in a name is a $. Nothing here is mathtext: `save` writes powers of ten without it.
+    # Names may contain $, so mathtext is off; `save` formats powers of ten without it.
     "text.parse_math": False,
     "text.usetex": False,
     "axes.formatter.use_mathtext": False,
 }
-_CHARACTERS_PER_INCH = 11  # of a title, at least
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_CHARACTERS_PER_INCH = 11  # of a title, a lower bound
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def styled() -> AbstractContextManager[None]:
@@ -66,8 +66,8 @@ def styled() -> AbstractContextManager[None]:
 
 
 def line(index: int, dashed: bool = False) -> dict[str, Any]:
-    """Colour and dash of the index-th curve: models are drawn through, what they are measured
-    against is dashed."""
+    """Colour and dash of the index-th curve: solid for models, dashed for the baselines beside
+    them."""
     dash = _DASHES[index // len(_COLOURS) % len(_DASHES)] if dashed else "-"
     return {"color": _COLOURS[index % len(_COLOURS)], "linestyle": dash}
 
@@ -75,19 +75,19 @@ def line(index: int, dashed: bool = False) -> dict[str, Any]:
 def band(
     axes: Axes, x: Sequence[float], curve: Curve, label: str, style: Mapping[str, Any]
 ) -> None:
-    """A mean with its interval."""
+    """Draw a mean with its interval as a band."""
     mean, low, high = (_numbers(curve[part]) for part in ("mean", "low", "high"))
     axes.plot(x, mean, label=label, linewidth=1.6, marker="o" if len(x) == 1 else None, **style)
     axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def whole_numbers(axes: Axes) -> None:
-    """Ticks at whole numbers alone, for examples, loops and layers."""
+    """Set ticks at whole numbers only, for examples, loops and layers."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def note_level(axes: Axes, height: float, text: str) -> None:
-    """A dotted line across, its name at the right end."""
+    """Draw a dotted horizontal line with its name at the right end."""
     axes.axhline(height, color="grey", linewidth=0.8, linestyle=":")
     axes.annotate(
         text,
@@ -102,14 +102,14 @@ def note_level(axes: Axes, height: float, text: str) -> None:
 
 
 def mark_loops(axes: Axes, b: int, text: str | None = None, **style: Any) -> None:
-    """A dashed line up at the number of loops a model was trained with. The name of each further
-    one stands a line lower."""
-    above = sum(each.get_gid() == "loops" for each in axes.texts)
+    """Draw a dashed vertical line at the number of loops a model was trained with. The name of each
+    further one is a line lower."""
+    marks = sum(text.get_gid() == "loops" for text in axes.texts)
     axes.axvline(b, **{"color": "black", "linestyle": "--", "linewidth": 1, **style})
     axes.annotate(
         text or f"b = {b}",
         (b, 1),
-        (4, -4 - 12 * above),
+        (4, -4 - 12 * marks),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
         va="top",
@@ -120,20 +120,22 @@ def mark_loops(axes: Axes, b: int, text: str | None = None, **style: Any) -> Non
 
 
 def log_above_rounding(
-    axes: Axes, models: Sequence[Curve], rest: Sequence[Curve], most: float = math.inf
+    axes: Axes, models: Sequence[Curve], other_curves: Sequence[Curve], max_height: float = math.inf
 ) -> None:
-    """Log scale down to a decade under the least error of a model: exact solvers fall to rounding,
-    which would squeeze everything else. What rises above `most` leaves the picture too."""
+    """Set a log scale from a decade below the least error of a model up to `max_height`: exact
+    solvers reach rounding error, which would squeeze all other curves."""
     axes.set_yscale("log")
     axes.yaxis.set_minor_formatter(NullFormatter())
     means = np.concatenate([_numbers(curve["mean"]) for curve in models])
-    highs = np.concatenate([_numbers(curve["high"]) for curve in (*models, *rest)])
-    least = min(means[means > 0].min(), 0.1) / 10
-    axes.set_ylim(least, min(np.nanmax(highs) * 1.5, most))
+    highs = np.concatenate([_numbers(curve["high"]) for curve in (*models, *other_curves)])
+    min_height = min(means[means > 0].min(), 0.1) / 10
+    axes.set_ylim(min_height, min(np.nanmax(highs) * 1.5, max_height))
 
 
-def error_axis(axes: Axes, name: str, models: Sequence[Curve], rest: Sequence[Curve]) -> None:
-    """Label and scale of an axis of errors, and a level to compare with: guessing, or predicting
+def error_axis(
+    axes: Axes, name: str, models: Sequence[Curve], other_curves: Sequence[Curve]
+) -> None:
+    """Set label and scale of an error axis, and draw a reference level: guessing, or predicting
     zero."""
     axes.set_ylabel(name)
     error_scale(axes, name)
@@ -141,11 +143,11 @@ def error_axis(axes: Axes, name: str, models: Sequence[Curve], rest: Sequence[Cu
         note_level(axes, 0.5, "guessing")
     else:
         note_level(axes, 1, "predicting zero")
-        log_above_rounding(axes, models, rest)
+        log_above_rounding(axes, models, other_curves)
 
 
 def error_scale(axes: Axes, name: str) -> None:
-    """Rates from 0, all other errors on a log scale."""
+    """Show rates from 0, all other errors on a log scale."""
     if name == ERROR_RATE:
         axes.set_ylim(bottom=0)
     else:
@@ -153,21 +155,21 @@ def error_scale(axes: Axes, name: str) -> None:
 
 
 def log_of_few_decades(axes: Axes) -> None:
-    """A log scale up, for values within a decade or two, where powers of ten alone say little."""
+    """Set a log scale with plain labels, for values within a decade or two."""
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2, 0.5)))
 
 
 def legend_beside(axes: Axes) -> None:
-    """The legend to the right of the axes, where it covers nothing."""
+    """Place the legend to the right of the axes."""
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def save(
-    figure: Figure, path: Path, axis: str, x: Sequence[float | None], shown: Mapping[str, Curve]
+    figure: Figure, path: Path, axis: str, x: Sequence[float | None], curves: Mapping[str, Curve]
 ) -> None:
-    """Write the PNG at `path` and, beside it, the values it shows: the axis, then the parts of each
+    """Write the PNG at `path` and a CSV of its values beside it: the axis, then the parts of each
     curve."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for axes in figure.axes:
@@ -177,21 +179,21 @@ def save(
     write_with(path, lambda file: figure.savefig(file, format="png"))
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow([axis, *(f"{name}_{part}" for name in shown for part in shown[name])])
-    columns = [values for curve in shown.values() for values in curve.values()]
+    writer.writerow([axis, *(f"{name}_{part}" for name in curves for part in curves[name])])
+    columns = [values for curve in curves.values() for values in curve.values()]
     writer.writerows(zip(x, *columns, strict=True))
     write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
 
 
 def _wrap_title(figure: Figure) -> None:
-    """Break the lines of the title that are wider than the picture, which would be cut off."""
-    most = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
+    """Break the lines of the title that are wider than the picture."""
+    width = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
     if lines := figure.get_suptitle().splitlines():
-        figure.suptitle("\n".join(textwrap.fill(line, most) for line in lines))
+        figure.suptitle("\n".join(textwrap.fill(line, width) for line in lines))
 
 
 class _PlainNumbers(LogFormatter):
-    """The labels that a log scale has room for, as 0.4 rather than 4e-01."""
+    """The labels that a log scale has room for, in the form 0.4 rather than 4e-01."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if super().__call__(x, pos) else ""
@@ -204,25 +206,25 @@ class _PowersOfTen(LogFormatterSciNotation):
         text = str(super().__call__(x, pos))
         text = text.removeprefix(r"$\mathdefault{").removesuffix("}$").replace(r"\times", "×")
         number, _, exponent = text.partition("^")
-        return number + exponent.strip("{}").translate(_RAISED)
+        return number + exponent.strip("{}").translate(_SUPERSCRIPTS)
 
 
 def _plain_powers(axis: Axis) -> None:
-    for old, replace in (
+    for formatter, set_formatter in (
         (axis.get_major_formatter(), axis.set_major_formatter),
         (axis.get_minor_formatter(), axis.set_minor_formatter),
     ):
-        if isinstance(old, LogFormatterSciNotation):
-            replace(_PowersOfTen(labelOnlyBase=old.labelOnlyBase))
+        if isinstance(formatter, LogFormatterSciNotation):
+            set_formatter(_PowersOfTen(labelOnlyBase=formatter.labelOnlyBase))
 
 
 def remark_lines(result: Mapping[str, Any]) -> str:
-    """The remarks on a result's run, each on a line of its own below a title."""
+    """The remarks on a result's run as lines below a title."""
     return "".join(f"\n{remark}" for remark in result.get("remarks", []))
 
 
 def padded(curve: Curve, length: int) -> Curve:
-    """The same curve on a longer axis, without numbers beyond its own end."""
+    """The curve padded with None to the length of a longer axis."""
     return {part: [*values, *[None] * (length - len(values))] for part, values in curve.items()}
 
 

@@ -1,4 +1,4 @@
-"""Open a run folder, or the model in it alone, from Python.
+"""Load a run folder, or only its model, from Python.
 
 run = load_run("runs/sparse_linear-looped-seed0-1a2b3c4d")
 run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n]
@@ -18,6 +18,7 @@ from reloop.conf.saved import checkpoint_config, read_mapping
 from reloop.conf.schema import Config
 from reloop.conf.shipped import unpacked
 from reloop.models import Model
+from reloop.models.backends import use_backend
 from reloop.training.assemble import build_task, model_from
 from reloop.training.run_folder.checkpoint import (
     Checkpoint,
@@ -27,13 +28,13 @@ from reloop.training.run_folder.checkpoint import (
 )
 from reloop.training.run_folder.run import Run, RunError, RunFolder, run_folder
 
-_HASHED = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
+_HASH_SUFFIX = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
 
 
 @dataclass(frozen=True)
 class LoadedModel:
     """A trained model after `step` steps, on the CPU and in eval mode, and the configuration of its
-    run; `classes` of its task, 0 for a regression."""
+    run; `classes` is that of its task, 0 for a regression."""
 
     path: Path
     config: Config
@@ -46,11 +47,11 @@ class LoadedModel:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """A run with its newest good checkpoint's weights, on the CPU, in eval mode; `shipped/linear`
-    and the like are the models that come with the project (conf/shipped.py).
+    """A run with the weights of its newest undamaged checkpoint, on the CPU, in eval mode; a path
+    such as `shipped/linear` names a model that comes with the project (conf/shipped.py).
 
-    Raises ConfigError for a folder that is no run, RunError where it has no checkpoint that can be
-    read, or one that does not fit its configuration.
+    Raises ConfigError for a folder that is no run, RunError if it has no readable checkpoint, or
+    one that does not fit its configuration.
     """
     loaded = load_model(path)
     task = build_task(loaded.config)
@@ -62,22 +63,24 @@ def load_run(path: str | PathLike[str]) -> Run:
     return Run(loaded.path, loaded.config, task, loaded.model, loaded.step)
 
 
-def load_model(path: str | PathLike[str], say: Callable[[str], object] = print) -> LoadedModel:
+def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print) -> LoadedModel:
     """The model of a run folder, or of one checkpoint (.safetensors) in it, from configuration and
-    weights alone: its task's data need not be there. `say` is given a line on what was damaged or
-    altered, and for which there is something else to take.
+    weights only: its task's data are not needed. `warn` is called with a line on each damaged or
+    altered file for which there is a replacement.
 
     Raises as `load_run`.
     """
     path = unpacked(path)
-    is_file = path.suffix == ".safetensors"
-    folder = RunFolder(path.parent.parent if is_file else path)
-    mapping = read_mapping(folder.path, say)
+    is_checkpoint = path.suffix == ".safetensors"
+    folder = RunFolder(path.parent.parent if is_checkpoint else path)
+    mapping = read_mapping(folder.path, warn)
     config = config_from_mapping(mapping)
-    if doubt := _doubt(folder, config):
-        say(doubt)
+    if problem := _config_problem(folder, config):
+        warn(problem)
     try:
-        checkpoint = load_checkpoint(path) if is_file else _newest(folder, mapping, say)
+        checkpoint = (
+            load_checkpoint(path) if is_checkpoint else _newest_checkpoint(folder, mapping, warn)
+        )
     except CheckpointError as error:
         raise RunError(str(error)) from None
     weights = checkpoint.weights()
@@ -86,28 +89,29 @@ def load_model(path: str | PathLike[str], say: Callable[[str], object] = print) 
         model = model_from(config, 0 if outputs == 1 else outputs, weights)
     except CheckpointError as error:
         raise RunError(f"{path}: its checkpoint {error}") from None
+    use_backend(model, "cpu")  # as it is evaluated there
     return LoadedModel(path, config, model, checkpoint.step)
 
 
-def _newest(
-    folder: RunFolder, mapping: Mapping[str, Any], say: Callable[[str], object]
+def _newest_checkpoint(
+    folder: RunFolder, mapping: Mapping[str, Any], warn: Callable[[str], object]
 ) -> Checkpoint:
     checkpoint, problems = newest_checkpoint(folder.checkpoints, mapping)
     if checkpoint is None:
         reasons = [f"{folder.path} has no checkpoint that can be read", *problems]
         raise CheckpointError("; ".join(reasons))
     for problem in problems:
-        say(f"{problem}; the one of step {checkpoint.step} is used")
+        warn(f"{problem}; the one of step {checkpoint.step} is used")
     return checkpoint
 
 
-def _doubt(folder: RunFolder, config: Config) -> str:
-    """What speaks against a configuration that no checkpoint has a copy of, as in runs of an
-    earlier version: the folder's name, which has a hash of it."""
-    name, ours = folder.path.resolve().name, run_folder(config).path.name
-    if checkpoint_config(folder.checkpoints) is not None or not _HASHED.search(name):
+def _config_problem(folder: RunFolder, config: Config) -> str:
+    """A message if the hash in the folder's name contradicts a configuration that no checkpoint has
+    a copy of (runs of an earlier version); else empty."""
+    name, expected = folder.path.resolve().name, run_folder(config).path.name
+    if checkpoint_config(folder.checkpoints) is not None or not _HASH_SUFFIX.search(name):
         return ""
-    if name.rpartition("-")[2] == ours.rpartition("-")[2]:
+    if name.rpartition("-")[2] == expected.rpartition("-")[2]:
         return ""
     return (
         f"{folder.path}: config.yaml does not give the hash in the folder's name: one of the two "

@@ -1,4 +1,4 @@
-"""What arXiv 2311.12424 and its notebooks print, for runs made under the same settings.
+"""The curves printed in arXiv 2311.12424 and its notebooks, for runs with the same settings.
 
 for entry in published(run.config, loops=500):
     print(entry.label, entry.mean[40], entry.source)
@@ -22,9 +22,10 @@ _PATH = Path(__file__).with_suffix(".json")
 class Published:
     """One printed curve: errors over the task's divisor, entry k after k in-context examples.
 
-    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval where it
-    is printed. `loops` (a standard model's layers) and `training_steps` are None for baselines.
-    `in_paper` holds what the paper itself says of the curve, by k; `rounding` the digits printed.
+    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval if it is
+    printed. `loops` (a standard model's layers) and `training_steps` are None for baselines.
+    `in_paper` holds the values in the paper's text, by k; `rounding` says how many digits are
+    printed.
     """
 
     name: str
@@ -41,24 +42,24 @@ class Published:
 
 
 def published(config: Config, loops: int) -> list[Published]:
-    """The printed curves that a run's errors by examples, read at `loops`, can stand beside.
+    """The printed curves comparable with a run's errors by examples at `loops`.
 
-    A baseline's curve needs the same task: name, dims, points, settings and an endless set of
-    prompts. A model's needs the same shape, b and T as well, and to have been read at as many
-    loops (for a standard model: its layers). Steps and curriculum are not compared. For decision
-    trees, noisy functions and the ReLU network's baselines no numbers are printed.
+    A baseline's curve needs the same task: name, dims, points, settings and unlimited prompts. A
+    model's needs the same shape, b, T and number of loops (for a standard model: its layers) as
+    well. Steps and curriculum are not compared. For decision trees, noisy functions and the ReLU
+    network's baselines no numbers are printed.
     """
     return [entry for entry in _same_settings(config) if entry.loops in (None, loops)]
 
 
 def published_loops(config: Config) -> list[int]:
-    """The loops at which numbers of a run's very model are printed, most often none at all."""
+    """The numbers of loops at which curves of a run's model are printed; usually empty."""
     return sorted({entry.loops for entry in _same_settings(config) if entry.loops is not None})
 
 
 def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The curves in a file of published numbers that a run can stand beside, each with the result
-    it is part of: those of the run's task and, where they name a model, of its model."""
+    """The curves comparable with a run in a file of published numbers, each with the result it is
+    part of: those of the run's task and, if they name a model, of its model."""
     return [
         (curve, result)
         for result in json.loads(path.read_text(encoding="utf-8"))["results"]
@@ -73,7 +74,7 @@ def _same_settings(config: Config) -> list[Published]:
 
 
 def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
-    """The settings are compared as the task has them, defaults included."""
+    """Compares settings as the task has them, including defaults."""
     if (config.task.name, config.task.points) != (task["name"], task["points"]):
         return False
     expected = {"dims": task["dims"], "distinct_prompts": 0, **task["settings"]}
@@ -81,8 +82,8 @@ def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
 
 
 def _same_model(config: Config, model: Mapping[str, Any]) -> bool:
-    own = asdict(config.model) | asdict(config.loops)
-    return all(own[key] == value for key, value in model.items())
+    settings = asdict(config.model) | asdict(config.loops)
+    return all(settings[key] == value for key, value in model.items())
 
 
 def _entry(curve: Mapping[str, Any], result: Mapping[str, Any]) -> Published:

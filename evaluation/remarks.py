@@ -1,5 +1,5 @@
-"""What a reader must know of a run before its numbers: training or a curriculum that was not
-finished, or code that has changed since.
+"""Remarks that a run's numbers must be read with: unfinished training, an unfinished curriculum, or
+code that has changed since.
 
 for line in remarks(run): print(line)
 """
@@ -15,15 +15,15 @@ from reloop.training.run_folder.run import Run, RunFolder
 
 
 def remarks(run: Run) -> list[str]:
-    """A line each: 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
-    loops 4 of 12', 'trained by other code: tasks/linear.py differs'. None of a finished run of
-    today's code."""
+    """Lines such as 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
+    loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
+    run of the current code."""
     lines = []
     steps = run.config.training.steps
     if run.step != steps:
         lines.append(f"training unfinished: {run.step:,} of {steps:,} steps")
-    if unfinished := curriculum_left(run):
-        lines.append(f"curriculum unfinished: {unfinished}")
+    if numbers := curriculum_left(run):
+        lines.append(f"curriculum unfinished: {numbers}")
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(
@@ -33,36 +33,36 @@ def remarks(run: Run) -> list[str]:
 
 
 def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
-    """The remarks on several runs, each once, with the names of the runs that it is on."""
+    """The remarks on several runs, each once, with the names of its runs."""
     names: dict[str, list[str]] = {}
     for name, lines in remarks_of.items():
         for line in lines:
             names.setdefault(line, []).append(name)
     return [
-        f"{'all' if len(on) == len(remarks_of) > 1 else ', '.join(on)}: {line}"
-        for line, on in names.items()
+        f"{'all' if len(run_names) == len(remarks_of) > 1 else ', '.join(run_names)}: {line}"
+        for line, run_names in names.items()
     ]
 
 
 def curriculum_left(run: Run) -> str:
-    """Where the curriculum of a run's last step stood, of those numbers that had not come to their
-    end: 'dims 2 of 5, loops 4 of 12'; empty where all had."""
+    """The numbers that had not reached their end in the curriculum of a run's last step: 'dims 2 of
+    5, loops 4 of 12'; empty if all had."""
     config, curriculum = run.config, build_curriculum(run.config, run.task)
     stage = curriculum(max(run.step - 1, 0))
     ends = {"dims": config.task.dims, "points": config.task.points}
     if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
         ends["loops"] = trained_loops(config)
-    reached = {name: getattr(stage, name) for name in ends}
+    values = {name: getattr(stage, name) for name in ends}
     return ", ".join(
-        f"{name} {reached[name]} of {end}" for name, end in ends.items() if reached[name] != end
+        f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end
     )
 
 
 def changed_code(run: Run) -> list[str]:
-    """The source files by which the code that trained a run differs from today's."""
+    """The source files in which the code that trained a run differs from the current code."""
     return other_code(RunFolder(run.path).made_with(), run.config)
 
 
 def some_files(files: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
+    """The first three files, and the number of further ones."""
     return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")

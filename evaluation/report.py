@@ -14,16 +14,16 @@ from .remarks import shared
 
 
 def report(result: Mapping[str, Any]) -> str:
-    """Everything that an evaluation found, in a handful of short tables."""
-    told = "\n".join(result.get("remarks", []))
+    """A whole evaluation in a few short tables."""
+    remarks = "\n".join(result.get("remarks", []))
     tables = [table(result), _halting(result), _loops(result), *_shifts(result)]
-    parts = [told, *tables, _published(result)]
+    parts = [remarks, *tables, _published(result)]
     return "\n\n".join(part for part in parts if part)
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """Errors by number of examples, the model beside the solvers, at a handful of k; and how far
-    the model is above what nobody can beat."""
+    """Errors by number of examples, of the model and the solvers, at a few k; and how far the model
+    is above the optimum."""
     ks = handful(result)
     rows = [["k", *map(str, ks)]]
     rows += [_row(label, curve, ks) for label, curve in curves(result).values()]
@@ -31,10 +31,10 @@ def table(result: Mapping[str, Any]) -> str:
         rows.append(_row("  mean loops used", result["by_examples"]["loops_used"], ks))
     if "above_optimal" in result:
         above = result["above_optimal"]
-        over = result["labels"][above["over"]]
+        optimum = result["labels"][above["over"]]
         for label, curve in models(result, above).values():
-            rows += _with_interval(f"{label}, above {over}", curve, ks)
-    return _aligned(rows)
+            rows += _with_interval(f"{label}, above {optimum}", curve, ks)
+    return _align(rows)
 
 
 def seeds_table(results: Mapping[int, Mapping[str, Any]]) -> str:
@@ -49,12 +49,12 @@ def seeds_table(results: Mapping[int, Mapping[str, Any]]) -> str:
     columns = list(zip(*values.values(), strict=True))
     rows.append(["mean", *(_text(mean(column)) for column in columns)])
     rows.append(["spread (std)", *(_text(stdev(column)) for column in columns)])
-    told = shared({f"seed {s}": r.get("remarks", []) for s, r in results.items()})
-    return "\n".join([_aligned(rows), *told])
+    remarks = shared({f"seed {s}": r.get("remarks", []) for s, r in results.items()})
+    return "\n".join([_align(rows), *remarks])
 
 
 def comparison_table(result: Mapping[str, Any]) -> str:
-    """Each run's last and mean error, how far it is from the first run's, and the loop at which it
+    """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least."""
     labels = run_labels(result)
     last = f"at k = {result['k'][-1]}"
@@ -83,40 +83,39 @@ def comparison_table(result: Mapping[str, Any]) -> str:
         if entry["loops"] == "auto"
     ]
     first = f"{result['error']}, {result['prompts']} prompts"
-    return "\n".join([first, _aligned(rows, 24), *halting, *result.get("remarks", [])])
+    return "\n".join([first, _align(rows, 24), *halting, *result.get("remarks", [])])
 
 
 def handful(result: Mapping[str, Any]) -> list[int]:
-    """No examples, then around d/2, d and 2 d, and as many as there are."""
+    """A few numbers of examples: none, around d/2, d and 2 d, and the largest."""
     last = result["by_examples"]["k"][-1]
     d = result["dims"]
-    wanted = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
-    return sorted(k for k in wanted if 0 <= k <= last)
+    candidates = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
+    return sorted(k for k in candidates if 0 <= k <= last)
 
 
 def _halting(result: Mapping[str, Any]) -> str:
-    """What halting costs and saves: errors and mean loops beside the errors at b."""
+    """Errors and mean number of loops with halting, beside the errors at b."""
     if result["loops"] != "auto":
         return ""
     by_examples, rule = result["by_examples"], result["settings"]
-    halted, used, at_b = (
+    halted, loops_used, at_b = (
         by_examples[name]["mean"] for name in ("model", "loops_used", "model_at_b")
     )
-    of = "norm" if rule["halt_on"] == "state" else "standard deviation"
-    found = "; ".join(
-        f"{what} {_text(read(halted))} after {_text(read(used))} loops on average, "
-        f"{_text(read(at_b))} after all b = {result['b']}"
-        for what, read in (("the last query's error is", itemgetter(-1)), ("mean over k", mean))
+    scale = "norm" if rule["halt_on"] == "state" else "standard deviation"
+    summary = "; ".join(
+        f"{name} {_text(reduce(halted))} after {_text(reduce(loops_used))} loops on average, "
+        f"{_text(reduce(at_b))} after all b = {result['b']}"
+        for name, reduce in (("the last query's error is", itemgetter(-1)), ("mean over k", mean))
     )
     return (
         f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
-        f"{of}, "
-        f"or at loop {rule['halt_by']}: {found}"
+        f"{scale}, or at loop {rule['halt_by']}: {summary}"
     )
 
 
 def _loops(result: Mapping[str, Any]) -> str:
-    """Where the error by loop comes near its least."""
+    """The loop at which the error comes near its least."""
     by_loop, unit = result["by_loop"], "layer" if result["family"] == "standard" else "loop"
     near, last = by_loop["near_least"], by_loop["loop"][-1]
     if last == 1:
@@ -130,50 +129,52 @@ def _loops(result: Mapping[str, Any]) -> str:
 
 
 def _shifts(result: Mapping[str, Any]) -> list[str]:
-    """The model on shifted inputs, and the solver beside it, at a handful of k."""
+    """Errors of the model and of a solver on shifted inputs, at a few k."""
     if not result["shifts"]:
         return []
     ks = handful(result)
     rows = [["shifted inputs, k", *map(str, ks), "zero"]]
     for shift in result["shifts"].values():
-        shown = models(result, shift) | {
+        legend = models(result, shift) | {
             name: (label, shift[name]) for name, label in shift["labels"].items()
         }
-        for label, curve in shown.values():
-            known = [k for k in ks if k < len(shift["k"])]
-            row = _row(f"{shift['label']}: {label}", curve, known)
-            row += [""] * (len(ks) - len(known)) + [_text(shift["zero"])]
+        for label, curve in legend.values():
+            shift_ks = [k for k in ks if k < len(shift["k"])]
+            row = _row(f"{shift['label']}: {label}", curve, shift_ks)
+            row += [""] * (len(ks) - len(shift_ks)) + [_text(shift["zero"])]
             rows.append(row)
-    return [_aligned(rows)]
+    return [_align(rows)]
 
 
 def _published(result: Mapping[str, Any]) -> str:
-    """What is printed for this very task and model, each line under ours; and which number of
-    loops would bring the model's own."""
+    """The published curves for this task and model, each under ours; and the number of loops at
+    which this model is published."""
     ks = handful(result)
     rows = [["beside the published, k", *map(str, ks)]]
     notes = {}
     for entry in result["published"]:
-        ours = result["by_examples"].get(entry["name"])
-        if ours is None:
+        curve = result["by_examples"].get(entry["name"])
+        if curve is None:
             continue
         label = curves(result).get(entry["name"], curves(result)["model_at_b"])[0]
-        rows += _with_interval(label, ours, ks)
+        rows += _with_interval(label, curve, ks)
         rows += _with_interval(f"  published: {entry['label']}", entry, ks)
         notes[entry["source"]] = f"{entry['prompts']} prompts"
         if entry["training_steps"]:
             notes[entry["source"]] += f", after {entry['training_steps']:,} steps"
     parts = []
     if notes:
-        parts = [_aligned(rows), *(f"{source}: {note}" for source, note in notes.items())]
-    other = [loops for loops in result["published_loops"] if loops != result["loops"]]
-    if other:
-        parts.append(f"this model is published at {other[0]} loops: evaluation.loops={other[0]}")
+        parts = [_align(rows), *(f"{source}: {note}" for source, note in notes.items())]
+    other_loops = [loops for loops in result["published_loops"] if loops != result["loops"]]
+    if other_loops:
+        parts.append(
+            f"this model is published at {other_loops[0]} loops: evaluation.loops={other_loops[0]}"
+        )
     return "\n".join(parts)
 
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
-    """A mean and, under it, the ends of its 90 % interval where it has one."""
+    """A mean and, under it, the ends of its 90 % interval if there is one."""
     parts = [part for part in ("low", "high") if curve[part]]
     return [_row(label, curve, ks), *(_row(f"    {part}", curve, ks, part) for part in parts)]
 
@@ -190,7 +191,7 @@ def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def _aligned(rows: Sequence[Sequence[str]], width: int = 10) -> str:
+def _align(rows: Sequence[Sequence[str]], width: int = 10) -> str:
     first = max(len(row[0]) for row in rows)
     return "\n".join(
         (row[0].ljust(first) + "".join(cell.rjust(width) for cell in row[1:])).rstrip()

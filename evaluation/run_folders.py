@@ -1,6 +1,6 @@
-"""Which run folders are meant by the folders that a user names. No torch here.
+"""The run folders in the folders that a user names. No torch here.
 
-run_folders(["runs/A", "runs"])          # that run, and all others in runs
+run_folders(["runs/A", "runs"])          # that run, and all other runs in runs/
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from reloop.conf.mistakes import ConfigError
 
 
 def run_folders(paths: Sequence[str]) -> list[Path]:
-    """Each path that is a run folder, and the run folders right in each that is not, but for those
-    that again=true set aside; each once.
+    """Each path that is a run folder, and the run folders directly inside each that is not, except
+    those that again=true set aside; each once.
 
-    Raises ConfigError for a path that neither is one nor holds any.
+    Raises ConfigError for a path that neither is a run folder nor holds any.
     """
-    found: dict[Path, Path] = {}
+    folders: dict[Path, Path] = {}
     for path in map(Path, paths):
         if not path.is_dir():
             raise ConfigError("runs", f"must name folders, got '{path}'")
-        inside = [path] if _is_run(path) else sorted(filter(_is_current, path.iterdir()))
-        if not inside:
+        runs = [path] if _is_run(path) else sorted(filter(_is_current, path.iterdir()))
+        if not runs:
             raise ConfigError("runs", f"names {path}, which neither is a run nor holds any")
-        for each in inside:
-            found.setdefault(each.resolve(), each)
-    return list(found.values())
+        for run in runs:
+            folders.setdefault(run.resolve(), run)
+    return list(folders.values())
 
 
 def _is_run(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""`python -m evaluation.ship run=runs/NAME name=linear`: a run becomes a model that ships."""
+"""`python -m evaluation.ship run=runs/NAME name=linear`: make a run a model that ships."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from reloop.conf.setting import setting
 from reloop.conf.shipped import SHELF
 
 _HELP = """\
-Make a finished run one of the models that come with the project: shipped/NAME, wherever a run
-folder is named.
+Make a finished run one of the models that ship with the project; shipped/NAME names it in place of
+a run folder.
 
   python -m evaluation.ship run=runs/NAME name=linear
 
 Into models/checkpoints/NAME go its configuration and weights, the commit and versions it was
 trained with, and its evaluation.
 """
-_LARGEST = 4 * 10**6  # bytes
+_MAX_BYTES = 4 * 10**6  # of the weights
 
 
 @dataclass(frozen=True)
 class ShipSettings:
-    """Which run, and what it is to be called."""
+    """The run, and the name to ship it under."""
 
     run: str = setting(MISSING, "the finished run")
     name: str = setting(MISSING, "what it is called: shipped/<name>")
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         if not re.fullmatch(r"[a-z0-9_-]+", self.name):
             raise ConfigError("name", f"must be of a-z, 0-9, _ and -, got {self.name!r}")
         read_config(Path(self.run))
 
 
 def ship_run(settings: ShipSettings) -> str:
-    """Write models/checkpoints/<name>; a line on it. ConfigError, and nothing is touched, for a run
-    that is not finished or too large."""
+    """Write models/checkpoints/<name> and return a line on it. ConfigError, before anything is
+    written, for a run that is unfinished or too large."""
     from reloop.evaluation.evaluate_run import evaluation_of
     from reloop.evaluation.load import load_run
     from reloop.training.run_folder.files import write_record
@@ -58,26 +58,30 @@ def ship_run(settings: ShipSettings) -> str:
     if run.step < steps:
         raise ConfigError("run", f"{run.path} is not finished: {run.step:,} of {steps:,} steps")
     size = sum(parameter.numel() * 4 for parameter in run.model.parameters())
-    if size > _LARGEST:
-        raise ConfigError("run", f"{run.path} has {size:,} bytes of weights, at most {_LARGEST:,}")
+    if size > _MAX_BYTES:
+        raise ConfigError(
+            "run", f"{run.path} has {size:,} bytes of weights, at most {_MAX_BYTES:,}"
+        )
     result, folder = evaluation_of(run), RunFolder(run.path)
     made_with, status = folder.made_with() or {}, folder.status()
 
-    def add(beside: Path) -> None:
-        told = {key: made_with.get(key) for key in ("git_commit", "python", "torch", "backend")}
-        write_record(beside / "environment.json", "environment", told)
-        spent = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
-        record = {"state": "finished", "step": run.step} | spent
-        write_record(beside / "status.json", "status", record)
-        write_record(beside / "evaluation_when_shipped.json", "evaluation", result)
+    def add(partial: Path) -> None:
+        environment = {
+            key: made_with.get(key) for key in ("git_commit", "python", "torch", "backend")
+        }
+        write_record(partial / "environment.json", "environment", environment)
+        times = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
+        state = {"state": "finished", "step": run.step} | times
+        write_record(partial / "status.json", "status", state)
+        write_record(partial / "evaluation_when_shipped.json", "evaluation", result)
 
-    where = ship(run.path, SHELF / settings.name, add)
-    total = sum(path.stat().st_size for path in where.rglob("*") if path.is_file())
-    return f"{where}: {total:,} bytes; use it as shipped/{settings.name}"
+    target = ship(run.path, SHELF / settings.name, add)
+    total = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    return f"{target}: {total:,} bytes; use it as shipped/{settings.name}"
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the command given by `words`; returns the exit code."""
     return run_command("evaluation.ship", ShipSettings, words, lambda: _HELP, ship_run)
 
 

@@ -1,4 +1,4 @@
-"""From errors prompt by prompt to evaluation.json: means with intervals."""
+"""The content of evaluation.json from errors prompt by prompt: means with intervals."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .measure import Measure
 from .published import published, published_loops
 
 _BY_LOOP = ("by_loop", "state_change", "prediction_change")
-_NEAR = 1.05  # of the least error by loop: where a run counts as having come there
+_NEAR = 1.05  # times the least error by loop: an error up to this is near it
 
 
 class Intervals:
-    """Means with intervals, as an evaluation's settings want them."""
+    """Means with intervals, by an evaluation's settings."""
 
     def __init__(self, settings: EvaluationConfig) -> None:
         self._resamples, self._seed = settings.resamples, settings.seed
@@ -42,7 +42,7 @@ def summary(
     """The result of an evaluation without its shifted inputs, as plain values."""
     intervals = Intervals(settings)
     by_examples = {name: values for name, values in arrays.items() if name not in _BY_LOOP}
-    used = by_examples.pop("loops_used", None)
+    loops_used = by_examples.pop("loops_used", None)
     loops = list(range(1, arrays["by_loop"].shape[1] + 1))
     result: dict[str, Any] = {
         "task": run.config.task.name,
@@ -69,19 +69,19 @@ def summary(
         "halting": halting(arrays, intervals, settings.halt_by or trained_loops(run.config)),
         "shifts": {},
     }
-    if used is not None:
-        result["by_examples"]["loops_used"] = intervals(used)
+    if loops_used is not None:
+        result["by_examples"]["loops_used"] = intervals(loops_used)
     best = optimal(run.task)
     if best in arrays:
         result["above_optimal"] = {
             "over": best,
             **{name: intervals(arrays[name] - arrays[best]) for name in ("model", "model_at_b")},
         }
-    read_at = settings.loops if isinstance(settings.loops, int) else 0
+    loop = settings.loops if isinstance(settings.loops, int) else 0
     result["published"] = [
         asdict(entry)
-        for entry in published(run.config, read_at)
-        # A solver whose setting was chosen otherwise is another one.
+        for entry in published(run.config, loop)
+        # A solver with another choice of its setting is not comparable.
         if entry.name not in labels or labels[entry.name].startswith(entry.label)
     ]
     result["published_loops"] = published_loops(run.config)
@@ -91,38 +91,40 @@ def summary(
 def shift_summary(
     measure: Measure, name: str, shifted: Shifted, arrays: Arrays, labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """One shifted input distribution's part of the result."""
+    """The part of the result for one shifted input distribution."""
     intervals = Intervals(measure.settings)
-    shown = {part: values for part, values in arrays.items() if part not in _BY_LOOP}
+    by_examples = {part: values for part, values in arrays.items() if part not in _BY_LOOP}
     return {
         "label": SHIFTS[name].label,
         "k": list(range(shifted.queries.xs.shape[1])),
         "zero": shifted.zero,
         "labels": dict(labels),
-        **{part: intervals(values) for part, values in shown.items()},
+        **{part: intervals(values) for part, values in by_examples.items()},
         "by_loop": intervals(arrays["by_loop"]),
     }
 
 
 def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, Any]:
-    """The first loop at which the mean error comes within 5 % of its least over all loops, with its
-    90 % interval over resamples of the prompts."""
+    """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
+    interval over resamples of the prompts."""
 
     def first(means: NDArray[Any]) -> NDArray[Any]:
         return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
 
-    found = first(resampled_means(by_loop, settings.resamples, settings.seed))
-    low, high = np.percentile(found, (5, 95), method="nearest")
+    loops = first(resampled_means(by_loop, settings.resamples, settings.seed))
+    low, high = np.percentile(loops, (5, 95), method="nearest")
     loop = int(first(by_loop.mean(0, dtype=np.float64)))
     return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
 
 
 def halting(arrays: Arrays, intervals: Intervals, latest: int) -> dict[str, Any]:
-    """The last query's error against the mean loops used, for halting on either change at a range
-    of tolerances, and after `latest` loops in any case."""
+    """The last query's error against the mean number of loops used, for halting on either change at
+    a range of tolerances, and after `latest` loops in any case."""
     result: dict[str, Any] = {"tolerance": list(TOLERANCES)}
     for on in ("state", "prediction"):
-        runs = [halted_at(arrays["by_loop"], arrays[f"{on}_change"], t, latest) for t in TOLERANCES]
-        errors, loops = (np.stack(values, axis=1) for values in zip(*runs, strict=True))
+        pairs = [
+            halted_at(arrays["by_loop"], arrays[f"{on}_change"], t, latest) for t in TOLERANCES
+        ]
+        errors, loops = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
         result[on] = {"loops": intervals(loops), "error": intervals(errors)}
     return result

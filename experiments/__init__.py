@@ -1,1 +1,1 @@
-"""Questions that take many trainings, each with a command of its own."""
+"""Experiments of many trainings, each with its own command."""

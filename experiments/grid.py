@@ -1,5 +1,5 @@
-"""Populations of small runs as jobs: each is trained in one computation, goes on from what its runs
-saved, and is found when it is done.
+"""Populations of small runs as jobs: each is trained in one computation and resumes from its saved
+runs; finished results are cached.
 
 population = Population("sqrt, R = 4", config, rates, seeds)
 (errors,) = measured([population], 2, folder / "logs")
@@ -38,8 +38,8 @@ _SOURCES = ("reloop.experiments.grid", "reloop.training.together")
 
 
 class Errors(TypedDict):
-    """Squared errors over that of predicting zero [rates][seeds], after training and before; None
-    for a run that diverged."""
+    """Squared errors over that of predicting zero [rates][seeds], after training (None for a run
+    that diverged) and before."""
 
     errors: list[list[float | None]]
     initial: list[list[float]]
@@ -47,17 +47,17 @@ class Errors(TypedDict):
 
 @dataclass(frozen=True)
 class Population:
-    """Runs that differ in learning rate and seed alone, in run folders of their own under
-    `config.folder`, measured on the prompts that `config.evaluation` says."""
+    """Runs that differ only in learning rate and seed, each in its own run folder under
+    `config.folder`, measured on the prompts of `config.evaluation`."""
 
-    name: str  # for a user; no part of what is computed
+    name: str  # for messages; no result depends on it
     config: Config
     rates: tuple[float, ...]
     seeds: tuple[int, ...]
 
     @property
     def configs(self) -> list[Config]:
-        """Of each run, rate by rate."""
+        """The configuration of each run, rate by rate."""
         return [
             replace(
                 self.config, seed=seed, training=replace(self.config.training, learning_rate=rate)
@@ -67,35 +67,35 @@ class Population:
         ]
 
     def __call__(self) -> Errors:
-        """Train what is not trained yet, by today's code, and measure.
+        """Train what is not trained yet by the current code, and measure.
 
-        Raises HeldElsewhere where another process is at it; Interrupted at Ctrl-C or SIGTERM
+        Raises HeldElsewhere if another process is training it; Interrupted at Ctrl-C or SIGTERM
         (everything is saved)."""
-        kept, key = self._kept(), self._key()
-        found = kept.find(key)
-        if found is None:
-            path = kept.path(key)
+        artefacts, request = self._artefacts(), self._request()
+        cached = artefacts.find(request)
+        if cached is None:
+            path = artefacts.path(request)
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(path.with_suffix(".txt"), "a", encoding="utf-8") as log, redirect_stdout(log):
                 runs = self._train()
-            initial = [build_model(each, build_task(each)) for each in self.configs]
-            trained = [run.model if isinstance(run, Run) else None for run in runs]
-            after = [
+            initial_models = [build_model(config, build_task(config)) for config in self.configs]
+            models = [run.model if isinstance(run, Run) else None for run in runs]
+            final_errors = [
                 [error if math.isfinite(error) else None for error in row]
-                for row in self._errors(trained)
+                for row in self._errors(models)
             ]
-            errors = Errors(errors=after, initial=self._errors(initial))
-            found = kept.keep(key, errors)
-        return cast(Errors, {name: found[name] for name in Errors.__annotations__})
+            result = Errors(errors=final_errors, initial=self._errors(initial_models))
+            cached = artefacts.keep(request, result)
+        return cast(Errors, {name: cached[name] for name in Errors.__annotations__})
 
     def describe(self, result: Errors) -> str:
-        """The least error, in a few words."""
+        """The least error, as a short text."""
         errors = [error for row in result["errors"] for error in row if error is not None]
         return f"least error {min(errors):.3f}" if errors else "every run diverged"
 
     def curve(self, name: str) -> NDArray[np.float64]:
-        """What metrics.jsonl holds under this name at each step of the trained runs, [steps, rates,
-        seeds]; NaN where a run had diverged. Asks for training.log_every=1."""
+        """The metric of this name in metrics.jsonl at each step of the trained runs, [steps, rates,
+        seeds]; NaN after a run diverged. Needs training.log_every=1."""
         curves = np.full((self.config.training.steps, len(self.configs)), math.nan)
         for index, config in enumerate(self.configs):
             folder = run_folder(config)
@@ -107,28 +107,30 @@ class Population:
     def _train(self) -> list[Run | RunError]:
         for config in self.configs:
             folder = run_folder(config)
-            if other_code(folder.made_with(), config) and (aside := folder.set_aside()):
-                print(f"{folder.path}: trained again by today's code; before: {aside}", flush=True)
+            if other_code(folder.made_with(), config) and (backup := folder.set_aside()):
+                print(f"{folder.path}: trained again by today's code; before: {backup}", flush=True)
         return train_together(self.configs)
 
     def _errors(self, models: Sequence[Model | None]) -> list[list[float]]:
-        """Of a model for each of `configs`, NaN for none: [rates][seeds]."""
-        asked, task = self.config.evaluation, build_task(self.config)
-        prompts = evaluation_prompts(task, asked.prompts, self.config.task.points, asked.seed)
+        """The errors of a model for each of `configs`, NaN for None: [rates][seeds]."""
+        evaluation, task = self.config.evaluation, build_task(self.config)
+        prompts = evaluation_prompts(
+            task, evaluation.prompts, self.config.task.points, evaluation.seed
+        )
         errors = [math.nan] * len(models)
         with torch.no_grad():
             for index, model in enumerate(models):
                 if model is not None:
                     predictions = model(prompts, self.config.loops.b)
                     errors[index] = loss(task.loss, predictions, prompts.ys).item() / task.divisor
-        wide = len(self.seeds)
-        return [errors[i * wide : (i + 1) * wide] for i in range(len(self.rates))]
+        columns = len(self.seeds)
+        return [errors[i * columns : (i + 1) * columns] for i in range(len(self.rates))]
 
-    def _kept(self) -> Artefacts:
+    def _artefacts(self) -> Artefacts:
         return Artefacts(Path(self.config.folder) / "populations", "errors")
 
-    def _key(self) -> dict[str, Any]:
-        """All that the errors depend on: the runs, the prompts and the code."""
+    def _request(self) -> dict[str, Any]:
+        """The key of the errors: the runs, the prompts and the code that they depend on."""
         return {
             "runs": [run_folder(config).path.name for config in self.configs],
             "prompts": self.config.evaluation.prompts,
@@ -137,27 +139,27 @@ class Population:
         }
 
 
-def measured(populations: Sequence[Population], at_once: int, logs: Path) -> list[Errors]:
-    """What each population gives, in their order, computed in processes of their own with `at_once`
-    of them running, those that take longest first; what they print goes into `logs`.
+def measured(populations: Sequence[Population], processes: int, logs: Path) -> list[Errors]:
+    """The errors of each population, in this order, computed in `processes` processes at a time,
+    the longest trainings first; their output goes into `logs`.
 
-    Raises RunError for those that failed.
+    Raises RunError if any of them failed.
     """
     order = sorted(range(len(populations)), key=lambda i: -_work(populations[i]))
     jobs = [populations[i] for i in order]
-    outcomes = run_jobs(jobs, at_once, logs)
-    failed = [
+    outcomes = run_jobs(jobs, processes, logs)
+    failures = [
         f"{job.name}: {outcome.failure}"
         for job, outcome in zip(jobs, outcomes, strict=True)
         if outcome.failure
     ]
-    if failed:
-        raise RunError("; ".join(failed))
+    if failures:
+        raise RunError("; ".join(failures))
     results = dict(zip(order, (outcome.result for outcome in outcomes), strict=True))
     return [results[i] for i in range(len(populations))]
 
 
 def _work(population: Population) -> int:
-    """Blocks of one step of one prompt of every run."""
+    """The work of one step, in blocks per prompt."""
     config, runs = population.config, len(population.configs)
     return config.loops.b * config.model.n_layer * (2 + runs)

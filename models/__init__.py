@@ -1,4 +1,4 @@
-"""What reads a prompt: the block, the ways to loop it, read-in and read-out."""
+"""The model: the blocks, the ways to loop them, read-in and read-out."""
 
 from .loops.loop import LoopState
 from .model import Model

@@ -1,4 +1,4 @@
-"""The backends by name: what makes the steps of a model's loop.
+"""The backends by name: the code that makes the steps of a model's loop.
 
 use_backend(model, "compile")
 """
@@ -18,13 +18,15 @@ from torch import Tensor, nn
 from .cpu import CpuOperations
 from .loops.loop import PLAIN, LayerLoop, Loop, LoopState, StepContext, run_blocks
 from .model import Model
-from .operations import Operations
+from .operations import Operations, VmapOperations
 from .queries import Layout
 from .segment import Segment, Span, make_steps, run_segment
 
-_MOST_VERSIONS = 16  # of one compiled function: two to six are expected
+_MOST_VERSIONS = 16  # of a compiled function: two to six are expected
 _LIMITS = {"isolate_recompiles": True, "recompile_limit": _MOST_VERSIONS}
-if "recompile_limit" not in signature(torch.compile).parameters:  # an older PyTorch has its own
+if (
+    "recompile_limit" not in signature(torch.compile).parameters
+):  # an older PyTorch has its own limit
     _LIMITS = {}
 
 
@@ -40,14 +42,14 @@ def use_backend(model: Model, name: str) -> None:
 
 
 @contextmanager
-def eager(model: Model) -> Iterator[None]:
-    """Within, the model computes by the backend `eager`."""
-    before = model.run_segment, model.operations
-    use_backend(model, "eager")
+def vmap_backend(model: Model) -> Iterator[None]:
+    """Within this context the model computes by operations that torch.func.vmap supports."""
+    previous = model.run_segment, model.operations
+    model.run_segment, model.operations = run_segment, VmapOperations()
     try:
         yield
     finally:
-        model.run_segment, model.operations = before
+        model.run_segment, model.operations = previous
 
 
 def segment(name: str) -> Segment:
@@ -63,16 +65,16 @@ def segment(name: str) -> Segment:
 
 
 def _compiled_segment() -> Segment:
-    """A segment whose steps are compiled when they are first made, at a few seconds a version.
+    """A segment whose steps are compiled at first use, at a few seconds per version.
 
     Two versions serve any number of loops: without gradients (the prefix) and with (the window),
-    three where the first loop is another. When the length of the prompts first changes, as many
-    more are made, which serve every length.
+    three where the first loop differs. When the length of the prompts first changes, as many more
+    are compiled, which serve every length.
     """
-    # Versions are counted for each run alone, however many a process makes. Past the limit there is
-    # an error: only without fullgraph would PyTorch go on uncompiled and say next to nothing.
-    compiled: Any = partial(torch.compile, fullgraph=True, **_LIMITS)
-    whole_step, layer = compiled(_step), compiled(_layer)
+    # Versions are counted for each run separately. Past the limit, fullgraph makes PyTorch raise an
+    # error instead of going on uncompiled.
+    compile_function: Any = partial(torch.compile, fullgraph=True, **_LIMITS)
+    loop_step, layer = compile_function(_step), compile_function(_layer)
 
     def run(
         loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
@@ -80,32 +82,36 @@ def _compiled_segment() -> Segment:
         def step(state: LoopState, e: Tensor, t: int, context: StepContext) -> LoopState:
             scale, tokens, layout = context
             if isinstance(loop, LayerLoop):
-                # Layer by layer the weights are arguments; t would be part of the code.
+                # The layer's weights are arguments; t would be compiled as a constant.
                 x = layer(loop.blocks[t], state.stream, scale, layout)
                 state = LoopState(x, x)
             else:
-                state = whole_step(loop, state, e, t, scale, layout)
-            # Cut afterwards: a last step of fewer tokens would be one more version to compile.
+                state = loop_step(loop, state, e, t, scale, layout)
+            # Sliced afterwards: a last step of fewer tokens would be one more version to compile.
             carry = None if state.carry is None else state.carry[..., tokens, :]
             return LoopState(state.stream[:, tokens], state.raw[:, tokens], carry)
 
         with torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
-            state = _alike(state) if span.count else state
+            state = _match_gradients(state) if span.count else state
             return make_steps(loop, state, e, span, context, step)
 
     return run
 
 
-def _alike(state: LoopState) -> LoopState:
-    """The state before a segment with gradients wanted of its tensors as of those between steps, of
-    all or none: else the segment's first step would be a version of its own."""
-    wanted = torch.is_grad_enabled()
+def _match_gradients(state: LoopState) -> LoopState:
+    """The state before a segment, whose tensors require gradients all or none, as those between
+    steps: otherwise the segment's first step would be another version to compile."""
+    requires_grad = torch.is_grad_enabled()
 
-    def like(part: Tensor) -> Tensor:
-        return part if part.requires_grad == wanted else part.detach().requires_grad_(wanted)
+    def match(part: Tensor) -> Tensor:
+        return (
+            part
+            if part.requires_grad == requires_grad
+            else part.detach().requires_grad_(requires_grad)
+        )
 
-    carry = None if state.carry is None else like(state.carry)
-    return LoopState(like(state.stream), like(state.raw), carry)
+    carry = None if state.carry is None else match(state.carry)
+    return LoopState(match(state.stream), match(state.raw), carry)
 
 
 def _step(

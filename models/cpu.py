@@ -1,8 +1,8 @@
 """The backend `cpu`: products by oneDNN, attention over short prompts by plain products.
 
-PyTorch gives float32 products to its BLAS; oneDNN's are up to a tenth faster where they are large,
-and it adds GELU at a fifth of what it takes alone. Its operator is one of PyTorch's own, without a
-public name; where it is not at hand, products are PyTorch's.
+PyTorch computes float32 products by its BLAS; oneDNN's are up to a tenth faster for large sizes,
+and a fused GELU costs a fifth of a separate one. The operator is a private one of PyTorch; where it
+is not available, products are PyTorch's.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from .operations import Operations
 
-_WIDE = 128  # features from which on its own call pays
+_WIDE = 128  # features from which on oneDNN is faster
 _SHORT = 48  # tokens up to which plain products are faster than the fused attention
 _HAS_ONEDNN = torch.backends.mkldnn.is_available()
 
 
 class CpuOperations(Operations):
-    """Faster on a CPU; elsewhere the plain ones."""
+    """Operations that are faster on a CPU; on other devices the plain ones."""
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
         wide = min(layer.weight.shape) >= _WIDE
@@ -33,14 +33,14 @@ class CpuOperations(Operations):
         return super().linear(x, layer)
 
     def linear_gelu(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        """In one go where no gradient asks for what lies between."""
+        """Product and GELU in one call where no gradient needs the values between."""
         dtype = _dtype(x)
         if torch.is_grad_enabled() or dtype not in (torch.float32, torch.bfloat16):
             return nn.functional.gelu(self.linear(x, layer), approximate="tanh")
         return _product(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype), "gelu")
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """In fp32 at least: the backward pass of bf16 attention is several times slower."""
+        """At least in fp32: the backward pass of bf16 attention is several times slower."""
         slow = query.device.type == "cpu" and query.dtype == torch.bfloat16
         with torch.autocast("cpu", enabled=False) if slow else nullcontext():
             if slow:
@@ -55,9 +55,9 @@ class CpuOperations(Operations):
 
 
 def keep_memory() -> None:
-    """Let glibc keep what is freed, in the whole process. By default it gives large tensors back to
-    the kernel, and every step has its pages mapped and cleared again: up to a tenth of the time at
-    101 points."""
+    """Let glibc keep freed memory, in the whole process. By default it returns the memory of large
+    tensors to the kernel, which maps and clears it again at every step: up to a tenth of the time
+    at 101 points."""
     if platform.libc_ver()[0] != "glibc":
         return
     trim_threshold, mmap_max = -1, -4  # malloc.h's names for mallopt
@@ -67,15 +67,15 @@ def keep_memory() -> None:
 
 
 def _dtype(x: Tensor) -> torch.dtype | None:
-    """What oneDNN would multiply in; None where it is not to."""
+    """The dtype of oneDNN's product; None where oneDNN is not used."""
     if x.device.type != "cpu" or not _HAS_ONEDNN:
         return None
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None, then: str = "none") -> Tensor:
-    """x @ weightᵀ + bias, and what comes then."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, then, [], "tanh")
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
+    """activation(x @ weightᵀ + bias)."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "tanh")
 
 
 class _Linear(torch.autograd.Function):
@@ -95,17 +95,17 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         rows = gradient.flatten(0, -2)
-        if torch.is_grad_enabled():  # a derivative of this one is wanted
+        if torch.is_grad_enabled():  # for a second derivative
             dx = rows @ weight
         else:
             dx = _product(rows, weight.T.contiguous(), None)
-        shift = rows.sum(0) if ctx.needs_input_grad[2] else None
-        return dx.view_as(x), rows.T @ x.flatten(0, -2), shift
+        bias_gradient = rows.sum(0) if ctx.needs_input_grad[2] else None
+        return dx.view_as(x), rows.T @ x.flatten(0, -2), bias_gradient
 
     @staticmethod
     def jvp(ctx: Any, x: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-        at_x, at_weight = ctx.saved_tensors
-        zero = at_x.new_zeros(*at_x.shape[:-1], at_weight.shape[0])
-        zero = zero if x is None else zero + x @ at_weight.T
-        zero = zero if weight is None else zero + at_x @ weight.T
-        return zero if bias is None else zero + bias
+        primal_x, primal_weight = ctx.saved_tensors
+        tangent = primal_x.new_zeros(*primal_x.shape[:-1], primal_weight.shape[0])
+        tangent = tangent if x is None else tangent + x @ primal_weight.T
+        tangent = tangent if weight is None else tangent + primal_x @ weight.T
+        return tangent if bias is None else tangent + bias

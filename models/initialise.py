@@ -1,4 +1,4 @@
-"""How a model's weights start, from an explicit generator."""
+"""A model's initial weights, from an explicit generator."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def initialise(
     generator: Generator,
     position_std: float = _POSITION_STD,
 ) -> None:
-    """The loop's weights, then read-in and read-out: PyTorch's default for linear layers, uniform
-    within ±1 / sqrt(fan-in)."""
+    """Initialise the loop's weights, then read-in and read-out: PyTorch's default for linear
+    layers, uniform within ±1 / sqrt(fan-in)."""
     initialise_loop(loop, generator, position_std)
     for layer in (read_in, read_out):
         bound = 1 / math.sqrt(layer.in_features)
@@ -32,8 +32,8 @@ def initialise(
 
 @torch.no_grad()
 def initialise_loop(loop: Loop, generator: Generator, position_std: float = _POSITION_STD) -> None:
-    """Blocks as initialise_block says, norms the identity, positions of std `position_std`, what
-    else a loop has as it says itself."""
+    """Initialise blocks by initialise_block, norms as the identity, positions with std
+    `position_std`, and the loop's other parameters by `Loop.initialise`."""
     for name, spec in loop.stacks().items():
         for block in loop.get_submodule(name).children():
             initialise_block(block, spec, generator)

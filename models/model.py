@@ -25,7 +25,7 @@ from .spec import ModelSpec
 
 
 class PromptBatch(Protocol):
-    """What a model reads: inputs [B, n, d] and outputs [B, n]."""
+    """The prompts of a model: inputs [B, n, d] and outputs [B, n]."""
 
     @property
     def xs(self) -> Tensor: ...
@@ -37,13 +37,15 @@ class PromptBatch(Protocol):
 class Model(nn.Module):
     """A transformer on interleaved tokens x₁, y₁, x₂, y₂, …; prediction i is read at x_i.
 
-    Weights are drawn from `generator` (seed 0 where none is given), on the CPU.
+    Weights are sampled from `generator` (seed 0 where none is given), on the CPU.
     """
 
     def __init__(self, spec: ModelSpec, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.spec = spec
-        self.compute_dtype: torch.dtype | None = None  # of matrix products; None: as the weights
+        self.compute_dtype: torch.dtype | None = (
+            None  # of matrix products; None: that of the weights
+        )
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         self.operations = Operations()
         with torch.device("meta"):
@@ -69,9 +71,9 @@ class Model(nn.Module):
         [window, B, m].
 
         Gradients reach back through the last `grad_loops` loops (the window, where not given); the
-        loops before them keep nothing. `scale_loops` is the R of residual scaling: the loops that
-        the model is trained to make, unless training itself is at another number. Raises
-        ValueError for counts that do not fit together and queries that do not fit the prompts.
+        loops before them save no activations. `scale_loops` is the R of residual scaling (the loops
+        that the model is trained with, where not given). Raises ValueError for counts that do not
+        fit together and queries that do not fit the prompts.
         """
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
@@ -79,14 +81,14 @@ class Model(nn.Module):
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
         prefix, tokens = loops - grad_loops, _tokens(prompts, queries)
         if queries is None:
-            # Nothing comes after the last y, and nothing is read at it: it is left out.
+            # No token follows the last y, and no prediction is read there: leave it out.
             tokens = tokens[:, :-1]
-        with self._computing(prompts.xs.device):
+        with self._backend_context(prompts.xs.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
             state, _ = self.run_segment(self.loop, self.loop.start(e), e, Span(0, prefix), context)
             last = Span(prefix, grad_loops, keep=window, grad=True)
-            _, kept = self.run_segment(self.loop, state, e, last, context)
-            return self._predict(kept, layout)
+            _, streams = self.run_segment(self.loop, state, e, last, context)
+            return self._predict(streams, layout)
 
     @torch.no_grad()
     def unroll(
@@ -98,37 +100,37 @@ class Model(nn.Module):
         scale_loops: int | None = None,
     ) -> Iterator[tuple[LoopState, Tensor]]:
         """State and predictions [B, n] from index 0, the read-in, then loop by loop (layer by layer
-        for a standard model). Without gradients; nothing of earlier loops is kept.
+        for a standard model). Without gradients; earlier loops are not stored.
 
-        The state's tokens are the prompt's 2n and then the m queries, where there are any: then
-        the predictions are theirs, [B, m]. `scale_loops` and errors are the forward pass's.
+        The state's tokens are the prompt's 2n and, with queries, the m queries: then the
+        predictions are those of the queries, [B, m]. `scale_loops` and errors as in `forward`.
         """
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
         layout = None if queries is None else lay_out(queries, prompts.xs)
-        kept = self.loop.kept_tokens(layout)
+        read_tokens = self.loop.kept_tokens(layout)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
-        with self._computing(device):
+        with self._backend_context(device):
             read_in = self.read_in(_tokens(prompts, queries))
-            # Autocast may have rounded it; streams that are read out are at least in float32.
-            exact = read_in.to(torch.promote_types(read_in.dtype, torch.float32))
-            prediction = self._predict(exact[:, kept], layout)
+            # Autocast may have rounded the read-in; the read-out takes at least float32.
+            stream = read_in.to(torch.promote_types(read_in.dtype, torch.float32))
+            prediction = self._predict(stream[:, read_tokens], layout)
             e = self.loop.prepare(read_in, layout)
             state = self.loop.start(e)
         # Index 0 is the read-in itself, whatever the loop starts from.
         yield LoopState(read_in, read_in), prediction
         for t in range(loops):
-            with self._computing(device):
+            with self._backend_context(device):
                 state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
-                prediction = self._predict(state.stream[:, kept], layout)
+                prediction = self._predict(state.stream[:, read_tokens], layout)
             yield state, prediction
 
     def residual_scale(self, loops: int | None = None) -> float:
-        """What each residual branch of the loop is multiplied by when R is `loops` (where not
-        given, those it is trained to make; a standard model's are its layers)."""
+        """The factor of each residual branch of the loop for R = `loops` (where not given, the
+        loops of its training; for a standard model, its layers)."""
         spec = self.spec
         R, U = spec.loops if loops is None else loops, spec.n_layer
-        if spec.family == "standard":  # its own layers stand in for loops, unless U is asked for
+        if spec.family == "standard":  # R counts its layers, unless U does
             R = 1 if spec.residual_scaling == "factored" else spec.n_layer
         return residual_scale(spec.residual_scaling, R, U, spec.residual_factor)
 
@@ -139,7 +141,7 @@ class Model(nn.Module):
         return total - (0 if positions is None else positions.numel())
 
     def describe(self) -> str:
-        """One phrase: family, layers, width, heads, what else there is, and parameters."""
+        """One phrase: family, layers, width, heads, other features, and parameters."""
         spec = self.spec
         parts = [spec.connectivity or spec.family, f"{spec.n_layer} x {spec.n_embd} wide"]
         parts += [f"{spec.n_head} heads"]
@@ -151,18 +153,18 @@ class Model(nn.Module):
         return f"{', '.join(parts)}, {self.backbone_parameters():,} parameters in the backbone"
 
     def parameter_roles(self) -> dict[str, Role]:
-        """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (what
-        reads the prompt in: the read-in's weights and the positions), `lane` (the weights of
-        hyper-connections), `injection` (the projection that injects) or `read_out`."""
+        """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (the
+        read-in's weights and the positions), `lane` (the weights of hyper-connections),
+        `injection` (the projection that injects) or `read_out`."""
         roles = {
             name: Role(_kind(name, parameter), (parameter.shape[0],))
             for name, parameter in self.named_parameters()
         }
         for stack, spec in self.loop.stacks().items():
             for layer, block in enumerate(self.loop.get_submodule(stack).children()):
-                looped = layer if stack == "blocks" else None
+                looped_layer = layer if stack == "blocks" else None
                 for name, role in block_roles(block, spec).items():
-                    roles[f"loop.{stack}.{layer}.{name}"] = role._replace(layer=looped)
+                    roles[f"loop.{stack}.{layer}.{name}"] = role._replace(layer=looped_layer)
         return roles
 
     def _predict(self, streams: Tensor, layout: Layout | None) -> Tensor:
@@ -171,8 +173,8 @@ class Model(nn.Module):
         return predictions if self.spec.classes else predictions.squeeze(-1)
 
     @contextmanager
-    def _computing(self, device: torch.device) -> Iterator[None]:
-        """Within, blocks compute by the model's operations, in its precision."""
+    def _backend_context(self, device: torch.device) -> Iterator[None]:
+        """Within this context blocks compute by the model's operations, in its precision."""
         dtype = self.compute_dtype
         precision = nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
         with using(self.operations), precision:
@@ -185,9 +187,9 @@ class Model(nn.Module):
                 f"got {window}, {grad_loops} and {loops}"
             )
         if self.loop.most_loops is not None and loops > self.loop.most_loops:
-            owned = "layers" if self.spec.family == "standard" else "sets of lane weights"
+            unit = "layers" if self.spec.family == "standard" else "sets of lane weights"
             raise ValueError(
-                f"this model has {self.loop.most_loops} {owned} of its own for its loops "
+                f"this model has {self.loop.most_loops} {unit} of its own for its loops "
                 f"and cannot make {loops}"
             )
         points, dims = prompts.xs.shape[1:]
@@ -218,4 +220,4 @@ def _kind(name: str, parameter: nn.Parameter) -> str:
         return "read_out"
     if name.startswith("read_in") or name.endswith("positions"):
         return "embedding"
-    return "bias" if parameter.ndim == 1 else "injection"  # what a loop of one's own adds
+    return "bias" if parameter.ndim == 1 else "injection"  # of a registered loop

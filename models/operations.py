@@ -1,4 +1,4 @@
-"""The operations of a block that a backend may replace; here they are plain PyTorch.
+"""The operations of a block that a backend can replace; here they are plain PyTorch.
 
 with using(CpuOperations()):
     predictions = model(prompts, loops=12)
@@ -6,15 +6,17 @@ with using(CpuOperations()):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
 class Operations:
-    """What the backend `eager` computes, and all others but for rounding."""
+    """The operations of the backend `eager`; other backends compute the same up to rounding."""
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
         """The layer's outputs [..., out] for x [..., in]."""
@@ -31,30 +33,42 @@ class Operations:
         )
 
 
+class VmapOperations(Operations):
+    """The same for torch.func.vmap, which has no rule for the fused attention and takes it apart
+    model by model."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        length, size = query.shape[-2:]
+        if mask is None:
+            mask = query.new_ones(length, length, dtype=torch.bool).tril()
+        scores = (query @ key.mT / math.sqrt(size)).masked_fill(~mask, -math.inf)
+        return scores.softmax(-1) @ value
+
+
 _current = Operations()
 
 
 @contextmanager
 def using(operations: Operations) -> Iterator[None]:
-    """Within, the functions of this module are those of `operations`."""
+    """Within this context the functions of this module are those of `operations`."""
     global _current
-    before, _current = _current, operations
+    previous, _current = _current, operations
     try:
         yield
     finally:
-        _current = before
+        _current = previous
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """`Operations.linear` of those in use."""
+    """`Operations.linear` of the current operations."""
     return _current.linear(x, layer)
 
 
 def linear_gelu(x: Tensor, layer: nn.Linear) -> Tensor:
-    """`Operations.linear_gelu` of those in use."""
+    """`Operations.linear_gelu` of the current operations."""
     return _current.linear_gelu(x, layer)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """`Operations.attend` of those in use."""
+    """`Operations.attend` of the current operations."""
     return _current.attend(query, key, value, mask)

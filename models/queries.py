@@ -1,7 +1,7 @@
-"""Many queries beside one shared context, answered in one pass: what they are, and the layout of
+"""Many queries after one shared context, answered in one pass: the queries, and the layout of
 their tokens after the prompt's.
 
-queries = Queries(xs, seen=torch.full((50,), prompts.xs.shape[1]))   # 50 a prompt, xs [B, 50, d]
+queries = Queries(xs, seen=torch.full((50,), prompts.xs.shape[1]))   # 50 per prompt, xs [B, 50, d]
 predictions = model(prompts, loops=30, queries=queries)               # [1, B, 50]
 """
 
@@ -17,17 +17,17 @@ X_TOKENS = slice(None, None, 2)  # of a prompt alone: the x positions
 
 
 class Queries(NamedTuple):
-    """Inputs `xs` [B, m, d], m for each of B prompts, and how many of its prompt's pairs query j is
-    answered from: `seen` [m], int64, the same for all prompts."""
+    """Inputs `xs` [B, m, d], m for each of B prompts, and the number of its prompt's pairs that
+    query j attends to: `seen` [m], int64, the same for all prompts."""
 
     xs: Tensor
     seen: Tensor
 
 
 class Layout(NamedTuple):
-    """Where S tokens stand that are not simply a sequence: the `positions` [S] they take, the
-    `mask` [S, S] that is true where a token (row) attends to another (column), and the tokens that
-    predictions are `read` at."""
+    """The arrangement of S tokens that are no sequence: their `positions` [S], the `mask` [S, S]
+    that is true where a token (row) attends to another (column), and the tokens `read` by the
+    read-out."""
 
     positions: Tensor
     mask: Tensor
@@ -35,14 +35,14 @@ class Layout(NamedTuple):
 
 
 def read_at(layout: Layout | None) -> slice:
-    """The tokens that predictions are read at."""
+    """The tokens whose streams the read-out takes."""
     return X_TOKENS if layout is None else layout.read
 
 
 def lay_out(queries: Queries, xs: Tensor) -> Layout:
     """The layout of the 2n tokens of prompts with inputs xs [B, n, d], and of the queries after
-    them. Query j stands where x number seen[j] does (or would: at 2n where it has seen all), and
-    attends to the tokens before that and to itself; prompts attend as ever, and never to queries.
+    them. Query j has the position of x number seen[j] (2n where it has seen all), and attends to
+    the tokens before that and to itself; prompts attend causally, and never to queries.
 
     Raises ValueError where queries and prompts do not fit together.
     """
@@ -65,6 +65,6 @@ def lay_out(queries: Queries, xs: Tensor) -> Layout:
         )
     positions = torch.cat((torch.arange(2 * points, device=device), 2 * queries.seen.to(device)))
     tokens = torch.arange(len(positions), device=device)
-    # No position lies beyond the prompt's end, so no query is among what comes before a token.
+    # No position lies beyond the prompt's end, so no token attends to another query.
     mask = (tokens < positions[:, None]) | (tokens == tokens[:, None])
     return Layout(positions, mask, slice(2 * points, None))

@@ -1,4 +1,4 @@
-"""Weights of the reference codes as ours: a state dict's facts about the shape, and its tensors.
+"""Weights of the reference codes under our names: the shape in a state dict, and its tensors.
 
 reference = read_reference(torch.load("model_500000.pt", weights_only=True))
 """
@@ -21,15 +21,14 @@ _PARTS = {
     "mlp.c_fc": "expand",
     "mlp.c_proj": "contract",
 }
-# Causal masks, which older versions keep as buffers, and GPT-2's unused table of words.
+# Causal masks, which older versions have as buffers, and GPT-2's unused word embedding.
 _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.weight)")
 
 
 @dataclass(frozen=True)
 class _Layout:
     """How a code names and stores its backbone: `transposed` matrices are [in, out]; the table of
-    positions has 2 n_positions + `extra` rows; read out is one number, or as many as `outputs`
-    allows."""
+    positions has 2 n_positions + `extra` rows; the read-out has one of the numbers of `outputs`."""
 
     code: str
     prefix: str
@@ -46,9 +45,9 @@ _LAYOUTS = (
 
 @dataclass(frozen=True)
 class Reference:
-    """What a reference's state dict holds: which `code` made it, the shape as far as tensors say
-    it (heads and the way to loop they do not), and the weights by our names, in float32. `classes`
-    is 2 where two logits are read out, and 0 where one number is."""
+    """The content of a reference's state dict: the `code` that wrote it, the shape as far as
+    tensors show it (not heads and the way to loop), and the weights by our names, in float32.
+    `classes` is 2 for a read-out of two logits, and 0 for one number."""
 
     code: str
     dims: int
@@ -59,8 +58,8 @@ class Reference:
     weights: Mapping[str, Tensor]
 
     def as_classifier(self) -> Reference:
-        """The same model where the one number z that it reads out is the log odds of class 1, as in
-        dtsip's linear classification: its two logits are 0 and z."""
+        """The same model where its output z is the log odds of class 1, as in dtsip's linear
+        classification: the two logits are 0 and z."""
         read_out = {
             name: torch.cat((torch.zeros_like(self.weights[name]), self.weights[name]))
             for name in ("read_out.weight", "read_out.bias")
@@ -75,43 +74,43 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     Raises ValueError, one line, for names or shapes that are neither's.
     """
     # torch.compile puts its prefix before the whole model or before the backbone.
-    named = {name.replace("_orig_mod.", ""): tensor for name, tensor in tensors.items()}
-    layout, n_layer = _layout(named)
-    n_embd, dims = _matrix(named, "_read_in.weight")
-    rows, _ = _matrix(named, f"{layout.prefix}wpe.weight")
-    outputs, _ = _matrix(named, "_read_out.weight")
+    state = {name.replace("_orig_mod.", ""): tensor for name, tensor in tensors.items()}
+    layout, n_layer = _layout(state)
+    n_embd, dims = _matrix(state, "_read_in.weight")
+    rows, _ = _matrix(state, f"{layout.prefix}wpe.weight")
+    outputs, _ = _matrix(state, "_read_out.weight")
     if outputs not in layout.outputs:
-        makes = " or ".join(map(str, layout.outputs))
-        raise ValueError(f"reads out {outputs} numbers, where {layout.code} has {makes}")
+        counts = " or ".join(map(str, layout.outputs))
+        raise ValueError(f"reads out {outputs} numbers, where {layout.code} has {counts}")
     if rows < 2 or rows % 2 != layout.extra:
         expected = "2 n_positions" + " + 1" * layout.extra
         raise ValueError(f"has {rows} positions, where {layout.code} makes {expected}")
     parts = _expected(layout, n_layer, n_embd, dims, rows, outputs)
-    for name in named:
+    for name in state:
         if name not in parts and not _UNUSED.fullmatch(name):
             raise ValueError(f"holds {name}, which {layout.code} does not have")
     weights = {}
-    for name, (ours, shape) in parts.items():
-        tensor = _tensor(named, name)
+    for name, (our_name, shape) in parts.items():
+        tensor = _tensor(state, name)
         if tensor.shape != shape:
             raise ValueError(f"has {name} of shape {list(tensor.shape)}, expected {list(shape)}")
-        is_matrix = layout.transposed and ours.startswith("loop.blocks") and tensor.ndim == 2
-        weights[ours] = (tensor.T if is_matrix else tensor).to(torch.float32).contiguous()
-    # Ours has 2 n_positions + 1 rows; the last is never reached by n_positions pairs.
-    missing = torch.zeros(1 - layout.extra, n_embd)
-    weights["loop.positions"] = torch.cat((weights["loop.positions"], missing))
+        is_matrix = layout.transposed and our_name.startswith("loop.blocks") and tensor.ndim == 2
+        weights[our_name] = (tensor.T if is_matrix else tensor).to(torch.float32).contiguous()
+    # Ours has 2 n_positions + 1 rows; n_positions pairs never use the last one.
+    padding = torch.zeros(1 - layout.extra, n_embd)
+    weights["loop.positions"] = torch.cat((weights["loop.positions"], padding))
     classes = 0 if outputs == 1 else outputs
     return Reference(layout.code, dims, n_layer, n_embd, rows // 2, classes, weights)
 
 
-def _layout(named: Mapping[str, Tensor]) -> tuple[_Layout, int]:
-    """Whose names these are, and for how many layers."""
+def _layout(state: Mapping[str, Tensor]) -> tuple[_Layout, int]:
+    """The layout with these names, and the number of layers."""
     for layout in _LAYOUTS:
         pattern = re.compile(re.escape(layout.prefix) + r"h\.(\d+)\.")
-        layers = {int(match[1]) for name in named if (match := pattern.match(name))}
+        layers = {int(match[1]) for name in state if (match := pattern.match(name))}
         if layers and layers == set(range(len(layers))):
             return layout, len(layers)
-    first = ", ".join(list(named)[:3]) or "nothing"
+    first = ", ".join(list(state)[:3]) or "nothing"
     codes = " nor ".join(layout.code for layout in _LAYOUTS)
     raise ValueError(f"is laid out like neither {codes}: it begins with {first}")
 
@@ -119,7 +118,7 @@ def _layout(named: Mapping[str, Tensor]) -> tuple[_Layout, int]:
 def _expected(
     layout: _Layout, n_layer: int, n_embd: int, dims: int, rows: int, outputs: int
 ) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Our name and their shape of every tensor, by their name."""
+    """Our name and the expected shape of every tensor, by the code's name."""
     widths = {
         "attn.c_attn": (3 * n_embd, n_embd),
         "attn.c_proj": (n_embd, n_embd),
@@ -136,26 +135,26 @@ def _expected(
         "_read_out.bias": ("read_out.bias", (outputs,)),
     }
     for layer in range(n_layer):
-        for part, ours in _PARTS.items():
+        for part, our_part in _PARTS.items():
             shape: tuple[int, ...] = widths.get(part, (n_embd,))
             matrix = shape[::-1] if layout.transposed else shape
-            name, our_name = f"{layout.prefix}h.{layer}.{part}", f"loop.blocks.{layer}.{ours}"
+            name, our_name = f"{layout.prefix}h.{layer}.{part}", f"loop.blocks.{layer}.{our_part}"
             expected[f"{name}.weight"] = (f"{our_name}.weight", matrix)
             expected[f"{name}.bias"] = (f"{our_name}.bias", shape[:1])
     return expected
 
 
-def _matrix(named: Mapping[str, Tensor], name: str) -> tuple[int, int]:
+def _matrix(state: Mapping[str, Tensor], name: str) -> tuple[int, int]:
     """The two sizes of a matrix."""
-    shape = _tensor(named, name).shape
+    shape = _tensor(state, name).shape
     if len(shape) != 2:
         raise ValueError(f"has {name} of shape {list(shape)}, expected a matrix")
     return shape[0], shape[1]
 
 
-def _tensor(named: Mapping[str, Tensor], name: str) -> Tensor:
-    if name not in named:
+def _tensor(state: Mapping[str, Tensor], name: str) -> Tensor:
+    if name not in state:
         raise ValueError(f"lacks {name}")
-    if not named[name].is_floating_point():
-        raise ValueError(f"has {name} in {named[name].dtype}, expected floating point")
-    return named[name]
+    if not state[name].is_floating_point():
+        raise ValueError(f"has {name} in {state[name].dtype}, expected floating point")
+    return state[name]

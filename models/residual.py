@@ -1,4 +1,4 @@
-"""Residual scaling: what each residual branch of a looped block is multiplied by.
+"""Residual scaling: the factor of each residual branch of a looped block.
 
 ε = residual_scale("linear", loops=8, layers=2)      # 1/8
 """

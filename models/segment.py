@@ -1,4 +1,4 @@
-"""Many steps of a loop: the one function that a faster backend replaces."""
+"""Many steps of a loop: the function that a faster backend replaces."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .queries import ALL_TOKENS
 
 @dataclass(frozen=True)
 class Span:
-    """Which steps a segment makes: `count` of them from step `first` on. The streams of the last
-    `keep` are kept. Without `grad` nothing is saved for a backward pass."""
+    """The steps of a segment: `count` of them from step `first` on. The streams of the last `keep`
+    are returned. Without `grad` nothing is saved for a backward pass."""
 
     first: int
     count: int
@@ -25,7 +25,7 @@ class Span:
 
 
 class Segment(Protocol):
-    """What every backend is: the signature and the meaning of `run_segment`."""
+    """The interface of a backend: the signature and the meaning of `run_segment`."""
 
     def __call__(
         self,
@@ -40,13 +40,13 @@ class Segment(Protocol):
 def run_segment(
     loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
 ) -> tuple[LoopState, Tensor]:
-    """Make the steps of a span: the state after them, and the streams of those kept at the tokens
-    that `loop.read` needs, [keep, B, n, n_embd]: the x positions, or those a layout says, and all
-    where a coda is to attend to them. The context's own tokens are not looked at.
-    A segment that keeps something is the last one: its last state too is that at these alone.
+    """Make the steps of a span: the state after them, and the streams of the last `keep` at the
+    tokens that `loop.read` needs, [keep, B, n, n_embd]: the x positions, or those of a layout, and
+    all tokens for a coda. The context's own tokens are ignored.
+    A segment with `keep` > 0 is the last one: its last state too has these tokens alone.
 
-    (`no_grad`, not inference mode: the state that comes out must be allowed into a graph, which a
-    multiplicative injection saves it for.)
+    (`no_grad`, not inference mode: the resulting state must be allowed in a graph, since a
+    multiplicative injection saves it.)
     """
     with torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
         return make_steps(loop, state, e, span, context, loop.step)
@@ -60,17 +60,16 @@ def make_steps(
     context: StepContext,
     step: Callable[[LoopState, Tensor, int, StepContext], LoopState],
 ) -> tuple[LoopState, Tensor]:
-    """The steps of a segment by `step`, in whatever gradient mode is on.
+    """The steps of a segment by `step`, in the current gradient mode.
 
-    Once a token has been attended to for the last time only those that are read are worth
-    computing.
+    The last step computes only the tokens that are read: no later step attends to the others.
     """
-    kept: list[Tensor] = []
-    read, last = loop.kept_tokens(context.layout), span.first + span.count - 1
-    every, reading = context._replace(tokens=ALL_TOKENS), context._replace(tokens=read)
+    streams: list[Tensor] = []
+    tokens, last = loop.kept_tokens(context.layout), span.first + span.count - 1
+    all_context, read_context = context._replace(tokens=ALL_TOKENS), context._replace(tokens=tokens)
     for t in range(span.first, last + 1):
-        final = span.keep > 0 and t == last
-        state = step(state, e, t, reading if final else every)
+        is_last = span.keep > 0 and t == last
+        state = step(state, e, t, read_context if is_last else all_context)
         if t > last - span.keep:
-            kept.append(state.stream if final else state.stream[:, read])
-    return state, torch.stack(kept) if kept else e.new_empty(0, *e[:, read].shape)
+            streams.append(state.stream if is_last else state.stream[:, tokens])
+    return state, torch.stack(streams) if streams else e.new_empty(0, *e[:, tokens].shape)

@@ -13,12 +13,12 @@ from .blocks.spec import BlockSpec
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec(ModelConfig):
-    """What a model is made from: its settings (conf/schema.py) and what follows from the others of
-    a run. Inputs have `dims` dimensions, `classes` = 0 means regression; `loops` is how many a
-    model is trained to make (R of the residual scaling, and as many as its lanes have weights for);
-    `std` and `position_std` are those of the initial weights of blocks and learned positions.
+    """The shape of a model: its settings (conf/schema.py) and values from a run's other settings.
+    Inputs have `dims` dimensions, `classes` = 0 means regression; `loops` is the number of loops in
+    training (the R of residual scaling, and the number of lane weights); `std` and `position_std`
+    are those of the initial weights of blocks and learned positions.
 
-    Raises ConfigError, a ValueError, for what cannot be."""
+    Raises ConfigError, a ValueError, for an impossible shape."""
 
     dims: int
     classes: int = 0

@@ -17,7 +17,7 @@ __all__ = ["LoopedClassifier", "LoopedRegressor"]
 
 
 def __getattr__(name: str) -> Any:
-    # Not before somebody asks: they need torch, and a mistaken command is answered without it.
+    """Import on first access: commands of this package report mistakes without torch."""
     if name in __all__:
         return getattr(import_module(".estimators", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

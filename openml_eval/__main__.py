@@ -21,8 +21,8 @@ from reloop.openml_eval.run_settings import RunSettings, split_words
 from reloop.openml_eval.settings import FetchSettings, ShipSettings
 
 _RUN_HELP = """\
-Train on all tables but one and test on that one; print ours beside the published Table 2 and what
-scikit-learn makes of the same contexts.
+Train on all tables but one and test on that one; print the accuracies beside the published Table 2
+and those of scikit-learn's solvers on the same contexts.
 
   python -m openml_eval                                   # each of ten tables, looped and standard
   python -m openml_eval model=looped held_out=720
@@ -34,15 +34,15 @@ scikit-learn makes of the same contexts.
 Settings, with their defaults:
 {settings}
 All others are run.py's (scale, seed, training.steps, device, folder, ...; python run.py --help).
-The same command finds what is done and goes on where it stopped.
+The same command reuses finished work and resumes the rest.
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """
 _FETCH_HELP = """\
-Fetch tables with two classes once, check them and keep them; afterwards no network is needed.
+Fetch tables with two classes, check and store them; afterwards no network is needed.
 
   python -m openml_eval action=fetch
-  python -m openml_eval action=fetch cache_dir=PATH       # from an openml cache that is there
+  python -m openml_eval action=fetch cache_dir=PATH       # from an existing openml cache
   python -m openml_eval action=fetch 'tables=[720,mine.csv]' target=bought
 
 Settings, with their defaults:
@@ -51,17 +51,17 @@ A table is an OpenML id or a CSV file with a header; target= is the CSV's column
 its last one. An openml cache is only read.
 """
 _SHIP_HELP = """\
-Put the newest weights of a run where LoopedClassifier() or LoopedRegressor() finds them.
+Make a run the default checkpoint of LoopedClassifier() or LoopedRegressor().
 
   python -m openml_eval action=ship run=runs/NAME name=classifier
   python -m openml_eval action=ship run=runs/NAME name=regressor
 
-Kept are the weights and the settings that they came from; what was there before is replaced.
+Copies the newest weights and their configuration; replaces the checkpoint of that name.
 """
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the command given by `words`; returns the exit code."""
     try:
         action, rest = _split_action(words)
     except ConfigError as error:
@@ -71,12 +71,12 @@ def main(words: list[str]) -> int:
 
 
 def _split_action(words: list[str]) -> tuple[str, list[str]]:
-    """Which action, and the words that are its settings."""
-    given = [word.removeprefix("action=") for word in words if word.startswith("action=")]
+    """The action, and the words that are its settings."""
+    actions = [word.removeprefix("action=") for word in words if word.startswith("action=")]
     rest = [word for word in words if not word.startswith("action=")]
-    if len(given) > 1:
+    if len(actions) > 1:
         raise ConfigError("action", "is given twice")
-    action = given[0] if given else "run"
+    action = actions[0] if actions else "run"
     check_choice("action", action, _ACTIONS)
     return action, rest
 
@@ -85,26 +85,26 @@ def _run(words: list[str]) -> int:
     if {"-h", "--help"} & set(words):
         print(_RUN_HELP.format(settings=defaults(RunSettings)), end="")
         return 0
-    stopped = "stopped, with every training saved; the same command resumes"
-    return answered("openml_eval", lambda: _left_out(words), stopped)
+    stop_message = "stopped, with every training saved; the same command resumes"
+    return answered("openml_eval", lambda: _leave_one_out(words), stop_message)
 
 
-def _left_out(words: list[str]) -> int:
-    """Leave out each table that the words ask for."""
-    own, rest = split_words(words)
-    settings = settings_from_words(RunSettings, own)
+def _leave_one_out(words: list[str]) -> int:
+    """Train and test with each table of the command left out."""
+    own_words, rest = split_words(words)
+    settings = settings_from_words(RunSettings, own_words)
     settings.check()
-    configs: dict[str, Config] = {each: _composed(each, rest) for each in settings.model}
+    configs: dict[str, Config] = {family: _compose(family, rest) for family in settings.model}
     check_folder("folder", next(iter(configs.values())).folder)
     from reloop.openml_eval.leave_one_out import leave_one_out
 
-    found = leave_one_out(settings, configs)
-    print(f"\n{found.text}", flush=True)
-    return 1 if found.failed else 0
+    outcome = leave_one_out(settings, configs)
+    print(f"\n{outcome.text}", flush=True)
+    return 1 if outcome.failures else 0
 
 
-def _composed(family: str, rest: list[str]) -> Config:
-    """The configuration of a run of this family, as run.py puts it together."""
+def _compose(family: str, rest: list[str]) -> Config:
+    """The configuration of a run of this family, composed as by run.py."""
     from reloop.conf.compose import commands
 
     (command,) = commands(["task=tables", f"model={family}", *rest])
@@ -114,31 +114,33 @@ def _composed(family: str, rest: list[str]) -> Config:
 
 
 def _fetch(words: list[str]) -> int:
-    stopped = "stopped; the same command resumes"
-    return run_command("openml_eval", FetchSettings, words, _fetch_help, _fetched, stopped)
+    stop_message = "stopped; the same command resumes"
+    return run_command(
+        "openml_eval", FetchSettings, words, _fetch_help, _fetch_tables, stop_message
+    )
 
 
 def _fetch_help() -> str:
     return _FETCH_HELP.format(settings=defaults(FetchSettings))
 
 
-def _fetched(settings: FetchSettings) -> str:
+def _fetch_tables(settings: FetchSettings) -> str:
     from reloop.openml_eval.tables.fetch import fetch
 
     return fetch(settings)
 
 
 def _ship(words: list[str]) -> int:
-    return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, _shipped)
+    return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, _ship_run)
 
 
-def _shipped(settings: ShipSettings) -> str:
+def _ship_run(settings: ShipSettings) -> str:
     from reloop.openml_eval.ship import ship_run
 
     return ship_run(settings)
 
 
-# What can be asked for: each takes the words beside action=, and gives the exit code.
+# Each takes the words beside action= and returns the exit code.
 _ACTIONS: dict[str, Callable[[list[str]], int]] = {
     "run": _run,
     "fetch": _fetch,

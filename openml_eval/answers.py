@@ -1,4 +1,4 @@
-"""What a model answers to many queries beside its contexts, loop by loop.
+"""Answers of a model to many queries in its contexts, loop by loop.
 
 values = answer_queries(model, contexts, queries, LoopSettings(30))     # [1, contexts, queries]
 """
@@ -17,15 +17,15 @@ from reloop.tasks import Prompts
 
 from .context import Floats
 
-# Queries that stand beside a context at once. Every query attends to its context and itself, but
-# the mask is made, and gone through, for all pairs of them: more at once cost more than they save.
-_AT_ONCE = 256
+# Queries per pass beside a context. A query attends to its context and itself, but the mask has all
+# pairs of queries: longer passes cost more than they save.
+_QUERY_CHUNK = 256
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How many loops are made, and the rule by which each answer stays as it is once it has
-    settled, where there is one."""
+    """The number of loops, and the rule by which each answer is fixed once it has converged, if
+    there is one."""
 
     loops: int
     halting: Halting | None = None
@@ -34,27 +34,26 @@ class LoopSettings:
 
 @torch.no_grad()
 def answer_queries(
-    model: Model, contexts: Prompts, queries: Tensor, reading: LoopSettings, staged: bool = False
+    model: Model, contexts: Prompts, queries: Tensor, settings: LoopSettings, staged: bool = False
 ) -> Floats:
     """Answers to queries [m, d] in each of C contexts: [1, C, m] after the last loop or, `staged`,
     [loops, C, m] after each. An answer is the prediction or, of a classifier, the probability of
     class 1.
 
-    Everything is on one device and in float64: what stands beside a query changes its answer by
-    rounding alone.
+    Everything is on one device and in float64: the other queries change an answer only by rounding.
     """
     answers = []
-    for part in queries.split(_AT_ONCE):
-        beside = Queries(
-            part.expand(len(contexts), -1, -1),
-            torch.full((len(part),), contexts.xs.shape[1], device=part.device),
+    for chunk in queries.split(_QUERY_CHUNK):
+        model_queries = Queries(
+            chunk.expand(len(contexts), -1, -1),
+            torch.full((len(chunk),), contexts.xs.shape[1], device=chunk.device),
         )
-        if reading.halting is None:
-            window = reading.loops if staged else 1
-            found = _answers(model, model(contexts, reading.loops, window, queries=beside))
+        if settings.halting is None:
+            window = settings.loops if staged else 1
+            stages = _answers(model, model(contexts, settings.loops, window, queries=model_queries))
         else:
-            found = _halted(model, contexts, beside, reading, reading.halting)
-        answers.append((found if staged else found[-1:]).cpu().numpy())
+            stages = _halting_answers(model, contexts, model_queries, settings, settings.halting)
+        answers.append((stages if staged else stages[-1:]).cpu().numpy())
     return np.concatenate(answers, axis=2)
 
 
@@ -62,21 +61,24 @@ def _answers(model: Model, predictions: Tensor) -> Tensor:
     return predictions.softmax(-1)[..., 1] if model.spec.classes else predictions
 
 
-def _halted(
-    model: Model, contexts: Prompts, beside: Queries, reading: LoopSettings, rule: Halting
+def _halting_answers(
+    model: Model, contexts: Prompts, model_queries: Queries, settings: LoopSettings, rule: Halting
 ) -> Tensor:
-    """Answers [loops, C, m], each held from the loop on at which it settled. Nothing is computed
-    once all have."""
-    found: list[Tensor] = []
-    halted = rule.start(beside.xs[..., 0])
-    before: tuple[Tensor, Tensor] | None = None
-    for loop, (state, prediction) in enumerate(model.unroll(contexts, reading.loops, beside)):
+    """Answers [loops, C, m], each fixed once it has converged. Stops when all have."""
+    stages: list[Tensor] = []
+    halted = rule.start(model_queries.xs[..., 0])
+    previous: tuple[Tensor, Tensor] | None = None
+    for loop, (state, prediction) in enumerate(
+        model.unroll(contexts, settings.loops, model_queries)
+    ):
         if loop == 0:
-            continue  # the read-in has seen no loop
-        now = state.stream[:, -beside.xs.shape[1] :], prediction
-        halted.see(loop, _answers(model, prediction), changes(before, now, reading.divisor))
-        found.append(halted.values)
-        before = now
+            continue  # the read-in precedes the first loop
+        current = state.stream[:, -model_queries.xs.shape[1] :], prediction
+        halted.update(
+            loop, _answers(model, prediction), changes(previous, current, settings.divisor)
+        )
+        stages.append(halted.values)
+        previous = current
         if halted.all:
             break
-    return torch.stack(found + found[-1:] * (reading.loops - len(found)))
+    return torch.stack(stages + stages[-1:] * (settings.loops - len(stages)))

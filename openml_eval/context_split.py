@@ -1,4 +1,4 @@
-"""Which rows of a table are asked about together, and which other rows they are answered from.
+"""A split of a table's rows into groups of queries, each with a context of other rows.
 
 split = split_contexts(rows=4177, size=40, contexts=64, seed=0)
 """
@@ -15,29 +15,29 @@ from numpy.typing import NDArray
 from reloop.conf.mistakes import RunError
 
 Rows = NDArray[np.int64]
-_GROUPS, _CONTEXTS = 0, 1  # separate streams of random numbers
+_GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
 
 
 @dataclass(frozen=True)
 class ContextSplit:
-    """Every row is in one of the `groups`, which differ by one row in size; group g is answered
-    from the rows `contexts[g]` [size], of which none is in it."""
+    """Every row is in one of the `groups`, whose sizes differ by at most one row; the context of
+    group g is the rows `contexts[g]` [size], of which none is in the group."""
 
     groups: Sequence[Rows]
     contexts: Rows
 
     @property
-    def most(self) -> int:
-        """Rows in the largest group."""
+    def group_size(self) -> int:
+        """The number of rows in the largest group."""
         return max(map(len, self.groups))
 
 
 def split_contexts(rows: int, size: int, contexts: int, seed: int) -> ContextSplit:
-    """Split a table's rows into `contexts` groups, more where it takes more for `size` rows to be
-    left outside each, and never more than rows.
+    """Split a table's rows into `contexts` groups, more if that is needed to leave `size` rows
+    outside each, and at most one per row.
 
-    The groups are the same for all seeds, so that they are what may be resampled: neither a row nor
-    a context belongs to two. RunError for a table of no more rows than a context has.
+    The groups are the same for all seeds, so that they can be resampled: neither a row nor a
+    context belongs to two. RunError for a table with no more rows than a context.
     """
     if rows <= size:
         raise RunError(f"a table of {rows} rows has none to ask about beside {size} of context")
@@ -45,9 +45,9 @@ def split_contexts(rows: int, size: int, contexts: int, seed: int) -> ContextSpl
     order = np.random.default_rng(_GROUPS).permutation(rows)
     groups = np.array_split(order, count)
     random = np.random.default_rng((_CONTEXTS, seed))
-    drawn, start = np.empty((count, size), np.int64), 0
+    context_rows, start = np.empty((count, size), np.int64), 0
     for index, group in enumerate(groups):
-        others = random.choice(rows - len(group), size, replace=False)
-        drawn[index] = order[others + len(group) * (others >= start)]
+        indices = random.choice(rows - len(group), size, replace=False)
+        context_rows[index] = order[indices + len(group) * (indices >= start)]
         start += len(group)
-    return ContextSplit(groups, drawn)
+    return ContextSplit(groups, context_rows)

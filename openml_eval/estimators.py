@@ -33,7 +33,7 @@ from .weights import Trained, read_model, shipped
 
 
 class _Looped(BaseEstimator):  # type: ignore[misc]
-    """What both estimators are: a checkpoint, its loops, and contexts from the training set."""
+    """Base of both estimators: a checkpoint, its loops, and contexts from the training set."""
 
     _classes: ClassVar[int]
     _shipped: ClassVar[str]
@@ -60,45 +60,45 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         return cls(checkpoint=path, **params)
 
     def _load(self, features: int) -> Trained:
-        """The checkpoint, checked against parameters and the number of features."""
+        """The checkpoint; ValueError if it reads fewer than `features` features."""
         path = shipped(self._shipped) if self.checkpoint is None else self.checkpoint
-        trained = read_model(path, self._classes)
-        dims = trained.model.spec.dims
+        checkpoint = read_model(path, self._classes)
+        dims = checkpoint.model.spec.dims
         if features > dims:
             raise ValueError(
-                f"X has {features} features, and the model of {trained.path} reads at most {dims}: "
-                f"choose or combine them first, as make_pipeline(SelectKBest(k={dims}), "
+                f"X has {features} features, and the model of {checkpoint.path} reads at most "
+                f"{dims}: choose or combine them first, as make_pipeline(SelectKBest(k={dims}), "
                 f"{type(self).__name__}()) or PCA({dims}) does"
             )
-        return trained
+        return checkpoint
 
-    def _read_as(self, trained: Trained, divisor: float) -> LoopSettings:
+    def _loop_settings(self, checkpoint: Trained, divisor: float) -> LoopSettings:
         if self.n_loops is None:
-            return LoopSettings(trained.loops)
+            return LoopSettings(checkpoint.loops)
         if self.n_loops == "auto":
-            rule = EvaluationConfig()
-            halting = Halting(rule.halt_on, rule.tolerance, trained.loops)
-            return LoopSettings(trained.loops, halting, divisor)
-        most = trained.model.loop.most_loops
-        loops = _count("n_loops", self.n_loops, most, 'also None or "auto"')
+            defaults = EvaluationConfig()
+            halting = Halting(defaults.halt_on, defaults.tolerance, checkpoint.loops)
+            return LoopSettings(checkpoint.loops, halting, divisor)
+        max_loops = checkpoint.model.loop.most_loops
+        loops = _count("n_loops", self.n_loops, max_loops, 'also None or "auto"')
         return LoopSettings(loops)
 
-    def _keep(
+    def _set_contexts(
         self,
-        trained: Trained,
+        checkpoint: Trained,
         task: Task,
         X: Floats,
         ys: Floats,
         labels: NDArray[np.int64] | None = None,
     ) -> None:
-        """Hold the model and its contexts of rows X [n, features] with y tokens ys [n]; `labels`
-        [n] are shared out evenly over the contexts."""
-        spec = trained.model.spec
+        """Store the model and its contexts, from rows X [n, features] with y tokens ys [n]; every
+        context has the same frequencies of `labels` [n]."""
+        spec = checkpoint.model.spec
         contexts = _count("n_contexts", self.n_contexts)
-        size = trained.context
+        size = checkpoint.context
         if self.max_context is not None:
             size = _count("max_context", self.max_context, spec.n_positions - 1)
-        reading = self._read_as(trained, task.divisor)
+        settings = self._loop_settings(checkpoint, task.divisor)
         device = place_exactly(self.device).device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
@@ -107,46 +107,47 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
         xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
-        self._reading = reading
-        self._model = trained.model.to(device, torch.float64)
+        self._settings = settings
+        self._model = checkpoint.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
-        self.n_loops_ = reading.loops
+        self.n_loops_ = settings.loops
 
     def _answers(self, X: ArrayLike, staged: bool = False) -> Floats:
-        """Of rows X [m, features] after the last loop [1, contexts, m] or, staged, after each."""
+        """Answers at rows X [m, features], [1, contexts, m] after the last loop or, `staged`,
+        [loops, contexts, m] after each."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        return answer_queries(self._model, self._contexts, queries, self._reading, staged)
+        return answer_queries(self._model, self._contexts, queries, self._settings, staged)
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     """In-context classification of two classes by a trained model.
 
-    `fit` scales the features (mean 0, variance 1; zeros in place of those that the model could read
-    beside them) and keeps the training set as the model's context; nothing is trained. What is
-    longer than a context is answered from `n_contexts` of `max_context` random rows each, whose
-    probabilities are averaged. So are those with the labels as they are and swapped: naming the
-    classes the other way round swaps the probabilities, no more.
+    `fit` scales the features (mean 0, variance 1; padded with zeros to the model's dimensions) and
+    stores the training set as the model's context; nothing is trained. For a training set longer
+    than a context, probabilities are averaged over `n_contexts` contexts of `max_context` random
+    rows each. They are also averaged over the labels as given and swapped: exchanging the two
+    classes exchanges their probabilities.
 
     checkpoint: a run folder or a .safetensors in one; None: the classifier that comes with the
-        project, in openml_eval/checkpoints/, trained on halfspaces alone.
-    n_loops: loops or layers; None: as in training; "auto": each prediction until it settles, by
-        the rule of evaluation.loops=auto, and no further than in training.
+        project, in openml_eval/checkpoints/, trained on halfspaces only.
+    n_loops: loops or layers; None: as in training; "auto": until each prediction has converged, by
+        the rule of evaluation.loops=auto, and at most as in training.
     max_context: None: as many rows as in training.
     random_state: chooses the contexts' rows and their order.
     device: auto, cpu or cuda.
 
-    Fitted: `classes_`, `n_features_in_`, `feature_names_in_`, and `n_loops_`, the most loops made.
+    Fitted: `classes_`, `n_features_in_`, `feature_names_in_`, and `n_loops_`, the number of loops.
     """
 
     _classes, _shipped = 2, "classifier"
     classes_: NDArray[Any]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Keep X [n, features] and the labels y [n] as context. ValueError, one line, for what
-        cannot be: the checkpoint, a parameter, too many features, more than two classes."""
+        """Store X [n, features] and the labels y [n] as context. ValueError, one line, for an
+        invalid checkpoint or parameter, too many features, or more than two classes."""
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
@@ -155,9 +156,9 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
         self.classes_, labels = np.unique(y, return_inverse=True)
-        trained = self._load(rows.shape[1])
-        task = build_task(trained.config)
-        self._keep(trained, task, rows, np.array(task.labels)[labels], labels)
+        checkpoint = self._load(rows.shape[1])
+        task = build_task(checkpoint.config)
+        self._set_contexts(checkpoint, task, rows, np.array(task.labels)[labels], labels)
         xs, ys = self._contexts.xs, self._contexts.ys
         self._contexts = Prompts(torch.cat((xs, xs)), torch.cat((ys, sum(task.labels) - ys)))
         return self
@@ -167,8 +168,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         return self._probabilities(self._answers(X)[0])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The likelier class [m] at rows X [m, features]."""
-        return self._likelier(self.predict_proba(X))
+        """The more probable class [m] at rows X [m, features]."""
+        return self._most_probable(self.predict_proba(X))
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
         """The probabilities after each loop, the last being `predict_proba`'s."""
@@ -176,20 +177,20 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
             yield self._probabilities(answers)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """The likelier class after each loop, the last being `predict`'s."""
+        """The more probable class after each loop, the last being `predict`'s."""
         for probabilities in self.staged_predict_proba(X):
-            yield self._likelier(probabilities)
+            yield self._most_probable(probabilities)
 
     def _probabilities(self, answers: Floats) -> Floats:
-        """From those of label 1 in all contexts, [2 · contexts, m], where it is class 1 and, in
-        the second half, class 0."""
+        """Probabilities [m, classes] from those of label 1 in all contexts, [2 · contexts, m]:
+        label 1 is class 1 in the first half of the contexts, class 0 in the second."""
         if len(self.classes_) == 1:
             return np.ones((answers.shape[1], 1))
-        as_it_is, swapped = np.split(answers, 2)
-        ones = (as_it_is + (1 - swapped)).mean(0) / 2
+        original, swapped = np.split(answers, 2)
+        ones = (original + (1 - swapped)).mean(0) / 2
         return np.stack((1 - ones, ones), axis=1)
 
-    def _likelier(self, probabilities: Floats) -> NDArray[Any]:
+    def _most_probable(self, probabilities: Floats) -> NDArray[Any]:
         return self.classes_[probabilities.argmax(1)]
 
     def __sklearn_tags__(self) -> Any:
@@ -201,26 +202,26 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     """In-context regression by a trained model.
 
-    As `LoopedClassifier`, with y scaled to mean 0 and the variance that it had in training, and
-    predictions, averaged over the contexts, scaled back. `checkpoint` None: the regressor that
-    comes with the project, trained on noisy linear functions.
+    As `LoopedClassifier`, with y scaled to mean 0 and its variance in training, and predictions
+    averaged over the contexts and scaled back. `checkpoint` None: the regressor that comes with the
+    project, trained on noisy linear functions.
 
-    Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the most loops made.
+    Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the number of loops.
     """
 
     _classes, _shipped = 0, "regressor"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Keep X [n, features] and y [n] as context. ValueError, one line, for what cannot be: the
-        checkpoint, a parameter, too many features."""
+        """Store X [n, features] and y [n] as context. ValueError, one line, for an invalid
+        checkpoint or parameter, or too many features."""
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets: Floats = np.asarray(y, dtype=np.float64)
-        trained = self._load(rows.shape[1])
-        task = build_task(trained.config)
-        self._spread = task.divisor**0.5
+        checkpoint = self._load(rows.shape[1])
+        task = build_task(checkpoint.config)
+        self._target_std = task.divisor**0.5
         self._target_scaling = Scaling.of(targets)
-        ys = self._target_scaling.apply(targets) * self._spread
-        self._keep(trained, task, rows, ys)
+        ys = self._target_scaling.apply(targets) * self._target_std
+        self._set_contexts(checkpoint, task, rows, ys)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -233,15 +234,15 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
             yield self._outputs(answers)
 
     def _outputs(self, answers: Floats) -> Floats:
-        """From the answers in all contexts, [contexts, m]."""
-        return self._target_scaling.undo(answers.mean(0) / self._spread)
+        """Predictions [m] from the answers in all contexts, [contexts, m]."""
+        return self._target_scaling.undo(answers.mean(0) / self._target_std)
 
 
-def _count(name: str, value: Any, most: int | None = None, other: str = "") -> int:
-    """A parameter that counts something, at least 1; ConfigError for anything else."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < 1 or (most is not None and value > most):
-        to = "at least 1" if most is None else f"from 1 to {most}"
-        also = f" ({other})" if other else ""
-        raise ConfigError(name, f"must be a whole number {to}{also}, got {value!r}")
+def _count(name: str, value: Any, maximum: int | None = None, alternatives: str = "") -> int:
+    """The value of a parameter that is a count, at least 1; ConfigError for any other value."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or value < 1 or (maximum is not None and value > maximum):
+        bounds = "at least 1" if maximum is None else f"from 1 to {maximum}"
+        hint = f" ({alternatives})" if alternatives else ""
+        raise ConfigError(name, f"must be a whole number {bounds}{hint}, got {value!r}")
     return int(value)

@@ -1,5 +1,5 @@
-"""The two kinds of work in leave-one-out: train a run and score it, and let solvers score a table.
-Both go on where they were interrupted, and find what is done."""
+"""The two kinds of jobs in leave-one-out: training a run and scoring it; scoring the solvers on a
+table. Both resume after an interruption and reuse stored results."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from .tables.store import read_table
 from .tables.table import Table
 
 # The modules of this room that hits depend on.
-_OURS = (
+_SOURCE_MODULES = (
     "reloop.openml_eval.context",
     "reloop.openml_eval.context_split",
     "reloop.openml_eval.scoring",
 )
-_SOLVERS = "reloop.openml_eval.solvers"
-_AT_ONCE = 8  # groups
+_SOLVERS_MODULE = "reloop.openml_eval.solvers"
+_GROUP_CHUNK = 8
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a table is asked about: `size` rows in each of `contexts` contexts, for evaluation seeds
-    0, 1, … up to `seeds`; `folder` is where tables are kept."""
+    """How a table is scored: with `size` rows in each of `contexts` contexts, for evaluation seeds
+    0 to `seeds` - 1; `folder` is where tables are stored."""
 
     folder: Path
     size: int
@@ -50,7 +50,7 @@ class Scoring:
     seeds: int
 
     def content(self, table: TableSummary, seed: int) -> dict[str, Any]:
-        """What the numbers of one evaluation seed depend on, beside who answers."""
+        """What the hits of one evaluation seed depend on, beside the model or solver."""
         return {
             "table": table.sha256,
             "size": self.size,
@@ -61,7 +61,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class RunJob:
-    """Train as configured, unless that is done, and score the run on its held-out table."""
+    """Train a run, unless it is finished, and score it on its held-out table."""
 
     config: Config
     table: TableSummary
@@ -69,7 +69,7 @@ class RunJob:
 
     @property
     def name(self) -> str:
-        """Table, model and seed, for a user."""
+        """Table, model and seed, for messages."""
         return f"{self.table.label}, {self.config.model.family}, seed {self.config.seed}"
 
     @property
@@ -79,74 +79,76 @@ class RunJob:
 
     def __call__(self) -> dict[str, Any]:
         """`path`, `step`, `seconds` of training, `remarks` on the run, and `hits` [evaluation
-        seeds, groups, most, 2] or, under the reference's protocol, `accuracies` [evaluation
+        seeds, groups, group size, 2] or, under the reference's protocol, `accuracies` [evaluation
         seeds, 2].
 
-        Raises what `train` does, HeldElsewhere where another process scores the run.
+        Raises as `train`, and HeldElsewhere if another process scores the run.
         """
         run = train(self.config)
         with RunFolder(run.path).lock():
-            found = self._score(run)
+            scores = self._score(run)
         seconds = RunFolder(run.path).status().get("seconds")
         return {
             "path": str(run.path),
             "step": run.step,
             "seconds": seconds,
             "remarks": remarks(run),
-            **found,
+            **scores,
         }
 
     def describe(self, result: dict[str, Any]) -> str:
-        """The accuracy found, in a few words."""
+        """The accuracy and the training time."""
         accuracy = (
             np.mean(result["accuracies"][:, 0])
             if "accuracies" in result
-            else _share(result["hits"], result["hits"])
+            else _accuracy(result["hits"], result["hits"])
         )
         return f"accuracy {accuracy:.3f}, trained in {result['seconds'] or 0:.0f} s"
 
     def _score(self, run: Run) -> dict[str, Any]:
         table = read_table(self.scoring.folder, self.table.name)
         placement = place_exactly(self.config.device)
-        trained = TrainedModel(
+        classifier = TrainedModel(
             placement.prepare(run.model).eval(), run.task, trained_loops(run.config)
         )
         if self.config.task.settings["protocol"] == "reference":
             points = self.scoring.size + 1
             seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
-            found = [reference_accuracies(trained, table, points, seed) for seed in seeds]
-            return {"accuracies": np.array(found)}
+            accuracies = [reference_accuracies(classifier, table, points, seed) for seed in seeds]
+            return {"accuracies": np.array(accuracies)}
         cache = Cache(run.path / "cache")
         weights = weights_digest(run.model)
         return {
             "hits": np.stack(
                 [
-                    self._hits(cache, weights, trained, table, seed)
+                    self._hits(cache, weights, classifier, table, seed)
                     for seed in range(self.scoring.seeds)
                 ]
             )
         }
 
     def _hits(
-        self, cache: Cache, weights: str, trained: TrainedModel, table: Table, seed: int
+        self, cache: Cache, weights: str, classifier: TrainedModel, table: Table, seed: int
     ) -> Hits:
         split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         content = self.scoring.content(self.table, seed)
-        content |= {"weights": weights, "labels": trained.task.labels, "loops": trained.loops}
-        content["sources"] = sources_of("reloop.models.model", "reloop.tasks.tables", alone=_OURS)
-        found = cache.rows(
+        content |= {"weights": weights, "labels": classifier.task.labels, "loops": classifier.loops}
+        content["sources"] = sources_of(
+            "reloop.models.model", "reloop.tasks.tables", alone=_SOURCE_MODULES
+        )
+        arrays = cache.rows(
             "tables",
             content,
             len(split.groups),
-            _AT_ONCE,
-            lambda groups: {"hits": model_hits(trained, table, split, groups)},
+            _GROUP_CHUNK,
+            lambda groups: {"hits": model_hits(classifier, table, split, groups)},
         )
-        return found["hits"]
+        return arrays["hits"]
 
 
 @dataclass(frozen=True)
 class SolverJob:
-    """Let every solver answer what the models of a table are asked."""
+    """Score every solver on a table, on the same queries and contexts as the models."""
 
     table: TableSummary
     scoring: Scoring
@@ -154,38 +156,42 @@ class SolverJob:
 
     @property
     def name(self) -> str:
-        """For a user."""
+        """Table and solvers, for messages."""
         return f"{self.table.label}, {', '.join(SOLVERS)}"
 
     def __call__(self) -> dict[str, Any]:
-        """Hits [evaluation seeds, groups, most] by solver; `seconds`. Raises HeldElsewhere where
-        another process is at it."""
-        began = time.monotonic()
-        own = self.cache / self.table.sha256[:12]  # held, so that nobody else computes the same
-        own.mkdir(parents=True, exist_ok=True)
+        """`hits` [evaluation seeds, groups, group size] by solver, and `seconds`. Raises
+        HeldElsewhere if another process scores the solvers."""
+        start = time.monotonic()
+        # Locked, so that no other process computes the same.
+        lock_folder = self.cache / self.table.sha256[:12]
+        lock_folder.mkdir(parents=True, exist_ok=True)
         table = read_table(self.scoring.folder, self.table.name)
         seeds = range(self.scoring.seeds)
-        with RunFolder(own).lock():
+        with RunFolder(lock_folder).lock():
             hits = {name: np.stack([self._hits(name, table, s) for s in seeds]) for name in SOLVERS}
-        return {"hits": hits, "seconds": time.monotonic() - began}
+        return {"hits": hits, "seconds": time.monotonic() - start}
 
     def describe(self, result: dict[str, Any]) -> str:
-        """The accuracies found, in a few words."""
-        shares = (f"{_share(hits, hits):.3f}" for hits in result["hits"].values())
-        return f"accuracies {', '.join(shares)}, found in {result['seconds']:.0f} s"
+        """The accuracies and the time."""
+        accuracies = (f"{_accuracy(hits, hits):.3f}" for hits in result["hits"].values())
+        return f"accuracies {', '.join(accuracies)}, found in {result['seconds']:.0f} s"
 
     def _hits(self, name: str, table: Table, seed: int) -> Hits:
         split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
-        found = Cache(self.cache).rows(
+        arrays = Cache(self.cache).rows(
             name,
             self.scoring.content(self.table, seed)
-            | {"solver": SOLVERS[name], "sources": sources_of(alone=(*_OURS, _SOLVERS))},
+            | {
+                "solver": SOLVERS[name],
+                "sources": sources_of(alone=(*_SOURCE_MODULES, _SOLVERS_MODULE)),
+            },
             len(split.groups),
-            _AT_ONCE,
+            _GROUP_CHUNK,
             lambda groups: {"hits": solver_hits(name, table, split, groups)},
         )
-        return found["hits"]
+        return arrays["hits"]
 
 
-def _share(hits: Hits, there: NDArray[Any]) -> float:
-    return float(hits[there != ABSENT].mean())
+def _accuracy(values: NDArray[Any], hits: Hits) -> float:
+    return float(values[hits != ABSENT].mean())

@@ -1,4 +1,4 @@
-"""Train on all tables but one, test on that one: for every table, model and seed that is asked for.
+"""Train on all tables but one and test on that one: for every table, model and seed of a command.
 
 outcome = leave_one_out(RunSettings(held_out=(720,)), {"looped": config})
 """
@@ -29,29 +29,28 @@ from .table_summary import TableSummary, evaluated_tables
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What was found: the content of openml.json, its text, and the runs that failed, a line
-    each."""
+class LeaveOneOut:
+    """The result: the content of openml.json, its text, and a line on each run that failed."""
 
     result: dict[str, Any]
     text: str
-    failed: list[str]
+    failures: list[str]
 
 
-def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeftOut:
-    """Train and score what is asked for; `configs` are the models' by family, to which tables and
-    seeds are added. Written into <folder>/openml-<hash>: openml.json, openml.csv, openml.npz (hits
-    row by row), figures/.
+def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeaveOneOut:
+    """Train and score the runs of a command; `configs` are the models' by family, to which tables
+    and seeds are added. Writes into <folder>/openml-<hash>: openml.json, openml.csv, openml.npz
+    (hits row by row), figures/.
 
-    What was done before is found. Raises ConfigError and RunError before anything is written, for
-    what cannot be; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
+    Stored results are reused. Raises ConfigError and RunError before anything is written, for
+    invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
     """
-    held_out, everyone = evaluated_tables(settings)
+    held_out, tables = evaluated_tables(settings)
     first = next(iter(configs.values()))
-    widest = max(everyone, key=lambda table: table.features)
+    widest = max(tables, key=lambda table: table.features)
     check_features(widest.name, widest.features, first.task.dims)
-    for each in everyone:
-        _check_rows(each, first)
+    for table in tables:
+        _check_rows(table, first)
     scoring = Scoring(
         Path(settings.data_dir),
         first.task.points - 1,
@@ -61,18 +60,18 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeftO
     runs = [
         RunJob(config, table, scoring)
         for table in held_out
-        for config in _seeded(settings, configs, table, everyone)
+        for config in _run_configs(settings, configs, table, tables)
     ]
     for job in runs:
         build_task(job.config)
     folder = Path(first.folder)
-    solved = []
+    solver_jobs = []
     if settings.protocol == "corrected":
-        solved = [SolverJob(table, scoring, folder / "openml-cache") for table in held_out]
-    jobs: list[RunJob | SolverJob] = [*runs, *solved]
-    place_of = folder / f"openml-{_digest(settings, runs, everyone, first)}"
-    outcomes = run_jobs(jobs, _at_once(settings, first, len(jobs)), place_of / "logs")
-    return _finish(settings, place_of, jobs, outcomes, held_out, first)
+        solver_jobs = [SolverJob(table, scoring, folder / "openml-cache") for table in held_out]
+    jobs: list[RunJob | SolverJob] = [*runs, *solver_jobs]
+    result_folder = folder / f"openml-{_digest(settings, runs, tables, first)}"
+    outcomes = run_jobs(jobs, _process_count(settings, first, len(jobs)), result_folder / "logs")
+    return _finish(settings, result_folder, jobs, outcomes, held_out, first)
 
 
 def _check_rows(table: TableSummary, config: Config) -> None:
@@ -82,16 +81,16 @@ def _check_rows(table: TableSummary, config: Config) -> None:
         )
 
 
-def _seeded(
+def _run_configs(
     settings: RunSettings,
     configs: Mapping[str, Config],
     table: TableSummary,
-    everyone: Sequence[TableSummary],
+    tables: Sequence[TableSummary],
 ) -> list[Config]:
-    """The configurations of the runs in which a table is held out."""
-    ours = {
+    """The configurations of the runs with one held-out table."""
+    table_settings = {
         "data_dir": settings.data_dir,
-        "tables": [each.name for each in everyone],
+        "tables": [each.name for each in tables],
         "held_out": table.name,
         "protocol": settings.protocol,
     }
@@ -99,25 +98,26 @@ def _seeded(
         replace(
             config,
             seed=seed,
-            task=replace(config.task, settings={**config.task.settings, **ours}),
+            task=replace(config.task, settings={**config.task.settings, **table_settings}),
         )
         for config in configs.values()
         for seed in settings.seeds or (config.seed,)
     ]
 
 
-def _at_once(settings: RunSettings, config: Config, jobs: int) -> int:
-    """Small models use one core well and two badly; a GPU takes one at a time."""
+def _process_count(settings: RunSettings, config: Config, jobs: int) -> int:
+    """How many jobs to run at once: one per core, as small models gain little from two; one on a
+    GPU."""
     on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"
     return min(settings.jobs or (cores() if on_cpu else 1), jobs)
 
 
 def _digest(
-    settings: RunSettings, runs: Sequence[RunJob], everyone: Sequence[TableSummary], first: Config
+    settings: RunSettings, runs: Sequence[RunJob], tables: Sequence[TableSummary], first: Config
 ) -> str:
     content = {
         "runs": [job.path.name for job in runs],
-        "tables": [each.sha256 for each in everyone],
+        "tables": [each.sha256 for each in tables],
         "scored": [settings.protocol, settings.contexts, settings.draws],
         "resamples": [first.evaluation.resamples, first.evaluation.seed],
     }
@@ -126,45 +126,45 @@ def _digest(
 
 def _finish(
     settings: RunSettings,
-    place_of: Path,
+    result_folder: Path,
     jobs: Sequence[RunJob | SolverJob],
     outcomes: Sequence[Outcome],
     held_out: Sequence[TableSummary],
     config: Config,
-) -> LeftOut:
-    """Put what was found together and write it."""
-    failed = [
+) -> LeaveOneOut:
+    """Combine the outcomes and write the result."""
+    failures = [
         f"{job.name}: {outcome.failure}"
         for job, outcome in zip(jobs, outcomes, strict=True)
         if outcome.result is None
     ]
-    done = [
+    results = [
         (job, outcome.result)
         for job, outcome in zip(jobs, outcomes, strict=True)
         if outcome.result is not None
     ]
-    asked = {
-        "settings": _plain(settings),
+    request = {
+        "settings": _plain_values(settings),
         "evaluation_seeds": settings.draws,
         "k": config.task.points - 1,
         "scale": config.scale,
         "resamples": config.evaluation.resamples,
         "seed": config.evaluation.seed,
     }
-    result = asked | summary(done, held_out, config.evaluation) | {"failed": failed}
-    place_of.mkdir(parents=True, exist_ok=True)
-    write_arrays(place_of / "openml.npz", _arrays(done))
-    write_bytes(place_of / "openml.csv", csv_text(result).encode())
-    draw_accuracies(result, place_of / "figures")
-    write_json(place_of / "openml.json", result)
-    text = f"{report(result)}\n\n{place_of}: openml.json, openml.csv, figures/"
-    return LeftOut(result | {"path": str(place_of)}, text, failed)
+    result = request | summary(results, held_out, config.evaluation) | {"failed": failures}
+    result_folder.mkdir(parents=True, exist_ok=True)
+    write_arrays(result_folder / "openml.npz", _arrays(results))
+    write_bytes(result_folder / "openml.csv", csv_text(result).encode())
+    draw_accuracies(result, result_folder / "figures")
+    write_json(result_folder / "openml.json", result)
+    text = f"{report(result)}\n\n{result_folder}: openml.json, openml.csv, figures/"
+    return LeaveOneOut(result | {"path": str(result_folder)}, text, failures)
 
 
-def _arrays(done: Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]) -> dict[str, Any]:
-    """Hits row by row under the run's name, or the table's and the solver's."""
+def _arrays(results: Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]) -> dict[str, Any]:
+    """Hits row by row, by the run's name or by the table's and the solver's."""
     arrays: dict[str, Any] = {}
-    for job, result in done:
+    for job, result in results:
         if isinstance(job, SolverJob):
             arrays |= {f"{job.table.name}/{name}": hits for name, hits in result["hits"].items()}
         else:
@@ -172,7 +172,7 @@ def _arrays(done: Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]) -> dict[s
     return arrays
 
 
-def _plain(settings: RunSettings) -> dict[str, Any]:
+def _plain_values(settings: RunSettings) -> dict[str, Any]:
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in asdict(settings).items()

@@ -16,31 +16,31 @@ _PAPER_MARK = "D"
 
 
 def draw_accuracies(result: Mapping[str, Any], folder: Path) -> None:
-    """Draw accuracy.png into `folder`, with its CSV: models and solvers through intervals,
-    published numbers as open diamonds, the share of the larger class as a bar."""
+    """Draw accuracy.png into `folder`, with its CSV: models and solvers with intervals, published
+    numbers as open diamonds, the share of the larger class as a bar."""
     entries = result["tables"]
     curves = _curves(entries)
-    places = np.arange(len(entries))
+    positions = np.arange(len(entries))
     with styled():
         figure = Figure(figsize=(8.0, 1.6 + 0.55 * len(entries)))
         axes = figure.subplots()
         models = [name for name in curves if not name.endswith(", paper")]
         for index, name in enumerate(models):
             offset = 0.6 * ((index + 0.5) / len(models) - 0.5)
-            _marks(axes, places + offset, curves[name], name, line(index)["color"])
+            _marks(axes, positions + offset, curves[name], name, line(index)["color"])
             if f"{name}, paper" in curves:
                 mean = _numbers(curves[f"{name}, paper"]["mean"])
                 axes.plot(
                     mean,
-                    places + offset,
+                    positions + offset,
                     _PAPER_MARK,
                     markerfacecolor="none",
                     color=line(index)["color"],
                     label=f"{name}, paper",
                 )
         shares = [entry["majority_share"] for entry in entries]
-        axes.vlines(shares, places - 0.4, places + 0.4, color="grey", label="larger class")
-        axes.set_yticks(places, [entry["label"] for entry in entries])
+        axes.vlines(shares, positions - 0.4, positions + 0.4, color="grey", label="larger class")
+        axes.set_yticks(positions, [entry["label"] for entry in entries])
         axes.invert_yaxis()
         axes.set_xlabel(f"accuracy, {result['k']} rows of context")
         legend_beside(axes)
@@ -52,19 +52,19 @@ def draw_accuracies(result: Mapping[str, Any], folder: Path) -> None:
 
 
 def _curves(entries: list[Mapping[str, Any]]) -> dict[str, Curve]:
-    """Mean, low and high by table, under the names of the legend; None where there is none."""
-    found: dict[str, list[Mapping[str, float] | None]] = {}
+    """Mean, low and high by table, by the name in the legend; None for a table without a value."""
+    by_name: dict[str, list[Mapping[str, float] | None]] = {}
     for index, entry in enumerate(entries):
-        shown = {family: model["accuracy"] for family, model in entry["models"].items()}
-        shown |= entry["solvers"]
-        shown |= {
+        accuracies = {family: model["accuracy"] for family, model in entry["models"].items()}
+        accuracies |= entry["solvers"]
+        accuracies |= {
             f"{family}, paper": model["published"]
             for family, model in entry["models"].items()
             if model["published"]
         }
-        for name, value in shown.items():
-            found.setdefault(name, [None] * len(entries))[index] = value
-    return {name: _curve(values) for name, values in found.items()}
+        for name, value in accuracies.items():
+            by_name.setdefault(name, [None] * len(entries))[index] = value
+    return {name: _curve(values) for name, values in by_name.items()}
 
 
 def _curve(values: list[Mapping[str, float] | None]) -> Curve:

@@ -21,10 +21,15 @@ _POLARITY = (
 
 
 def report(result: Mapping[str, Any]) -> str:
-    """The table, and below it what its columns are and what should be known of its numbers."""
+    """The table, and below it a caption and the notes on its numbers."""
     notes = _notes(result)
-    lines = [_table(result, notes), *_explained(result), *_beaten(result), *_below(result)]
-    lines += _of_runs(result)
+    lines = [
+        _table(result, notes),
+        *_caption(result),
+        *_majority_lines(result),
+        *_below_half_lines(result),
+    ]
+    lines += _remark_lines(result)
     lines += [
         fill(f"({mark}) {', '.join(labels)}: {text}", _WIDTH, subsequent_indent="    ")
         for text, (mark, labels) in notes.items()
@@ -34,7 +39,7 @@ def report(result: Mapping[str, Any]) -> str:
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
-    """A line for each table: what it is, then mean, low and high (or std) of everything shown."""
+    """A line for each table: its properties, then mean, low and high (or std) of every accuracy."""
     rows = []
     for entry in result["tables"]:
         row = {key: entry[key] for key in ("openml_id", "name", "rows", "features")}
@@ -43,8 +48,8 @@ def csv_text(result: Mapping[str, Any]) -> str:
             for part in ("accuracy", "as_is", "swapped", "published"):
                 for name, value in (model.get(part) or {}).items():
                     row[f"{family}_{part}_{name}"] = value
-        for solver, found in entry["solvers"].items():
-            row |= {f"{solver}_{name}": value for name, value in found.items()}
+        for solver, accuracy in entry["solvers"].items():
+            row |= {f"{solver}_{name}": value for name, value in accuracy.items()}
         rows.append(row)
     columns = list({name: None for row in rows for name in row})
     text = io.StringIO()
@@ -71,16 +76,16 @@ def _table(result: Mapping[str, Any], notes: Mapping[str, tuple[str, list[str]]]
                 f"{entry['label']}{f' ({marks})' if marks else ''}",
                 f"{entry['rows']:,}",
                 str(entry["features"]),
-                *(_found(model.get("accuracy")) for model in models),
-                *(_found(model.get("published"), spread=False) for model in models),
-                *(_found(entry["solvers"].get(name), spread=False) for name in solvers),
+                *(_accuracy_text(model.get("accuracy")) for model in models),
+                *(_accuracy_text(model.get("published"), spread=False) for model in models),
+                *(_accuracy_text(entry["solvers"].get(name), spread=False) for name in solvers),
                 f"{entry['majority_share']:.3f}",
             ]
         )
-    return _aligned(rows)
+    return _align(rows)
 
 
-def _found(value: Mapping[str, float] | None, spread: bool = True) -> str:
+def _accuracy_text(value: Mapping[str, float] | None, spread: bool = True) -> str:
     if not value:
         return "-"
     if not spread:
@@ -90,7 +95,7 @@ def _found(value: Mapping[str, float] | None, spread: bool = True) -> str:
     return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 
-def _explained(result: Mapping[str, Any]) -> Iterator[str]:
+def _caption(result: Mapping[str, Any]) -> Iterator[str]:
     settings, k = result["settings"], result["k"]
     if settings["protocol"] == "reference":
         text = (
@@ -108,36 +113,36 @@ def _explained(result: Mapping[str, Any]) -> Iterator[str]:
             f"{result['evaluation_seeds']} evaluation seeds and {seeds} of training: the mean "
             "over labels as they are and swapped, with its 90 % interval over contexts and their "
             "rows and over training seeds. The solvers beside it are fitted to the same contexts: "
-            + "; ".join(f"{name}: {what}" for name, what in result["solvers"].items())
+            + "; ".join(f"{name}: {description}" for name, description in result["solvers"].items())
             + "."
         )
     yield fill(text, _WIDTH)
     yield fill(f"paper: {source()}; it tests on 5 % of a table, labels as they are", _WIDTH)
 
 
-def _beaten(result: Mapping[str, Any]) -> Iterator[str]:
-    for family, (count, of) in result["beats_majority"].items():
-        yield f"{family} beats the larger class on {count} of {of} tables beyond its interval"
+def _majority_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    for family, (count, total) in result["beats_majority"].items():
+        yield f"{family} beats the larger class on {count} of {total} tables beyond its interval"
 
 
-def _below(result: Mapping[str, Any]) -> Iterator[str]:
-    """Why a model does worse than a coin with the labels as they are."""
+def _below_half_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Explanations of accuracies below one half with the labels as they are."""
     for entry in result["tables"]:
         for family, model in entry["models"].items():
-            found, swapped = model["as_is"], model["swapped"]["mean"]
-            high = found["high"] if "high" in found else found["mean"] + 2 * found["std"]
+            as_is, swapped = model["as_is"], model["swapped"]["mean"]
+            high = as_is["high"] if "high" in as_is else as_is["mean"] + 2 * as_is["std"]
             if high >= 0.5:
                 continue
             text = (
-                f"{entry['label']}, {family}: below one half, {found['mean']:.3f}, with labels as "
+                f"{entry['label']}, {family}: below one half, {as_is['mean']:.3f}, with labels as "
                 f"they are, and {swapped:.3f} with the labels of context and query swapped: "
             )
             text += _POLARITY if swapped > 0.5 else "the context misleads it both ways."
             yield fill(text, _WIDTH, subsequent_indent="  ")
 
 
-def _of_runs(result: Mapping[str, Any]) -> Iterator[str]:
-    """What is to be known of the runs: training or curricula unfinished, other code."""
+def _remark_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """The remarks on the runs: unfinished training or curricula, other code."""
     runs = {
         f"{entry['label']}, {family}, seed {run['seed']}": run.get("remarks", [])
         for entry in result["tables"]
@@ -149,19 +154,19 @@ def _of_runs(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _notes(result: Mapping[str, Any]) -> dict[str, tuple[str, list[str]]]:
-    """What should be known of the tables: each remark once, with a mark and its tables' labels."""
-    found: dict[str, list[str]] = {}
+    """The remarks on the tables: each once, with a mark and its tables' labels."""
+    labels_by_remark: dict[str, list[str]] = {}
     for entry in result["tables"]:
         for remark in entry["remarks"]:
-            found.setdefault(remark, []).append(entry["label"])
-    return {text: (_mark(i), labels) for i, (text, labels) in enumerate(found.items())}
+            labels_by_remark.setdefault(remark, []).append(entry["label"])
+    return {text: (_mark(i), labels) for i, (text, labels) in enumerate(labels_by_remark.items())}
 
 
 def _mark(index: int) -> str:
     return ascii_lowercase[index % 26] * (1 + index // 26)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def _align(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

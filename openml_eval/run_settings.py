@@ -1,4 +1,4 @@
-"""What `python -m openml_eval` may be asked for when it trains and tests. No torch here."""
+"""Settings of `python -m openml_eval` when it trains and tests. No torch here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .tables.catalogue import TABLES
 
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
-_MOST = 1_000_000  # contexts, draws of them and processes: no table has as many rows
-# Settings of a run that follow from ours.
-_OURS = {
+_MOST = 1_000_000  # contexts, evaluation seeds and processes: no table has as many rows
+# Settings of a run that follow from those of this command.
+_DERIVED = {
     "task": "is tables here",
     "task.data_dir": "is set by data_dir=",
     "task.tables": "is set by tables=",
@@ -26,12 +26,12 @@ _OURS = {
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Which tables take part and which are held out, one after another; which models; how they are
-    scored, and how many processes work at once."""
+    """The tables, and those of them that are held out one after another; the models; the scoring;
+    and the number of processes."""
 
     held_out: tuple[int | str, ...] = setting(("all",), "OpenML ids and names, or all in turn")
     tables: tuple[int | str, ...] = setting(
-        tuple(each.openml_id for each in TABLES),
+        tuple(entry.openml_id for entry in TABLES),
         "ids and names of those that take part",
     )
     model: tuple[Family, ...] = setting(("looped", "standard"), "families of models")
@@ -48,12 +48,12 @@ class RunSettings:
 
     @property
     def draws(self) -> int:
-        """Evaluation seeds. Two are enough where all rows are asked about: over as many rows as the
-        ten tables have, which rows there are moves an accuracy more than which contexts do."""
+        """The number of evaluation seeds. Two are enough if all rows are queries: with as many rows
+        as the ten tables have, an accuracy varies more with the rows than with the contexts."""
         return self.evaluation_seeds or (5 if self.protocol == "reference" else 2)
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         for name in ("held_out", "tables", "model", "seeds"):
             values = getattr(self, name)
             if values is None:
@@ -71,17 +71,17 @@ class RunSettings:
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are settings of ours, and those that are a run's (as run.py takes them).
+    """The words that are settings of this command, and those of a run (as for run.py).
 
-    Raises ConfigError for a run's setting that follows from one of ours.
+    Raises ConfigError for a run's setting that follows from one of this command.
     """
-    known = {field.name for field in fields(RunSettings)}
-    own = [word for word in words if word.partition("=")[0] in known]
-    rest = [word for word in words if word.partition("=")[0] not in known]
+    names = {field.name for field in fields(RunSettings)}
+    own_words = [word for word in words if word.partition("=")[0] in names]
+    rest = [word for word in words if word.partition("=")[0] not in names]
     keys = [word.partition("=")[0] for word in rest]
     for key in keys:
-        if key in _OURS:
-            raise ConfigError(key, _OURS[key])
-    if "seed" in keys and any(word.startswith("seeds=") for word in own):
+        if key in _DERIVED:
+            raise ConfigError(key, _DERIVED[key])
+    if "seed" in keys and any(word.startswith("seeds=") for word in own_words):
         raise ConfigError("seed", "cannot stand beside seeds=")
-    return own, rest
+    return own_words, rest

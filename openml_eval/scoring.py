@@ -1,6 +1,6 @@
-"""Which rows of a table a model, or a solver, classifies rightly from contexts of other rows.
+"""Hits: the rows of a table that a model or a solver classifies correctly from other rows.
 
-hits = model_hits(trained, table, split_contexts(len(table.ys), 40, 64, seed=0), slice(0, 8))
+hits = model_hits(classifier, table, split_contexts(len(table.ys), 40, 64, seed=0), slice(0, 8))
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .tables.table import Table
 
 Hits = NDArray[np.uint8]
 ABSENT = 255  # in place of a hit (1) or a miss (0), where a group has fewer rows than the largest
-# Queries that stand beside a context at once: the mask is made, and gone through, for all pairs.
-_AT_ONCE = 256
+# Queries per pass beside a context: the attention mask has all pairs of queries.
+_QUERY_CHUNK = 256
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained model, in eval mode, with the task that says how it reads a table, and the loops
-    that it makes."""
+    """A trained model, in eval mode, with its task, which defines how it reads a table, and its
+    number of loops."""
 
     model: Model
     task: Task
@@ -43,78 +43,80 @@ class TrainedModel:
 
 
 @torch.no_grad()
-def model_hits(trained: TrainedModel, table: Table, split: ContextSplit, groups: slice) -> Hits:
-    """Hits of a slice of the groups, [groups, most, 2]: with the labels of the context as they are
-    and swapped. Features are standardised by the context alone.
+def model_hits(classifier: TrainedModel, table: Table, split: ContextSplit, groups: slice) -> Hits:
+    """Hits of a slice of the groups, [groups, group size, 2]: with the labels of the context as
+    given and swapped. Features are standardised by the context only.
 
-    A group's rows stand beside one copy of its context, which answers them as separate prompts
-    would. Raises ConfigError for a table of more features than the model reads.
+    A group's rows are queries beside one copy of its context, with the same answers as in separate
+    prompts. Raises ConfigError for a table with more features than the model reads.
     """
-    dims = trained.model.spec.dims
+    dims = classifier.model.spec.dims
     check_features(table.name, table.xs.shape[1], dims)
-    first = torch.tensor(trained.task.labels)
-    tokens = torch.stack((first, first.flip(0)))  # [polarity, class]
-    numbers = range(*groups.indices(len(split.groups)))
-    scalings = [Scaling.of(table.xs[split.contexts[g]]) for g in numbers]
+    labels = torch.tensor(classifier.task.labels)
+    tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]
+    indices = range(*groups.indices(len(split.groups)))
+    scalings = [Scaling.of(table.xs[split.contexts[g]]) for g in indices]
     contexts = split.contexts[groups]
-    left = trained.task.left_padded
-    xs = _read_as(scalings, table, contexts, dims, left)
+    left = classifier.task.left_padded
+    xs = _inputs(scalings, table, contexts, dims, left)
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1)
-    prompts = Prompts(xs.repeat(2, 1, 1), ys).to(trained.device)
-    hits = np.full((len(numbers), split.most, 2), ABSENT, np.uint8)
-    for start, rows, there in _parts([split.groups[g] for g in numbers], split.most):
-        asked = _read_as(scalings, table, rows, dims, left).repeat(2, 1, 1).to(trained.device)
-        seen = torch.full((rows.shape[1],), contexts.shape[1], device=trained.device)
-        answers = trained.model(prompts, trained.loops, 1, queries=Queries(asked, seen))[0]
+    prompts = Prompts(xs.repeat(2, 1, 1), ys).to(classifier.device)
+    hits = np.full((len(indices), split.group_size, 2), ABSENT, np.uint8)
+    for start, rows, mask in _chunks([split.groups[g] for g in indices], split.group_size):
+        queries = _inputs(scalings, table, rows, dims, left).repeat(2, 1, 1).to(classifier.device)
+        context_sizes = torch.full((rows.shape[1],), contexts.shape[1], device=classifier.device)
+        answers = classifier.model(
+            prompts, classifier.loops, 1, queries=Queries(queries, context_sizes)
+        )[0]
         classes = answers.argmax(-1).view(2, *rows.shape).cpu().numpy()
         classes[1] = 1 - classes[1]
-        right = (classes == table.ys[rows]).transpose(1, 2, 0)
+        correct = (classes == table.ys[rows]).transpose(1, 2, 0)
         stop = start + rows.shape[1]
-        hits[:, start:stop] = np.where(there[..., None], right, ABSENT)
+        hits[:, start:stop] = np.where(mask[..., None], correct, ABSENT)
     return hits
 
 
 def solver_hits(name: str, table: Table, split: ContextSplit, groups: slice) -> Hits:
-    """A solver's hits of a slice of the groups, [groups, most], from the same contexts,
+    """A solver's hits of a slice of the groups, [groups, group size], from the same contexts,
     standardised as for a model."""
-    numbers = range(*groups.indices(len(split.groups)))
-    hits = np.full((len(numbers), split.most), ABSENT, np.uint8)
-    for index, g in enumerate(numbers):
+    indices = range(*groups.indices(len(split.groups)))
+    hits = np.full((len(indices), split.group_size), ABSENT, np.uint8)
+    for index, g in enumerate(indices):
         rows, context = split.groups[g], split.contexts[g]
         scaling = Scaling.of(table.xs[context])
         predict = solve(name, scaling.apply(table.xs[context]), table.ys[context])
-        for start in range(0, len(rows), _AT_ONCE):
-            part = rows[start : start + _AT_ONCE]
-            right = predict(scaling.apply(table.xs[part])) == table.ys[part]
-            hits[index, start : start + len(part)] = right
+        for start in range(0, len(rows), _QUERY_CHUNK):
+            chunk = rows[start : start + _QUERY_CHUNK]
+            correct = predict(scaling.apply(table.xs[chunk])) == table.ys[chunk]
+            hits[index, start : start + len(chunk)] = correct
     return hits
 
 
 def check_features(name: str, features: int, dims: int) -> None:
-    """ConfigError where a table does not fit into a model's dimensions."""
+    """Raises ConfigError for a table with more features than a model has dimensions."""
     if features > dims:
         raise ConfigError(
             "task.dims", f"is {dims}, and {name} has {features} features: task.dims={features}"
         )
 
 
-def _read_as(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: bool) -> Tensor:
+def _inputs(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: bool) -> Tensor:
     """Rows [groups, n] as float32 inputs [groups, n, dims], standardised by their contexts."""
     scaled: list[Floats] = [
-        model_inputs(scaling.apply(table.xs[own]), dims, left)
-        for scaling, own in zip(scalings, rows, strict=True)
+        model_inputs(scaling.apply(table.xs[group_rows]), dims, left)
+        for scaling, group_rows in zip(scalings, rows, strict=True)
     ]
     return torch.from_numpy(np.stack(scaled)).float()
 
 
-def _parts(groups: list[Rows], most: int) -> Iterator[tuple[int, Rows, NDArray[np.bool_]]]:
-    """The groups' rows [groups, n], _AT_ONCE of each at a time, from which one on, and whether they
-    are there: where a group is at its end, its first row stands again."""
-    for start in range(0, most, _AT_ONCE):
-        width = min(_AT_ONCE, most - start)
+def _chunks(groups: list[Rows], group_size: int) -> Iterator[tuple[int, Rows, NDArray[np.bool_]]]:
+    """The groups' rows [groups, n] in chunks of _QUERY_CHUNK: the first position in the groups, the
+    rows, and the mask of those that exist; after a group's end its first row is repeated."""
+    for start in range(0, group_size, _QUERY_CHUNK):
+        width = min(_QUERY_CHUNK, group_size - start)
         rows = np.stack([np.resize(group[:1], width) for group in groups])
-        there = np.zeros(rows.shape, bool)
+        mask = np.zeros(rows.shape, bool)
         for index, group in enumerate(groups):
-            part = group[start : start + width]
-            rows[index, : len(part)], there[index, : len(part)] = part, True
-        yield start, rows, there
+            chunk = group[start : start + width]
+            rows[index, : len(chunk)], mask[index, : len(chunk)] = chunk, True
+        yield start, rows, mask

@@ -1,4 +1,4 @@
-"""What `action=fetch` and `action=ship` may be asked for. No torch, pandas or openml here."""
+"""Settings of `action=fetch` and `action=ship`. No torch, pandas or openml here."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from reloop.conf.setting import setting
 
 from .tables.catalogue import TABLES, ids_by_name
 
-DATASETS = Path("org", "openml", "www", "datasets")  # where an openml cache keeps openml.org's
-SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # what ships by name; a regressor has none
+DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openml cache
+SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # of the checkpoints that ship; 0: regression
 
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """Which tables, and where they come from and go to."""
+    """The tables, their source and the folder to store them in."""
 
     tables: tuple[int | str, ...] = setting(
-        tuple(each.openml_id for each in TABLES), "OpenML ids and CSV files"
+        tuple(entry.openml_id for entry in TABLES), "OpenML ids and CSV files"
     )
     data_dir: str = setting("openml_data", "where the tables are stored")
     cache_dir: str | None = setting(None, "an openml cache to read from, in place of openml.org")
     target: str | None = setting(None, "the CSV files' column of classes; null: their last")
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         if not self.tables:
             raise ConfigError("tables", "must hold at least one OpenML id or CSV file")
         for table in self.tables:
@@ -55,8 +55,8 @@ def _check_table(table: int | str) -> None:
         if table < 1:
             raise ConfigError("tables", f"holds {table}, which is no OpenML id")
     elif not table.endswith(".csv"):
-        known = ids_by_name()
-        hint = f"; {table} is {known[table]}" if table in known else nearest(table, known)
+        ids = ids_by_name()
+        hint = f"; {table} is {ids[table]}" if table in ids else nearest(table, ids)
         raise ConfigError("tables", f"holds {table!r}, neither an OpenML id nor a .csv file{hint}")
     elif not Path(table).is_file():
         raise ConfigError("tables", f"holds {table}, and there is no such file")
@@ -64,12 +64,12 @@ def _check_table(table: int | str) -> None:
 
 @dataclass(frozen=True)
 class ShipSettings:
-    """Which run becomes which of the two."""
+    """The run, and the checkpoint it becomes."""
 
     run: str = setting(MISSING, "the finished run")
     name: str = setting(MISSING, "classifier or regressor")
 
     def check(self) -> None:
-        """Raises ConfigError for a name that no estimator looks for, and a run that is none."""
+        """Raises ConfigError for a name that no estimator has, and for a folder that is no run."""
         check_choice("name", self.name, SHIPPED_CLASSES)
         read_config(Path(self.run))

@@ -1,4 +1,4 @@
-"""Make a finished run the estimator's own checkpoint: its weights and what they came from.
+"""Make a finished run an estimator's default checkpoint: its weights and its configuration.
 
 print(ship_run(ShipSettings("runs/NAME", "classifier")))
 """
@@ -14,14 +14,14 @@ from .settings import SHIPPED_CLASSES, ShipSettings
 
 
 def ship(run: Path, name: str) -> Path:
-    """Write openml_eval/checkpoints/<name>/ and give its path. ConfigError, and nothing is touched,
-    for a run that is none, is damaged, or is of the other kind."""
+    """Write openml_eval/checkpoints/<name>/ and return its path. ConfigError, before anything is
+    written, for a folder that is no run, is damaged, or is of the other kind."""
     weights.read_model(run, SHIPPED_CLASSES[name])
     return ship_folder(run, weights.SHIPPED / name)
 
 
 def ship_run(settings: ShipSettings) -> str:
-    """The same, and what was written, for a user."""
+    """As `ship`; returns a line on what was written."""
     folder = ship(Path(settings.run), settings.name)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return f"{folder}: {size:,} bytes"

@@ -1,4 +1,4 @@
-"""What a user would take in place of a trained model, fitted on one context: scikit-learn's.
+"""Solvers beside a trained model: scikit-learn's classifiers, fitted to one context.
 
 predict = solve("logistic", xs, ys); predict(queries)
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .context import Floats
 
 Classes = NDArray[np.int64]
-# Short names, and what they are.
+# Descriptions by short name.
 SOLVERS = {
     "logistic": "logistic regression, C = 1",
     "k-NN": "5 nearest neighbours",
@@ -25,18 +25,18 @@ SOLVERS = {
 
 
 def solve(name: str, xs: Floats, ys: Classes) -> Callable[[Floats], Classes]:
-    """Fit a solver to a context's rows xs [k, features] and classes ys [k]; what it predicts for
-    rows [m, features], [m]. A context of one class is answered with it."""
+    """Fit a solver to a context's rows xs [k, features] and classes ys [k]; returns its function
+    from rows [m, features] to classes [m]. For a context of one class it predicts that class."""
     zeros, ones = np.bincount(ys, minlength=2)
     if name == "majority" or not zeros or not ones:
-        # A tie is class 0, as good a guess as the other.
+        # A tie gives class 0.
         return lambda rows: np.full(len(rows), int(ones > zeros), np.int64)
     model = _make(name, len(ys)).fit(xs, ys)
     return lambda rows: model.predict(rows)
 
 
 def _make(name: str, size: int) -> Any:
-    # Imported here: a model is scored without them.
+    # Imported here, as scoring a model does not need them.
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier

@@ -1,4 +1,4 @@
-"""From hits row by row to openml.json: accuracies with intervals, and what they say."""
+"""The content of openml.json from hits row by row: accuracies with intervals."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from .solvers import SOLVERS
 from .table2 import printed
 from .table_summary import TableSummary
 
-Done = Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]
+JobResults = Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]
 
 
 def summary(
-    done: Done, tables: Sequence[TableSummary], settings: EvaluationConfig
+    results: JobResults, tables: Sequence[TableSummary], settings: EvaluationConfig
 ) -> dict[str, Any]:
-    """`tables`, an entry for each that was held out, and `beats_majority`: for each family on how
-    many tables, of how many, the low end of its interval is above the share of the larger class.
+    """`tables`, an entry for each held-out table; `solvers`, their descriptions; and
+    `beats_majority`: for each family the number of tables on which the low end of its interval is
+    above the share of the larger class, and the number of tables.
     """
-    entries = [_entry(table, done, settings) for table in tables]
+    entries = [_entry(table, results, settings) for table in tables]
     families = {family: None for entry in entries for family in entry["models"]}
-    beaten = {}
+    beats_majority = {}
     for family in families:
-        of = [entry["models"][family] for entry in entries if family in entry["models"]]
-        if all("beats_majority" in each for each in of):
-            beaten[family] = [sum(each["beats_majority"] for each in of), len(of)]
-    return {"tables": entries, "solvers": SOLVERS, "beats_majority": beaten}
+        models = [entry["models"][family] for entry in entries if family in entry["models"]]
+        if all("beats_majority" in model for model in models):
+            beats_majority[family] = [sum(model["beats_majority"] for model in models), len(models)]
+    return {"tables": entries, "solvers": SOLVERS, "beats_majority": beats_majority}
 
 
 def accuracy(
     values: Sequence[NDArray[Any]], hits: NDArray[Any], settings: EvaluationConfig
 ) -> dict[str, float]:
-    """Mean and 90 % interval of values [evaluation seeds, groups, most], one array for each
-    training seed, where `hits` of that shape are there. Groups, of which no two share a row or a
-    context, are resampled, and training seeds."""
-    there = hits != ABSENT
-    sums = np.stack([np.where(there, each, 0).sum((0, 2)) for each in values])
-    found = clustered_bootstrap(sums, there.sum((0, 2)), settings.resamples, settings.seed)
-    return {name: float(value) for name, value in found._asdict().items()}
+    """Mean and 90 % interval of values [evaluation seeds, groups, group size], one array for each
+    training seed, where `hits` of that shape are not ABSENT. Groups, of which no two share a row or
+    a context, and training seeds are resampled."""
+    mask = hits != ABSENT
+    sums = np.stack([np.where(mask, each, 0).sum((0, 2)) for each in values])
+    interval = clustered_bootstrap(sums, mask.sum((0, 2)), settings.resamples, settings.seed)
+    return {name: float(value) for name, value in interval._asdict().items()}
 
 
-def _entry(table: TableSummary, done: Done, settings: EvaluationConfig) -> dict[str, Any]:
+def _entry(table: TableSummary, results: JobResults, settings: EvaluationConfig) -> dict[str, Any]:
     models: dict[str, list[tuple[RunJob, dict[str, Any]]]] = {}
     solvers: dict[str, dict[str, float]] = {}
-    for job, result in done:
+    for job, result in results:
         if job.table != table:
             continue
         if isinstance(job, RunJob):
@@ -99,19 +100,23 @@ def _model(
     }
     if "accuracies" in runs[0][1]:
         by_draw = np.stack([result["accuracies"] for _, result in runs]).mean(0)
-        published, other = (
+        as_is_accuracy, swapped_accuracy = (
             {"mean": float(mean), "std": float(std)}
             for mean, std in zip(by_draw.mean(0), by_draw.std(0), strict=True)
         )
-        return content | {"accuracy": published, "as_is": published, "swapped": other}
+        return content | {
+            "accuracy": as_is_accuracy,
+            "as_is": as_is_accuracy,
+            "swapped": swapped_accuracy,
+        }
     hits = [result["hits"] for _, result in runs]
     as_is, swapped = ([each[..., side] for each in hits] for side in (0, 1))
     both = [(a.astype(float) + b) / 2 for a, b in zip(as_is, swapped, strict=True)]
-    there = as_is[0]
-    found = accuracy(both, there, settings)
+    reference = as_is[0]
+    interval = accuracy(both, reference, settings)
     return content | {
-        "accuracy": found,
-        "as_is": accuracy(as_is, there, settings),
-        "swapped": accuracy(swapped, there, settings),
-        "beats_majority": found["low"] > table.majority,
+        "accuracy": interval,
+        "as_is": accuracy(as_is, reference, settings),
+        "swapped": accuracy(swapped, reference, settings),
+        "beats_majority": interval["low"] > table.majority,
     }

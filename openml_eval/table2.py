@@ -1,4 +1,4 @@
-"""Table 2 of arXiv 2311.12424, as its notebook prints it.
+"""Table 2 of arXiv 2311.12424, as printed in its notebook.
 
 printed(720)["looped"].mean        # 0.6622
 """
@@ -21,13 +21,13 @@ class Printed(NamedTuple):
 
 
 def printed(openml_id: int | None) -> dict[str, Printed]:
-    """The numbers of a held-out table by model family; none for one that is not of the ten."""
+    """The numbers of a held-out table by model family; empty for a table outside the ten."""
     entry = _content()["tables"].get(str(openml_id), {})
     return {family: Printed(*values) for family, values in entry.items()}
 
 
 def source() -> str:
-    """Where they stand."""
+    """The source of these numbers."""
     text: str = _content()["source"]
     return text
 

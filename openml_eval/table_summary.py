@@ -1,6 +1,6 @@
 """The tables that take part in leave-one-out, each checked once against its sha256.
 
-held_out, everyone = evaluated_tables(RunSettings(held_out=(720,)))
+held_out, tables = evaluated_tables(RunSettings(held_out=(720,)))
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tables.store import check_tables, find_table, read_table
 
 @dataclass(frozen=True)
 class TableSummary:
-    """A stored table without its rows; `remarks` is what a reader of results should know of it."""
+    """A stored table without its rows; `remarks` are notes that its results must be read with."""
 
     name: str
     openml_id: int | None
@@ -31,7 +31,7 @@ class TableSummary:
 
     @property
     def label(self) -> str:
-        """Its id, where it has one, and its name."""
+        """Its id, if it has one, and its name."""
         return f"{self.openml_id} {self.name}" if self.openml_id else self.name
 
     @property
@@ -41,37 +41,37 @@ class TableSummary:
 
 
 def evaluated_tables(settings: RunSettings) -> tuple[list[TableSummary], list[TableSummary]]:
-    """The tables that are held out, one after another, and all that take part.
+    """The tables that are held out one after another, and all tables.
 
-    Raises RunError for one that is not stored or damaged, saying what fetches it; ConfigError where
-    a table that is held out takes no part, or one takes part twice.
+    Raises RunError for a table that is not stored or is damaged, with the command that fetches it;
+    ConfigError for a held-out table that is not among the tables, or a table given twice.
     """
     folder = Path(settings.data_dir)
-    check_tables(folder, [_stem(which) for which in settings.tables])
-    everyone = []
-    for which in settings.tables:
-        found = table_summary(folder, which)
-        if found in everyone:
-            raise ConfigError("tables", f"holds {found.name} twice")
-        everyone.append(found)
+    check_tables(folder, [_stem(key) for key in settings.tables])
+    tables = []
+    for key in settings.tables:
+        summary = table_summary(folder, key)
+        if summary in tables:
+            raise ConfigError("tables", f"holds {summary.name} twice")
+        tables.append(summary)
     if settings.held_out == ("all",):
-        return everyone, everyone
-    held_out = [_among(everyone, which) for which in settings.held_out]
-    for each in held_out:
-        if held_out.count(each) > 1:
-            raise ConfigError("held_out", f"holds {each.name} twice")
-    return held_out, everyone
+        return tables, tables
+    held_out = [_select(tables, key) for key in settings.held_out]
+    for table in held_out:
+        if held_out.count(table) > 1:
+            raise ConfigError("held_out", f"holds {table.name} twice")
+    return held_out, tables
 
 
-def table_summary(folder: Path, which: int | str) -> TableSummary:
-    """A stored table by id, name or the CSV file it was read from; RunError as `read_table`."""
-    which = _stem(which)
-    table = read_table(folder, which)
-    path = find_table(folder, which)
+def table_summary(folder: Path, key: int | str) -> TableSummary:
+    """A stored table by its id, its name or its CSV file; RunError as `read_table`."""
+    key = _stem(key)
+    table = read_table(folder, key)
+    path = find_table(folder, key)
     assert path is not None
-    known = entry(table.source["openml_id"]) if table.source.get("openml_id") else None
+    catalogue_entry = entry(table.source["openml_id"]) if table.source.get("openml_id") else None
     rows, features = table.xs.shape
-    remarks = known.remarks(rows, features) if known else []
+    remarks = catalogue_entry.remarks(rows, features) if catalogue_entry else []
     return TableSummary(
         name=table.name,
         openml_id=table.source.get("openml_id"),
@@ -83,15 +83,15 @@ def table_summary(folder: Path, which: int | str) -> TableSummary:
     )
 
 
-def _stem(which: int | str) -> int | str:
-    """A CSV file's table goes by the file's name."""
-    return Path(which).stem if isinstance(which, str) and which.endswith(".csv") else which
+def _stem(key: int | str) -> int | str:
+    """The name of a CSV file's table; any other key unchanged."""
+    return Path(key).stem if isinstance(key, str) and key.endswith(".csv") else key
 
 
-def _among(everyone: Sequence[TableSummary], which: int | str) -> TableSummary:
-    wanted = which.removesuffix(".csv") if isinstance(which, str) else which
-    for each in everyone:
-        if wanted in (each.openml_id, each.name):
-            return each
-    known = ", ".join(str(each.openml_id or each.name) for each in everyone)
-    raise ConfigError("held_out", f"cannot be {which!r}: the tables that take part are {known}")
+def _select(tables: Sequence[TableSummary], key: int | str) -> TableSummary:
+    name_or_id = key.removesuffix(".csv") if isinstance(key, str) else key
+    for table in tables:
+        if name_or_id in (table.openml_id, table.name):
+            return table
+    names = ", ".join(str(table.openml_id or table.name) for table in tables)
+    raise ConfigError("held_out", f"cannot be {key!r}: the tables that take part are {names}")

@@ -1,4 +1,4 @@
-"""Read a trained model from a run folder, or from a checkpoint in one, and nothing else of the run.
+"""Read a trained model from a run folder, or from a checkpoint in one, without its task's data.
 
 trained = read_model("runs/NAME", classes=0)
 """
@@ -31,17 +31,17 @@ class Trained:
 
     @property
     def loops(self) -> int:
-        """b: the loops it was trained to make; a standard model's layers."""
+        """b, the number of loops in training; a standard model's layers."""
         return trained_loops(self.config)
 
     @property
     def context(self) -> int:
-        """The examples that its longest prompts held in training, beside the query."""
+        """The number of examples in its longest training prompts, without the query."""
         return min(self.config.task.points, self.model.spec.n_positions) - 1
 
 
 def shipped(name: str) -> Path:
-    """The run folder that comes with the project under a name; ConfigError where it is absent."""
+    """The run folder that ships with the project under a name; ConfigError if it is missing."""
     path = SHIPPED / name
     if not path.is_dir():
         raise ConfigError("checkpoint", f"must be given: {path} is not there")
@@ -49,12 +49,12 @@ def shipped(name: str) -> Path:
 
 
 def read_model(path: str | PathLike[str], classes: int) -> Trained:
-    """The model of a run folder (its newest good checkpoint) or of one checkpoint in it; a task's
-    data need not be there.
+    """The model of a run folder (its newest undamaged checkpoint) or of one checkpoint in it; its
+    task's data are not needed.
 
-    What was damaged or altered, and for which there is something else to take, is a UserWarning.
-    Raises ConfigError, one line, for a path that is neither, a damaged checkpoint, and a model of
-    another number of `classes` (0: a regression).
+    Issues a UserWarning for a damaged or altered file that has a replacement. Raises ConfigError,
+    one line, for a path that is neither, a damaged checkpoint, and a model with another number of
+    `classes` (0: a regression).
     """
     if not unpacked(path).exists():
         raise ConfigError("checkpoint", f"{path} does not exist")

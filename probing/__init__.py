@@ -1,1 +1,1 @@
-"""What a trained model holds inside: probes of what its states know, and how its states move."""
+"""The inside of a trained model: probes of its states, and the dynamics of its states."""

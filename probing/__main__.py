@@ -1,4 +1,4 @@
-"""`python -m probing run=runs/NAME`: what each loop of a trained model holds."""
+"""`python -m probing run=runs/NAME`: probes of the loops of a trained model."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Targets: {targets}
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
-    stopped = "stopped; the same command resumes"
-    return run_command("probing", ProbingSettings, words, _help, _probe, stopped)
+    """Run the command; returns the exit code."""
+    stop_message = "stopped; the same command resumes"
+    return run_command("probing", ProbingSettings, words, _help, _probe, stop_message)
 
 
 def _help() -> str:
@@ -39,7 +39,7 @@ def _help() -> str:
 
 
 def _probe(settings: ProbingSettings) -> str:
-    """Probe the run; what is shown of it."""
+    """Probe the run; returns the text to print."""
     from reloop.evaluation import load_run
     from reloop.probing.probe import probe
     from reloop.probing.report import table

@@ -1,5 +1,5 @@
-"""Training all probes of a run at once, batch after batch and layer after layer, from wherever an
-interrupted training stopped."""
+"""Training of all probes of a run at once, batch by batch and layer by layer; an interrupted one
+resumes from its last save."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from .targets import find_target
 from .whitening import Whitening
 
 _BETWEEN_SAVES = 20.0  # seconds, and
-_WORTH = 10  # times as long as the last one took: large probes take gigabytes
-_PARTS = 20  # of a training, in which errors are kept
-_LEAST_SIZE = 1e-4  # of a target: what does not vary but for rounding is not blown up
-_WORKING = 12  # times as much as the states of a layer, about, a model takes to make the next ones
-# Streams of random numbers of a seed, apart from those that a run was trained on.
+_WORTH = 10  # times as long as the last save took: large probes are gigabytes
+_PARTS = 20  # of a training, over which errors are summed
+_LEAST_SIZE = 1e-4  # of a target: one that varies by rounding only is not scaled up
+_WORKING = 12  # a model's memory for the next layer, about, over that of a layer's states
+# A seed's streams of random numbers, different from those that a run was trained on.
 _MAIN, _CONTROL, _TEST, _LINEAR, _WEIGHTS, _CONTROL_WEIGHTS = range(101, 107)
 
 
 class Fit:
-    """The probes of one run under one set of settings: of each target, by name, in `probes`, and
-    trained with w = 1 in `control` (empty where that is not asked for). `learning` holds the errors
-    of `probes` in training, over the target's variance: sums over the steps of each part, [parts,
-    layers]."""
+    """The probes of one run under one set of settings, by the target's name: `probes`, and in
+    `control` those trained with w = 1 (empty without `settings.control`). `learning` holds the
+    errors of `probes` in training over the target's variance: sums over the steps of each part,
+    [parts, layers]."""
 
     def __init__(self, run: Run, settings: ProbingSettings, layers: int, folder: Path) -> None:
         self.task = run.task.for_evaluation()
@@ -60,7 +60,7 @@ class Fit:
         }
 
     def lengths(self, name: str) -> range:
-        """The context lengths that a target has probes for."""
+        """The context lengths of a target's probes."""
         return self.protocol.lengths(self.targets[name], self.points, self.task.dims)
 
     def tokens_seen(self, name: str) -> Tensor:
@@ -69,27 +69,27 @@ class Fit:
         return self.protocol.tokens_seen(target, self.lengths(name), 2 * self.points)
 
     def train(self) -> None:
-        """All steps that are left, saving now and then."""
-        done, saved, between = self._resume(), time.monotonic(), _BETWEEN_SAVES
-        with Progress(self.settings.steps, "probes", "step", done) as progress:
-            for step in range(done, self.settings.steps):
+        """All remaining steps, with a save from time to time."""
+        first_step, save_time, interval = self._resume(), time.monotonic(), _BETWEEN_SAVES
+        with Progress(self.settings.steps, "probes", "step", first_step) as progress:
+            for step in range(first_step, self.settings.steps):
                 self._step(step)
                 progress.update()
-                if time.monotonic() - saved > between:
-                    began = time.monotonic()
+                if time.monotonic() - save_time > interval:
+                    start_time = time.monotonic()
                     self._save(step + 1)
-                    saved = time.monotonic()
-                    between = max(_BETWEEN_SAVES, _WORTH * (saved - began))
+                    save_time = time.monotonic()
+                    interval = max(_BETWEEN_SAVES, _WORTH * (save_time - start_time))
         self._save(self.settings.steps)
 
     def test_prompts(self) -> tuple[Prompts, Any]:
-        """The prompts that probes are tested on, the same for all runs of a task, and their
-        functions."""
+        """The prompts that probes are tested on, the same for all runs of a task, and the
+        parameters of their functions."""
         generator = self._generator(0, _TEST)
         return self.task.draw(generator, self.settings.prompts, self.points)
 
     def linear_prompts(self, batch: int) -> tuple[Prompts, Any]:
-        """Prompts number `batch` of those that linear probes are solved from."""
+        """Batch number `batch` of the prompts that linear probes are solved from."""
         generator = self._generator(batch, _LINEAR)
         return self.task.draw(generator, self.settings.prompts, self.points)
 
@@ -99,33 +99,33 @@ class Fit:
         return self.protocol.compute(target, prompts, parameters, self.task).float()
 
     def predict(self, trainer: ProbeTrainer, name: str, layer: int, states: Tensor) -> Tensor:
-        """What probes of a target read in a layer's states: [seeds, lengths, B, outputs]."""
+        """Predictions of a target from a layer's states: [seeds, lengths, B, outputs]."""
         return trainer.probes.predict(layer, states) * self.sizes[name].to(states.device)
 
     def states(self, prompts: Prompts) -> Iterator[tuple[int, slice, Tensor]]:
-        """The states before the last norm, [some prompts, 2 points, n_embd], layer after layer for
-        as many prompts at a time as the memory is for; layer 0 is the read-in. Whitened, where
-        the protocol does not take them as they are."""
-        for layer, part, states in self._states(prompts):
-            yield layer, part, states if self.whitening is None else self.whitening(layer, states)
+        """(layer, rows of the batch, their states before the last norm [rows, 2 points, n_embd]),
+        layer by layer for as many prompts at a time as `settings.memory` allows; layer 0 is the
+        read-in. Whitened, unless the protocol is `raw`."""
+        for layer, rows, states in self._states(prompts):
+            yield layer, rows, states if self.whitening is None else self.whitening(layer, states)
 
     def _whitening(self) -> Whitening | None:
         if self.protocol.raw:
             return None
         prompts, _ = self.linear_prompts(0)
         return Whitening.of(
-            lambda: ((layer, some) for layer, _, some in self._states(prompts)), self.layers
+            lambda: ((layer, states) for layer, _, states in self._states(prompts)), self.layers
         )
 
     @torch.no_grad()
     def _states(self, prompts: Prompts) -> Iterator[tuple[int, slice, Tensor]]:
-        states = 4 * 2 * self.points * self.width  # bytes a prompt
-        some = max(1, self.settings.memory * 2**20 // (_WORKING * states))
-        for first in range(0, len(prompts), some):
-            part = slice(first, first + some)
-            unrolled = self.model.unroll(prompts[part].to(self.device), self.layers - 1)
+        state_bytes = 4 * 2 * self.points * self.width  # per prompt
+        chunk = max(1, self.settings.memory * 2**20 // (_WORKING * state_bytes))
+        for first in range(0, len(prompts), chunk):
+            rows = slice(first, first + chunk)
+            unrolled = self.model.unroll(prompts[rows].to(self.device), self.layers - 1)
             for layer, (state, _) in enumerate(unrolled):
-                yield layer, part, state.raw
+                yield layer, rows, state.raw
 
     def _step(self, step: int) -> None:
         generator = self._generator(step, _MAIN)
@@ -141,29 +141,29 @@ class Fit:
     def _learn(
         self, trainers: dict[str, ProbeTrainer], prompts: Prompts, parameters: Any
     ) -> dict[str, Tensor]:
-        """A step on these prompts; the mean losses of each target's probes before it, by layer."""
+        """One step on these prompts; returns the mean losses before it, by target and layer."""
         values = {
             name: (self.values(name, prompts, parameters) / self.sizes[name][:, 0]).to(self.device)
             for name in trainers
         }
         losses = {name: torch.zeros(self.layers, device=self.device) for name in trainers}
-        for layer, part, states in self.states(prompts):
+        for layer, rows, states in self.states(prompts):
             for name, trainer in trainers.items():
-                wanted = values[name][part]
-                shares = trainer.probes.accumulate(layer, states, wanted, len(prompts))
+                targets = values[name][rows]
+                shares = trainer.probes.accumulate(layer, states, targets, len(prompts))
                 losses[name][layer] += shares.mean()
         for trainer in trainers.values():
             trainer.update()
         return losses
 
     def _size(self, name: str) -> Tensor:
-        """What a target is divided by while its probes are trained, [lengths, 1, 1]: its standard
-        deviation at each length, so that probes of all lengths learn at one rate."""
+        """The divisors of a target in training, [lengths, 1, 1]: its standard deviation at each
+        length, so that probes of all lengths learn at the same rate."""
         values = self.values(name, *self.linear_prompts(0))
         sizes = values.std(0).mean(-1)[:, None, None].clamp_min(_LEAST_SIZE)
         return torch.ones_like(sizes) if self.protocol.raw else sizes
 
-    def _trainers(self, kind: int) -> dict[str, ProbeTrainer]:
+    def _trainers(self, stream: int) -> dict[str, ProbeTrainer]:
         rate = self.settings.learning_rate or self.protocol.learning_rate
         trainers = {}
         for index, name in enumerate(self.targets):
@@ -173,17 +173,17 @@ class Fit:
                 self.tokens_seen(name),
                 self.width,
                 self.outputs(name),
-                generator=self._generator(index, kind),
+                generator=self._generator(index, stream),
             )
             trainers[name] = ProbeTrainer(probes.to(self.device), rate)
         return trainers
 
     def outputs(self, name: str) -> int:
-        """How many numbers a target is."""
+        """The number of outputs of a target."""
         return self.targets[name].outputs(self.task)
 
-    def _generator(self, step: int, kind: int) -> Generator:
-        return step_generator(self.settings.seed, step, kind, torch.device("cpu"))
+    def _generator(self, step: int, stream: int) -> Generator:
+        return step_generator(self.settings.seed, step, stream, torch.device("cpu"))
 
     def _state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
@@ -197,18 +197,18 @@ class Fit:
         save_checkpoint(self.folder, step, self._state())
 
     def _resume(self) -> int:
-        """Take up the newest good state; the steps it has behind it."""
+        """Load the newest undamaged checkpoint; returns its step, 0 if there is none."""
         checkpoint, _ = newest_checkpoint(self.folder)
         if checkpoint is None:
             return 0
 
-        def of(prefix: str) -> dict[str, Tensor]:
-            found = checkpoint.tensors.items()
-            return {k.removeprefix(prefix): v for k, v in found if k.startswith(prefix)}
+        def tensors_of(prefix: str) -> dict[str, Tensor]:
+            items = checkpoint.tensors.items()
+            return {k.removeprefix(prefix): v for k, v in items if k.startswith(prefix)}
 
         for kind, trainers in (("probes", self.probes), ("control", self.control)):
             for name, trainer in trainers.items():
-                trainer.load(of(f"{kind}/{name}/"))
+                trainer.load(tensors_of(f"{kind}/{name}/"))
         for name, sums in self.learning.items():
             sums.copy_(checkpoint.tensors[f"learning/{name}"])
         return checkpoint.step

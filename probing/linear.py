@@ -1,4 +1,4 @@
-"""Linear probes in closed form, beside those that are trained: what a state holds in plain sight.
+"""Linear probes in closed form, beside the trained ones: what can be read off a state linearly.
 
 sums = LinearProbes(layers, readings(tokens_seen), width, outputs)
 sums.add(layer, states, targets)
@@ -15,38 +15,38 @@ from torch import Tensor
 
 
 def readings(tokens_seen: Tensor) -> Tensor:
-    """What linear probes may read, as weights [2, lengths, S]: the mean of the tokens that each
-    length sees, and the last of them; `tokens_seen` is a bool [lengths, S].
+    """The two inputs of linear probes, as weights over tokens [2, lengths, S]: the mean of the
+    tokens that each length sees, and the last of them; `tokens_seen` is a bool [lengths, S].
 
-    A sum over pairs, as XᵀY is, can lie spread over them, each pair's share at its own. What all
-    pairs make together is, under a causal mask, at the last token alone.
+    A sum over pairs, such as XᵀY, can be stored at all of them, each pair's term at its own tokens.
+    A function of all pairs can, under a causal mask, be at the last token only.
     """
-    seen = tokens_seen.double()
-    places = torch.arange(tokens_seen.shape[1], device=tokens_seen.device)
-    last = (places * tokens_seen).argmax(1)
-    return torch.stack((seen / seen.sum(1, keepdim=True), (places == last[:, None]).double()))
+    mask = tokens_seen.double()
+    positions = torch.arange(tokens_seen.shape[1], device=tokens_seen.device)
+    last = (positions * tokens_seen).argmax(1)
+    return torch.stack((mask / mask.sum(1, keepdim=True), (positions == last[:, None]).double()))
 
 
 @dataclass(frozen=True)
 class LinearMaps:
-    """Solved probes: each target ≈ (Σ_s weights_s Y_s) @ map + intercept, by the reading of it that
-    is `chosen`."""
+    """Solved probes: each target ≈ (Σ_s weights_s Y_s) @ map + intercept, with the reading that
+    `selection` marks."""
 
     weights: Tensor  # [readings, lengths, S]
     maps: Tensor  # [layers, readings, lengths, D, outputs]
     intercepts: Tensor  # [layers, readings, lengths, 1, outputs]
-    chosen: Tensor  # [layers, readings, lengths, 1, outputs]: 1 or 0
+    selection: Tensor  # [layers, readings, lengths, 1, outputs]: 1 or 0
 
     def predict(self, layer: int, states: Tensor) -> Tensor:
-        """What the probes of a layer read in its states [B, S, D]: [lengths, B, outputs]."""
+        """Predictions from a layer's states [B, S, D]: [lengths, B, outputs]."""
         predictions = _read(self.weights, states) @ self.maps[layer] + self.intercepts[layer]
-        return (predictions * self.chosen[layer]).sum(0)
+        return (predictions * self.selection[layer]).sum(0)
 
     def split(self, outputs: Sequence[int]) -> list[LinearMaps]:
-        """The maps to the first so many outputs, to the next, …"""
-        tensors = (self.maps, self.intercepts, self.chosen)
-        of_each = (part.split(list(outputs), dim=-1) for part in tensors)
-        return [LinearMaps(self.weights, *each) for each in zip(*of_each, strict=True)]
+        """The maps to the first outputs[0] outputs, to the next outputs[1], …"""
+        tensors = (self.maps, self.intercepts, self.selection)
+        splits = (tensor.split(list(outputs), dim=-1) for tensor in tensors)
+        return [LinearMaps(self.weights, *parts) for parts in zip(*splits, strict=True)]
 
 
 class LinearProbes:
@@ -63,39 +63,41 @@ class LinearProbes:
         self._target_products = like.new_zeros(*shape, width, outputs)
 
     def add(self, layer: int, states: Tensor, targets: Tensor) -> None:
-        """Count in a layer's states [B, S, D] with their targets [B, lengths, outputs]."""
-        read, wanted = _read(self.weights, states), targets.double().transpose(0, 1)
+        """Add a layer's states [B, S, D] with their targets [B, lengths, outputs] to the sums."""
+        features, values = _read(self.weights, states), targets.double().transpose(0, 1)
         self._counts[layer] += len(states)
-        self._sums[layer] += read.sum(-2, keepdim=True)
-        self._products[layer] += read.mT @ read
-        self._target_sums[layer] += wanted.sum(1, keepdim=True)
-        self._target_products[layer] += read.mT @ wanted
+        self._sums[layer] += features.sum(-2, keepdim=True)
+        self._products[layer] += features.mT @ features
+        self._target_sums[layer] += values.sum(1, keepdim=True)
+        self._target_products[layer] += features.mT @ values
 
     def solve(self, penalty: float) -> LinearMaps:
         """The maps with the least mean squared error + penalty · v · ‖map‖², v being the mean
-        variance of what the probe reads, so that a penalty means the same at every layer whatever
-        the size of its states. The intercept is free. Where several are best, as with a penalty of
-        0 they can be, the smallest. Chosen is the reading with the least error on what was added.
+        variance of the probe's inputs, so that a penalty means the same at every layer whatever the
+        size of its states. The intercept is not penalised. If several maps are optimal (possible at
+        penalty 0), the smallest. The selected reading has the least error on the added states.
 
-        Raises ValueError for a layer that nothing was added to.
+        Raises ValueError for a layer without states.
         """
         if not all(self._counts):
             raise ValueError(f"nothing was added to layer {self._counts.index(0)}")
-        maps, intercepts, chosen = [], [], []
+        maps, intercepts, selections = [], [], []
         for layer, count in enumerate(self._counts):
             mean, target_mean = self._sums[layer] / count, self._target_sums[layer] / count
             covariance = self._products[layer] / count - mean.mT @ mean
-            with_target = self._target_products[layer] / count - mean.mT @ target_mean
+            cross = self._target_products[layer] / count - mean.mT @ target_mean
             penalised = covariance.clone()
             variances = penalised.diagonal(dim1=-2, dim2=-1)  # a view: the penalty goes into it
             variances += penalty * variances.mean(-1, keepdim=True)
-            solved = torch.linalg.pinv(penalised, hermitian=True) @ with_target
-            explained = (solved * (2 * with_target - covariance @ solved)).sum(-2, keepdim=True)
-            best = explained.argmax(0, keepdim=True)
-            maps.append(solved)
-            intercepts.append(target_mean - mean @ solved)
-            chosen.append(torch.zeros_like(explained).scatter_(0, best, 1.0))
-        return LinearMaps(self.weights, *map(torch.stack, (maps, intercepts, chosen)))
+            solution = torch.linalg.pinv(penalised, hermitian=True) @ cross
+            explained_variance = (solution * (2 * cross - covariance @ solution)).sum(
+                -2, keepdim=True
+            )
+            best = explained_variance.argmax(0, keepdim=True)
+            maps.append(solution)
+            intercepts.append(target_mean - mean @ solution)
+            selections.append(torch.zeros_like(explained_variance).scatter_(0, best, 1.0))
+        return LinearMaps(self.weights, *map(torch.stack, (maps, intercepts, selections)))
 
 
 def _read(weights: Tensor, states: Tensor) -> Tensor:

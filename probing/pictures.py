@@ -1,5 +1,5 @@
-"""The pictures of a probing: errors by layer with the control and, where there are any, published
-ones; and 1 − R² by context length."""
+"""The pictures of a probing: errors by layer with the control and published ones (if any), and
+1 − R² by context length."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .protocols import PROTOCOLS
 
 
 def draw_probing(result: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target; the files
-    that it wrote."""
+    """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target; returns
+    the files."""
     with styled():
         for name, target in result["targets"].items():
             _by_layer(result, name, folder / f"{name}_by_layer.png")
@@ -43,7 +43,7 @@ def draw_probing(result: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def error_label(result: Mapping[str, Any], name: str) -> str:
-    """What the errors of a target are, for an axis: under which divisor, and of what."""
+    """An axis label for the errors of a target: their divisors and the target's label."""
     protocol = PROTOCOLS[result["settings"]["protocol"]]
     error = "mean squared error" + " / d" * protocol.over_dims
     over_points = " / n" * (name in protocol.over_points)
@@ -51,55 +51,55 @@ def error_label(result: Mapping[str, Any], name: str) -> str:
 
 
 def _by_layer(result: Mapping[str, Any], name: str, path: Path) -> None:
-    """The paper's Figure 8, with the linear probes beside: mean over lengths."""
+    """The paper's Figure 8 and the linear probes: mean over lengths."""
     target = result["targets"][name]
     figure = Figure()
     axes = figure.subplots()
     layers = list(range(len(target["error"]["mean"])))
-    shown: dict[str, Curve] = {"probe": target["error"], "linear": target["linear"]}
+    curves: dict[str, Curve] = {"probe": target["error"], "linear": target["linear"]}
     band(axes, layers, target["error"], "probe: 2-layer MLP", line(0))
     band(axes, layers, target["linear"], "linear probe", line(2))
     if "control" in target:
         least = target["control_least"]
         axes.axhline(least["mean"], color="black", linestyle="--", linewidth=1.2, label="control")
         axes.axhspan(least["low"], least["high"], color="black", alpha=0.1, linewidth=0)
-        shown["control"] = target["control"]
+        curves["control"] = target["control"]
     if "published" in target:
         means = target["published"]["mean"]
         label = f"published:\n{target['published']['label']}"
         axes.plot(layers, np.array(means, dtype=np.float64), label=label, **line(1, dashed=True))
-        shown["published"] = {"mean": means}
+        curves["published"] = {"mean": means}
     note_level(axes, float(np.mean(target["variance"])), "knowing nothing")
     if result["family"] != "standard":
         mark_loops(axes, result["b"], color="grey", linestyle=":")
     axes.set_ylabel(error_label(result, name))
     _finish(figure, axes, result, f"{_unit(result)} (0: the read-in)")
-    save(figure, path, _unit(result), layers, shown)
+    save(figure, path, _unit(result), layers, curves)
 
 
 def _by_length(result: Mapping[str, Any], target: Mapping[str, Any], path: Path) -> None:
-    """1 − R² of the first layers and the last: XᵀY's own size grows with the length."""
+    """1 − R² of some layers. (Errors would not do: the variance of XᵀY grows with the length.)"""
     figure = Figure()
     axes = figure.subplots()
     layers = len(target["unexplained"])
-    some = sorted({0, 1, layers // 4, layers // 2, layers - 1})
-    shown = {f"{_unit(result)} {layer}": _unexplained(target, layer) for layer in some}
-    for index, (label, curve) in enumerate(shown.items()):
+    selected_layers = sorted({0, 1, layers // 4, layers // 2, layers - 1})
+    curves = {f"{_unit(result)} {layer}": _unexplained(target, layer) for layer in selected_layers}
+    for index, (label, curve) in enumerate(curves.items()):
         band(axes, target["lengths"], curve, label, line(index))
     note_level(axes, 1, "knowing nothing")
     axes.set_ylabel(f"1 − R² of {target['label']}")
     _finish(figure, axes, result, "context length i (pairs)")
-    save(figure, path, "length", target["lengths"], shown)
+    save(figure, path, "length", target["lengths"], curves)
 
 
 def _unexplained(target: Mapping[str, Any], layer: int) -> Curve:
-    """1 − R² of a layer by length, with its interval; None where the target does not vary."""
-    known = [value is not None for value in target["unexplained"][layer]]
+    """1 − R² of a layer by length, with its interval; None if the target does not vary."""
+    valid = [value is not None for value in target["unexplained"][layer]]
     return {
         part: [
-            value / variance if there else None
-            for value, variance, there in zip(
-                target["by_length"][part][layer], target["variance"], known, strict=True
+            value / variance if is_valid else None
+            for value, variance, is_valid in zip(
+                target["by_length"][part][layer], target["variance"], valid, strict=True
             )
         ]
         for part in ("mean", "low", "high")

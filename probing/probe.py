@@ -1,4 +1,4 @@
-"""Probe a run and keep what was found in its folder: probing.json, probing.npz, probing/.
+"""Probe a run and write the results into its folder: probing.json, probing.npz, probing/.
 
 result = probe(load_run("runs/NAME"), ProbingSettings(run="runs/NAME"))
 """
@@ -32,47 +32,47 @@ from .score import measure, summary
 from .settings import ProbingSettings
 from .targets import find_target
 
-_FORMAT = 3  # of probing.json; another one is measured anew
+_FORMAT = 3  # of probing.json; a result of another format is measured again
 _OURS = tuple(
     f"probing.{name}"
     for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
 )
-_APART = ("run", "device", "memory", "plugins")  # settings that what is found does not depend on
+_NO_EFFECT = ("run", "device", "memory", "plugins")  # settings that do not bear on the result
 
 
 def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
     """Train probes on every layer (or loop) and context length of a run, and test them.
 
-    Every result is kept in the run folder, and read from there for the same weights, settings and
-    code; probing.json and probing/figures/ are of the one that was asked for last;
-    an interrupted training goes on from where it was last saved. Raises ConfigError for targets
-    that the run's task does not have, RunError for a run that is not fit to be probed, that another
-    process works on, or whose probes' errors are not finite.
+    Every result is stored in the run folder, and read from there for the same weights, settings and
+    code; probing.json and probing/figures/ show the last one requested. An interrupted training
+    resumes from its last save. Raises ConfigError for targets that the run's task does not have,
+    RunError for a run that cannot be probed, that another process is probing, or whose probes'
+    errors are not finite.
     """
-    settings = _fit_for(run, settings)
+    settings = _settings_for(run, settings)
     layers = 1 + (settings.loops or trained_loops(run.config))
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "format": _FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": {k: v for k, v in _plain(settings).items() if k not in _APART},
+        "settings": {k: v for k, v in _plain(settings).items() if k not in _NO_EFFECT},
         "sources": _sources(run, settings),
     }
-    kept = Artefacts(run.path / "probing" / "kept", "probing")
-    result = kept.find(asked)
+    artefacts = Artefacts(run.path / "probing" / "kept", "probing")
+    result = artefacts.find(request)
     if result is None:
         with RunFolder(run.path).lock("probing"):
-            fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(asked)}")
-            found, arrays = _probed(run, fit, layers)
-            result = kept.keep(asked, found, arrays)
-            # The probes are large, and of use for this result alone.
+            fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(request)}")
+            content, arrays = _train_and_test(run, fit, layers)
+            result = artefacts.keep(request, content, arrays)
+            # The probes are large, and only this result needs them.
             shutil.rmtree(fit.folder, ignore_errors=True)
-    _show(run, kept, result)
+    _show(run, artefacts, result)
     return result | {"remarks": remarks(run)}
 
 
-def _probed(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
-    """Train and test the probes: the result and its errors; RunError where one is not finite."""
+def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
+    """Train and test the probes: the result and its errors; RunError if one is not finite."""
     fit.train()
     arrays = measure(fit)
     if not all(np.isfinite(values).all() for values in arrays.values()):
@@ -90,25 +90,29 @@ def _probed(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
     return result, arrays
 
 
-def _show(run: Run, kept: Artefacts, result: dict[str, Any]) -> None:
-    """Write and draw the result that was asked for last, unless that was done."""
-    path, told = run.path / "probing.json", result | {"remarks": remarks(run)}
-    if is_shown(path, "probing", told):
+def _show(run: Run, artefacts: Artefacts, result: dict[str, Any]) -> None:
+    """Write and draw the last result requested, unless its files are there."""
+    path, content = run.path / "probing.json", result | {"remarks": remarks(run)}
+    if is_shown(path, "probing", content):
         return
     errors = run.path / "probing.npz"
-    write_arrays(errors, kept.arrays(result))
-    show(path, "probing", told, [errors, *draw_probing(told, run.path / "probing" / "figures")])
+    write_arrays(errors, artefacts.arrays(result))
+    show(
+        path, "probing", content, [errors, *draw_probing(content, run.path / "probing" / "figures")]
+    )
 
 
-def _fit_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
-    """The settings as this run takes them: without a control where its task has none."""
+def _settings_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
+    """The settings for this run: the rate filled in, no control if its task has none."""
     _check_run(run)
     if settings.learning_rate is None:
         rate = PROTOCOLS[settings.protocol].learning_rate
         settings = replace(settings, learning_rate=rate)
-    most = run.model.loop.most_loops
-    if settings.loops is not None and most is not None and settings.loops > most:
-        raise ConfigError("loops", f"is {settings.loops}, but the run's model has {most} layers")
+    max_loops = run.model.loop.most_loops
+    if settings.loops is not None and max_loops is not None and settings.loops > max_loops:
+        raise ConfigError(
+            "loops", f"is {settings.loops}, but the run's model has {max_loops} layers"
+        )
     for name in settings.targets:
         try:
             find_target(name).needs(run.task)
@@ -132,7 +136,7 @@ def _sources(run: Run, settings: ProbingSettings) -> dict[str, str]:
 
 def _check_run(run: Run) -> None:
     steps = run.config.training.steps
-    imported = "imported" in (RunFolder(run.path).made_with() or {})  # which is as it was trained
+    imported = "imported" in (RunFolder(run.path).made_with() or {})  # it needs no steps
     if run.step != steps and not imported:
         raise RunError(f"{run.path} is not finished: {run.step} of {steps} steps")
     stage = build_curriculum(run.config, run.task)(max(run.step - 1, 0))

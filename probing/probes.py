@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-_CACHED = 64  # prompts at a time on a CPU: what lies between the products then stays in its cache
+_CACHED = 64  # prompts at a time on a CPU: intermediate results then stay in its cache
 
 
 class _Layer(NamedTuple):
@@ -31,9 +31,9 @@ class Probes(nn.Module):
     """One probe for each (layer, length, seed): v̂ = MLP(Σ_s α_s Y_s) with α = softmax(scores) over
     the tokens that its length sees and MLP = Linear(D, hidden)-ReLU-Linear(hidden, outputs).
 
-    (Yang et al., appendix F.) `tokens_seen` is a bool [lengths, S]. Scores begin as N(0, 1), the
-    MLP as torch.nn.Linear's. `generator`, of the CPU, draws seed after seed: more seeds leave the
-    first ones as they are. Raises ValueError where a length sees no token.
+    (Yang et al., appendix F.) `tokens_seen` is a bool [lengths, S]. Scores are initialised from
+    N(0, 1), the MLP as torch.nn.Linear does. `generator`, of the CPU, draws seed by seed: the first
+    seeds are the same whatever their number. Raises ValueError for a length that sees no token.
     """
 
     tokens_seen: Tensor
@@ -64,7 +64,7 @@ class Probes(nn.Module):
         bounds |= {self.weight_out: hidden, self.bias_out: hidden}
         with torch.no_grad():
             for seed in range(seeds):
-                # Drawn apart, then copied: what is drawn in place depends on the strides.
+                # Drawn, then copied: numbers drawn in place depend on the strides.
                 like = self.scores[:, :, seed]
                 like.copy_(torch.randn(like.shape, generator=generator))
                 for parameter, inputs in bounds.items():
@@ -74,80 +74,82 @@ class Probes(nn.Module):
 
     @torch.no_grad()
     def predict(self, layer: int, states: Tensor) -> Tensor:
-        """What the probes of a layer read in its states [B, S, D]: [seeds, lengths, B, outputs]."""
-        own = self._layer(layer)
-        tokens = states.to(own.scores.dtype).transpose(0, 1).flatten(1)
-        mixed = (self._alphas(own.scores) @ tokens).unflatten(1, (len(states), -1))
-        hidden = torch.baddbmm(own.bias_in, mixed, own.weight_in).relu_()
-        read = torch.baddbmm(own.bias_out, hidden, own.weight_out)
-        return self._by_length(read).transpose(0, 1)
+        """Predictions from a layer's states [B, S, D]: [seeds, lengths, B, outputs]."""
+        parameters = self._layer(layer)
+        tokens = states.to(parameters.scores.dtype).transpose(0, 1).flatten(1)
+        inputs = (self._alphas(parameters.scores) @ tokens).unflatten(1, (len(states), -1))
+        hidden = torch.baddbmm(parameters.bias_in, inputs, parameters.weight_in).relu_()
+        outputs = torch.baddbmm(parameters.bias_out, hidden, parameters.weight_out)
+        return self._by_length(outputs).transpose(0, 1)
 
     @torch.no_grad()
     def accumulate(
         self, layer: int, states: Tensor, targets: Tensor, prompts: int | None = None
     ) -> Tensor:
-        """Add to the gradients of a layer's probes, and give their losses [seeds, lengths].
+        """Add to the gradients of a layer's probes; returns their losses [seeds, lengths].
 
         A probe's loss is the mean squared error over prompts and outputs, its gradient that of its
-        own loss. `states` are [B, S, D], `targets` [B, lengths, outputs]; where they are a part of
-        a batch of `prompts`, losses and gradients are the part's share, so that parts add up.
+        own loss. `states` are [B, S, D], `targets` [B, lengths, outputs]; for a part of a batch of
+        `prompts`, losses and gradients are the part's share, so that parts add up.
         """
-        own, gradients = self._layer(layer), self._layer(layer, gradients=True)
+        parameters, gradients = self._layer(layer), self._layer(layer, gradients=True)
         scale = 1 / ((prompts or len(states)) * targets.shape[2])
-        alphas = self._alphas(own.scores)
+        alphas = self._alphas(parameters.scores)
         dalphas, losses = torch.zeros_like(alphas), alphas.new_zeros(self.scores.shape[1:3])
-        # Rows of tokens: their sum, and its weights' gradient, are one product for all prompts. The
-        # memory for it is taken once: fresh pages can cost more than the products.
-        tokens_in_all, width = states.shape[1:]
-        at_once = min(len(states), _CACHED if states.device.type == "cpu" else len(states))
-        tokens_memory = alphas.new_empty(tokens_in_all * at_once * width)
-        mixed_memory = alphas.new_empty(len(alphas) * at_once * width)
-        for some, wanted in zip(states.split(at_once), targets.split(at_once), strict=True):
-            tokens = _shaped(tokens_memory, tokens_in_all, len(some), width)
-            mixed = _shaped(mixed_memory, len(alphas), len(some), width)
-            tokens.copy_(some.transpose(0, 1))
-            torch.mm(alphas, tokens.flatten(1), out=mixed.flatten(1))
-            losses += self._through_mlp(own, gradients, mixed, wanted, scale)
-            dalphas.addmm_(mixed.flatten(1), tokens.flatten(1).T)
-        # Through the softmax: a token that is not seen has α = 0, and its score stays.
+        # With tokens as rows, their weighted sum and its gradient are one product for all prompts.
+        # Its memory is allocated once: fresh pages can cost more than the products.
+        token_count, width = states.shape[1:]
+        chunk_size = min(len(states), _CACHED if states.device.type == "cpu" else len(states))
+        tokens_memory = alphas.new_empty(token_count * chunk_size * width)
+        input_memory = alphas.new_empty(len(alphas) * chunk_size * width)
+        for chunk, target_chunk in zip(
+            states.split(chunk_size), targets.split(chunk_size), strict=True
+        ):
+            tokens = _shaped(tokens_memory, token_count, len(chunk), width)
+            inputs = _shaped(input_memory, len(alphas), len(chunk), width)
+            tokens.copy_(chunk.transpose(0, 1))
+            torch.mm(alphas, tokens.flatten(1), out=inputs.flatten(1))
+            losses += self._through_mlp(parameters, gradients, inputs, target_chunk, scale)
+            dalphas.addmm_(inputs.flatten(1), tokens.flatten(1).T)
+        # Through the softmax: a token that is not seen has α = 0, and its score does not change.
         dalphas -= (dalphas * alphas).sum(1, keepdim=True)
         gradients.scores.add_(dalphas * alphas)
         return losses.T
 
     def _through_mlp(
-        self, own: _Layer, gradients: _Layer, mixed: Tensor, targets: Tensor, scale: float
+        self, parameters: _Layer, gradients: _Layer, inputs: Tensor, targets: Tensor, scale: float
     ) -> Tensor:
-        """Forwards and backwards through a layer's MLPs, by hand: the losses [lengths, seeds] for
-        their inputs `mixed` [probes, B, D], which the gradient by them replaces."""
-        hidden = torch.baddbmm(own.bias_in, mixed, own.weight_in).relu_()
-        error = torch.baddbmm(own.bias_out, hidden, own.weight_out)
+        """Forward and backward pass of a layer's MLPs, by hand: the losses [lengths, seeds] for
+        their `inputs` [probes, B, D], which are overwritten with their gradient."""
+        hidden = torch.baddbmm(parameters.bias_in, inputs, parameters.weight_in).relu_()
+        error = torch.baddbmm(parameters.bias_out, hidden, parameters.weight_out)
         by_length = self._by_length(error)
         by_length -= targets.transpose(0, 1)[:, None]
         losses = by_length.square().sum((2, 3)).mul_(scale)
-        dread = error.mul_(2 * scale)
-        gradients.weight_out.baddbmm_(hidden.mT, dread)
-        gradients.bias_out.add_(dread.sum(1, keepdim=True))
-        dhidden = torch.bmm(dread, own.weight_out.mT).mul_(hidden > 0)
-        gradients.weight_in.baddbmm_(mixed.mT, dhidden)
+        doutputs = error.mul_(2 * scale)
+        gradients.weight_out.baddbmm_(hidden.mT, doutputs)
+        gradients.bias_out.add_(doutputs.sum(1, keepdim=True))
+        dhidden = torch.bmm(doutputs, parameters.weight_out.mT).mul_(hidden > 0)
+        gradients.weight_in.baddbmm_(inputs.mT, dhidden)
         gradients.bias_in.add_(dhidden.sum(1, keepdim=True))
-        torch.bmm(dhidden, own.weight_in.mT, out=mixed)
+        torch.bmm(dhidden, parameters.weight_in.mT, out=inputs)
         return losses
 
     def _layer(self, layer: int, *, gradients: bool = False) -> _Layer:
-        """Views of a layer's part of the parameters, or of their gradients."""
+        """Views of one layer of the parameters, or of their gradients."""
         tensors: list[Tensor] = []
         for parameter in self.parameters():
             if gradients and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            whole = parameter.grad if gradients else parameter
-            assert whole is not None
-            tensors.append(whole[layer].flatten(0, 1))
+            tensor = parameter.grad if gradients else parameter
+            assert tensor is not None
+            tensors.append(tensor[layer].flatten(0, 1))
         return _Layer(*tensors)
 
     def _alphas(self, scores: Tensor) -> Tensor:
-        """The weights over the tokens of probes with the scores [probes, S]."""
-        unseen = ~self.tokens_seen[:, None]
-        return self._by_length(scores).masked_fill(unseen, -math.inf).softmax(-1).flatten(0, 1)
+        """The weights over the tokens for scores [probes, S]."""
+        mask = ~self.tokens_seen[:, None]
+        return self._by_length(scores).masked_fill(mask, -math.inf).softmax(-1).flatten(0, 1)
 
     def _by_length(self, tensor: Tensor) -> Tensor:
         """[probes, …] as [lengths, seeds, …]."""
@@ -162,26 +164,26 @@ class ProbeTrainer:
         self.optimizer = Adam(probes.parameters(), lr=rate, fused=True)
 
     def step(self, states: Iterable[Tensor], targets: Tensor) -> Tensor:
-        """One step on the states [B, S, D] of layer after layer, of which one is held at a time:
+        """One step on the states [B, S, D] of each layer, one layer in memory at a time; returns
         the losses before it, [layers, seeds, lengths]. `targets` are [B, lengths, outputs].
 
-        Raises ValueError where there are more or fewer layers than probes.
+        Raises ValueError for another number of layers than the probes'.
         """
         layers = range(len(self.probes.scores))
         losses = [
-            self.probes.accumulate(layer, of_layer, targets)
-            for layer, of_layer in zip(layers, states, strict=True)
+            self.probes.accumulate(layer, layer_states, targets)
+            for layer, layer_states in zip(layers, states, strict=True)
         ]
         self.update()
         return torch.stack(losses)
 
     def update(self) -> None:
-        """Adam's step along what was accumulated, which is then forgotten."""
+        """Adam's step along the accumulated gradients, which are then zeroed."""
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that the next steps depend on, by name."""
+        """All tensors that the next steps depend on, by name."""
         tensors: dict[str, Tensor] = {}
         for name, parameter in self.probes.named_parameters():
             tensors[f"probes.{name}"] = parameter.detach()
@@ -190,11 +192,10 @@ class ProbeTrainer:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from a `state`, of which a copy is taken; RuntimeError where it is of other
-        probes."""
+        """Continue from a copy of a `state`; RuntimeError if it is of other probes."""
         prefix = "probes."
-        own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-        self.probes.load_state_dict(own)
+        parameters = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        self.probes.load_state_dict(parameters)
         self.optimizer.zero_grad()  # what an interrupted step had accumulated
         self.optimizer.state.clear()
         for name, parameter in self.probes.named_parameters():
@@ -204,5 +205,5 @@ class ProbeTrainer:
 
 
 def _shaped(memory: Tensor, *shape: int) -> Tensor:
-    """The beginning of a flat tensor, in a shape."""
+    """The first numbers of a flat tensor as a view of this shape."""
     return memory[: math.prod(shape)].view(shape)

@@ -1,4 +1,4 @@
-"""Control prompts: what a probe has learned to compute by itself, and not read off the states.
+"""Control prompts: they show what a probe computes itself instead of reading it off the states.
 
 prompts, weights = control_prompts(task, torch.Generator().manual_seed(0), batch=64, points=41)
 """
@@ -19,9 +19,9 @@ def control_prompts(
     """Prompts whose functions all have the weights w = 1, and these weights [batch, d].
 
     Probes that are trained on them and tested on random w are the control (Yang et al. 2024,
-    appendix F). Inputs are those that `task.draw` draws from the same generator; a task's noise
-    stays, `distinct_prompts` has no part in it. Raises ValueError for a task that is not of dense
-    linear functions.
+    appendix F). Inputs and noise are those that `task.draw` draws from the same generator;
+    `distinct_prompts` is ignored. Raises ValueError for a task that is not of dense linear
+    functions.
     """
     if not isinstance(task, Linear) or isinstance(task, SparseLinear):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The two ways to probe: as Yang et al.'s paper says, and as its code does.
+"""The two protocols: that of Yang et al.'s paper, and that of its code.
 
 seen = PAPER.tokens_seen(target, PAPER.lengths(target, points=41, dims=20), tokens=82)   # [41, 82]
 """
@@ -18,29 +18,29 @@ from .targets import Target
 
 @dataclass(frozen=True)
 class Protocol:
-    """What probes see, what they are asked for and how their errors are counted.
+    """Which tokens probes see, which targets they predict and how their errors are scaled.
 
     An error is the mean over a target's outputs of the squared error, divided by `error_divisor`.
-    In both protocols the control is one line: the least of its errors over the layers or loops.
+    In both protocols the control is one number: the least of its errors over the layers or loops.
     """
 
     name: str
     whole_prompt: bool  # probes of all lengths see every token of the prompt
-    learning_rate: float  # Adam's, where the settings name none
-    raw: bool  # states are not whitened, nor targets scaled, for the probes to learn faster
+    learning_rate: float  # Adam's, unless the settings give one
+    raw: bool  # neither states are whitened nor targets scaled, as makes probes learn faster
     over_points: tuple[str, ...]  # targets that are divided by the number of pairs n
-    up_to_dims: tuple[str, ...]  # targets that are asked for up to d pairs only
-    over_dims: bool  # errors, which are means over outputs, are divided by d once more
+    up_to_dims: tuple[str, ...]  # targets that are predicted for up to d pairs only
+    over_dims: bool  # errors, means over outputs, are divided by d again
 
     def lengths(self, target: Target, points: int, dims: int) -> range:
-        """The lengths i that have probes, from 1, in prompts of `points` pairs."""
+        """The lengths i, from 1, that have probes in prompts of `points` pairs."""
         lengths = target.lengths(points)
         return lengths[:dims] if target.name in self.up_to_dims else lengths
 
     def tokens_seen(self, target: Target, lengths: range, tokens: int) -> Tensor:
         """Whether the probe of each length sees each token of a prompt, bool [I, tokens].
 
-        i pairs are the first 2i tokens, and the query's input the next. Raises ValueError where
+        i pairs are the first 2i tokens, and the query's input the next. Raises ValueError if
         the prompt has fewer tokens than a length needs.
         """
         ends = torch.tensor([2 * length + target.asks_query for length in lengths])
@@ -53,20 +53,20 @@ class Protocol:
         return torch.arange(tokens) < ends[:, None]
 
     def scale(self, target: Target, points: int) -> float:
-        """What a target is multiplied by, in prompts of `points` pairs."""
+        """The factor of a target in prompts of `points` pairs."""
         return 1 / points if target.name in self.over_points else 1.0
 
     def error_divisor(self, dims: int) -> float:
-        """What mean squared errors are divided by."""
+        """The divisor of mean squared errors."""
         return dims if self.over_dims else 1.0
 
     def compute(self, target: Target, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         """The target's scaled values at the protocol's lengths, float64 [B, I, outputs]."""
         points = prompts.ys.shape[1]
         count = len(self.lengths(target, points, task.dims))
-        pairs = count + target.asks_query  # no later ones have a part in it
-        some = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
-        return target.compute(some, parameters, task) * self.scale(target, points)
+        pairs = count + target.asks_query  # later pairs do not bear on it
+        prefixes = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
+        return target.compute(prefixes, parameters, task) * self.scale(target, points)
 
 
 PAPER = Protocol(

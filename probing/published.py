@@ -1,4 +1,4 @@
-"""What a notebook of arXiv 2311.12424's code prints of its probes, for runs of the same settings.
+"""Probe errors printed in a notebook of arXiv 2311.12424's code, for runs of the same settings.
 
 for entry in published(run.config, REFERENCE, layers=21):
     print(entry.target, entry.label, entry.mean[20], entry.source)
@@ -24,9 +24,9 @@ class Published:
     """One printed curve: the probes' errors over the protocol's divisor, mean over lengths, entry t
     at layer (or loop) t, entry 0 at the read-in; None beyond the last one printed.
 
-    They were measured on one batch of `prompts`, the size of those that the probes were trained on
+    They were measured on one batch of `prompts`, as large as those that the probes were trained on
     for `steps` steps, and have no interval. `training_steps` are the probed model's; `rounding`
-    are the digits printed.
+    says how many digits are printed.
     """
 
     target: str
@@ -39,16 +39,16 @@ class Published:
     source: str
 
     def to_json(self) -> dict[str, Any]:
-        """Field by field, as JSON gives it back."""
+        """The fields, as they are read back from JSON."""
         return asdict(self) | {"mean": list(self.mean)}
 
 
 def published(config: Config, protocol: Protocol, layers: int) -> list[Published]:
-    """The printed curves that a run's errors at `layers` layers (or loops and the read-in) can
-    stand beside, at most one for each target.
+    """The printed curves that a run's errors at `layers` layers (or loops and the read-in) can be
+    compared with, at most one for each target.
 
-    They need the protocol, the task (name, dims, points, settings, an endless set of prompts) and
-    the model's shape, b and T. The steps of the probes and of the model are not compared.
+    The protocol, the task (name, dims, points, settings, an endless set of prompts) and the model's
+    shape, b and T must match. The steps of the probes and of the model need not.
     """
     divisor = protocol.error_divisor(config.task.dims)
     return [

@@ -1,4 +1,4 @@
-"""A probing as text for the terminal."""
+"""The results of a probing as text for the terminal."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from typing import Any
 
 from .pictures import error_label
 
-_FEW = 4  # lengths, among which one may well be half of a mean
+_FEW = 4  # lengths, of which a single one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
 
 def table(result: Mapping[str, Any]) -> str:
     """For each target: the mean error by layer with its interval, the spread over probe seeds, the
-    linear probe's, the published one where there is any, and the control's; 1 − R² at a handful of
-    lengths; and whether the probes were still learning. Above them what is to be known of the
-    run."""
-    told = "\n".join(result.get("remarks", []))
-    return "\n\n".join([*filter(None, [told]), *(_of_target(result, n) for n in result["targets"])])
+    linear probe's, the published and the control's error; 1 − R² at a few lengths; and whether the
+    probes were still learning. The remarks on the run come first."""
+    remarks = "\n".join(result.get("remarks", []))
+    return "\n\n".join(
+        [*filter(None, [remarks]), *(_target_table(result, n) for n in result["targets"])]
+    )
 
 
-def _of_target(result: Mapping[str, Any], name: str) -> str:
+def _target_table(result: Mapping[str, Any], name: str) -> str:
     unit, target = "layer" if result["family"] == "standard" else "loop", result["targets"][name]
     lengths = target["lengths"]
-    shown = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
-    theirs = [target["published"]] if "published" in target else []
+    indices = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
+    published = [target["published"]] if "published" in target else []
     rows = [
         [
-            *(unit, "error", "90 %", "over seeds", "linear", *["published"] * len(theirs)),
-            *(f"1-R², i={lengths[index]}" for index in shown),
+            *(unit, "error", "90 %", "over seeds", "linear", *["published"] * len(published)),
+            *(f"1-R², i={lengths[index]}" for index in indices),
         ]
     ]
     for layer, mean in enumerate(target["error"]["mean"]):
@@ -38,8 +39,8 @@ def _of_target(result: Mapping[str, Any], name: str) -> str:
             [
                 *(str(layer), _text(mean), f"{_text(low)} to {_text(high)}"),
                 *(_text(target["seed_spread"][layer]), _text(target["linear"]["mean"][layer])),
-                *(_text(entry["mean"][layer]) for entry in theirs),
-                *(_text(unexplained[index]) for index in shown),
+                *(_text(entry["mean"][layer]) for entry in published),
+                *(_text(unexplained[index]) for index in indices),
             ]
         )
     what = f"{error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
@@ -49,16 +50,16 @@ def _of_target(result: Mapping[str, Any], name: str) -> str:
         lines.append(
             f"control (trained with w = 1): {_text(least['mean'])} at its best, {unit} "
             f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])}); "
-            f"{_beside(target, unit)}"
+            f"{_minus_control(target, unit)}"
         )
     lines += _one_length(target)
     lines += _still_learning(target["learning"])
-    lines += [_origin(entry) for entry in theirs]
+    lines += [_origin(entry) for entry in published]
     return "\n".join(lines)
 
 
-def _beside(target: Mapping[str, Any], unit: str) -> str:
-    """How far from the control's least error the probes' least is, prompt by prompt."""
+def _minus_control(target: Mapping[str, Any], unit: str) -> str:
+    """The probes' least error minus the control's, paired by prompt."""
     gap = target["minus_control"]
     best = min(range(len(gap["mean"])), key=lambda layer: gap["mean"][layer])
     mean, low, high = (_text(gap[part][best]) for part in ("mean", "low", "high"))
@@ -66,35 +67,35 @@ def _beside(target: Mapping[str, Any], unit: str) -> str:
 
 
 def _one_length(target: Mapping[str, Any]) -> list[str]:
-    """A warning where the mean over lengths is hardly more than one length's, as that of w_OLS is
-    from as many noisy pairs as dimensions: its variance is infinite there."""
+    """A warning if one length makes up most of the mean over lengths, as w_OLS of as many noisy
+    pairs as dimensions does: its variance is infinite there."""
     variance = target["variance"]
-    most = max(variance)
-    if len(variance) < _FEW or 2 * most <= sum(variance):
+    largest = max(variance)
+    if len(variance) < _FEW or 2 * largest <= sum(variance):
         return []
-    length = target["lengths"][variance.index(most)]
+    length = target["lengths"][variance.index(largest)]
     return [
         f"most of these means is length {length}'s, where the target itself has the variance "
-        f"{_text(most)}: compare 1-R² instead"
+        f"{_text(largest)}: compare 1-R² instead"
     ]
 
 
 def _still_learning(learning: Mapping[str, Any]) -> list[str]:
-    """What the last quarter of the training changed, where its parts make quarters."""
+    """How far the error fell in the last quarter of the training, if its parts make quarters."""
     errors = [sum(by_layer) / len(by_layer) for by_layer in learning["error"]]
-    quarter, rest = divmod(len(errors), 4)
-    if rest:
+    quarter, remainder = divmod(len(errors), 4)
+    if remainder:
         return []
-    fell = max(0, 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter]))
-    more = "; more steps would tell more" if fell > _SETTLED else ""
+    fall = max(0, 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter]))
+    advice = "; more steps would tell more" if fall > _SETTLED else ""
     steps = learning["until_step"][-1]
     return [
-        f"in the last quarter of {steps:,} steps the error in training fell by {fell:.1%}{more}"
+        f"in the last quarter of {steps:,} steps the error in training fell by {fall:.1%}{advice}"
     ]
 
 
 def _origin(entry: Mapping[str, Any]) -> str:
-    """Where published errors come from, and what is known of how they were measured."""
+    """The source of published errors, and how they were measured."""
     return (
         f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
         f"{entry['steps']:,} on batches of {entry['prompts']} prompts; {entry['rounding']}; "

@@ -1,4 +1,4 @@
-"""How well probes tell what they are asked for: errors prompt by prompt, and their summary."""
+"""The errors of probes prompt by prompt, and their summary."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ Arrays = dict[str, NDArray[Any]]
 
 @torch.no_grad()
 def measure(fit: Fit) -> Arrays:
-    """Errors on the test prompts over the protocol's divisor: `<target>/probes` and, where there is
+    """Errors on the test prompts over the protocol's divisor: `<target>/probes` and, if there is
     one, `<target>/control` [layers, seeds, lengths, P], `<target>/linear` [layers, lengths, P];
     and `<target>/variance` [lengths], the target's own on these prompts."""
     prompts, parameters = fit.test_prompts()
     divisor = fit.protocol.error_divisor(fit.task.dims)
     values = {name: fit.values(name, prompts, parameters) for name in fit.targets}
     arrays: Arrays = {}
-    for name, of_target in values.items():
-        lengths = of_target.shape[1]
-        arrays[f"{name}/variance"] = (of_target.var(0).mean(-1) / divisor).numpy()
+    for name, target_values in values.items():
+        lengths = target_values.shape[1]
+        arrays[f"{name}/variance"] = (target_values.var(0).mean(-1) / divisor).numpy()
         shape = (fit.layers, fit.settings.seeds, lengths, len(prompts))
         for kind in ("probes", "control")[: 1 + bool(fit.control)]:
             arrays[f"{name}/{kind}"] = np.empty(shape, dtype=np.float32)
         arrays[f"{name}/linear"] = np.empty((fit.layers, *shape[2:]), dtype=np.float32)
-    solved = solve_linear(fit)
-    for layer, part, states in fit.states(prompts):
-        for name, of_target in values.items():
-            wanted = of_target[part].transpose(0, 1).to(states.device)  # [lengths, b, outputs]
-            read = {"probes": fit.predict(fit.probes[name], name, layer, states)}
+    linear_maps = solve_linear(fit)
+    for layer, rows, states in fit.states(prompts):
+        for name, target_values in values.items():
+            targets = target_values[rows].transpose(0, 1).to(states.device)  # [lengths, b, outputs]
+            by_kind = {"probes": fit.predict(fit.probes[name], name, layer, states)}
             if fit.control:
-                read["control"] = fit.predict(fit.control[name], name, layer, states)
-            read["linear"] = solved[name].predict(layer, states)
-            for kind, predictions in read.items():
-                errors = (predictions - wanted).square().mean(-1) / divisor
-                arrays[f"{name}/{kind}"][layer, ..., part] = errors.cpu().numpy()
+                by_kind["control"] = fit.predict(fit.control[name], name, layer, states)
+            by_kind["linear"] = linear_maps[name].predict(layer, states)
+            for kind, predictions in by_kind.items():
+                errors = (predictions - targets).square().mean(-1) / divisor
+                arrays[f"{name}/{kind}"][layer, ..., rows] = errors.cpu().numpy()
     return arrays
 
 
 def summary(fit: Fit, arrays: Arrays) -> dict[str, Any]:
     """For each target: errors by layer, mean over lengths, and by length, with intervals over
-    prompts and the spread over probe seeds; 1 − R² by length; the control's."""
-    return {name: _of_target(fit, name, arrays) for name in fit.targets}
+    prompts and the spread over probe seeds; 1 − R² by length; the control's errors."""
+    return {name: _target_summary(fit, name, arrays) for name in fit.targets}
 
 
-def _of_target(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
+def _target_summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
     target = fit.targets[name]
     errors, variance = arrays[f"{name}/probes"], arrays[f"{name}/variance"]
     by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
-    known = variance > 1e-9 * variance.max()
+    valid = variance > 1e-9 * variance.max()
     result: dict[str, Any] = {
         "label": target.label,
         "lengths": list(fit.lengths(name)),
@@ -64,12 +64,12 @@ def _of_target(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
         "error": _intervals(fit, by_length.mean(1)),
         "seed_spread": _spread(errors),
         "by_length": {"mean": by_length.mean(2).tolist()},
-        "unexplained": _unexplained(by_length, variance, known),
+        "unexplained": _unexplained(by_length, variance, valid),
         "learning": _learning(fit, name),
         "linear": _intervals(fit, arrays[f"{name}/linear"].mean(1, dtype=np.float64)),
-        "linear_unexplained": _unexplained(arrays[f"{name}/linear"], variance, known),
+        "linear_unexplained": _unexplained(arrays[f"{name}/linear"], variance, valid),
     }
-    low, high = _ends(fit, by_length)
+    low, high = _interval_ends(fit, by_length)
     result["by_length"] |= {"low": low, "high": high}
     if fit.control:
         control = arrays[f"{name}/control"].mean((1, 2), dtype=np.float64)  # [layers, P]
@@ -88,7 +88,7 @@ def _learning(fit: Fit, name: str) -> dict[str, Any]:
     """The mean error in training over the target's variance (in the reference code's protocol, the
     error itself), by part of the training and layer; and the steps at which the parts ended."""
     sums, steps = fit.learning[name], fit.settings.steps
-    # Step s is of part s · parts // steps.
+    # Step s belongs to part s · parts // steps.
     ends = [-(-steps * part // len(sums)) for part in range(1, len(sums) + 1)]
     counts = torch.tensor(ends).diff(prepend=torch.tensor([0]))[:, None]
     return {"until_step": ends, "error": (sums.cpu() / counts).tolist()}
@@ -99,13 +99,13 @@ def _intervals(fit: Fit, errors: NDArray[Any]) -> dict[str, list[float | None]]:
     return bootstrap(errors.T, fit.settings.resamples, fit.settings.seed).to_json()
 
 
-def _ends(fit: Fit, by_length: NDArray[Any]) -> tuple[list[Any], list[Any]]:
+def _interval_ends(fit: Fit, by_length: NDArray[Any]) -> tuple[list[Any], list[Any]]:
     interval = bootstrap(by_length.transpose(2, 0, 1), fit.settings.resamples, fit.settings.seed)
     return interval.low.tolist(), interval.high.tolist()
 
 
 def _spread(errors: NDArray[Any]) -> list[float | None]:
-    """Standard deviation over seeds of the mean error, by layer; None of a single seed."""
+    """Standard deviation over seeds of the mean error, by layer; None for a single seed."""
     means = errors.mean((2, 3), dtype=np.float64)
     if means.shape[1] == 1:
         return [None] * len(means)
@@ -113,11 +113,11 @@ def _spread(errors: NDArray[Any]) -> list[float | None]:
 
 
 def _unexplained(
-    by_length: NDArray[Any], variance: NDArray[Any], known: NDArray[np.bool_]
+    by_length: NDArray[Any], variance: NDArray[Any], valid: NDArray[np.bool_]
 ) -> list[list[float | None]]:
-    """1 − R² by layer and length; None where the target does not vary."""
-    ratio = by_length.mean(2, dtype=np.float64) / np.where(known, variance, 1.0)
+    """1 − R² by layer and length; None if the target does not vary."""
+    ratio = by_length.mean(2, dtype=np.float64) / np.where(valid, variance, 1.0)
     return [
-        [float(value) if there else None for value, there in zip(row, known, strict=True)]
+        [float(value) if is_valid else None for value, is_valid in zip(row, valid, strict=True)]
         for row in ratio
     ]

@@ -1,4 +1,4 @@
-"""What `python -m probing` may be asked for. No torch here."""
+"""The settings of `python -m probing`. No torch here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-_STARTED = 400 * 2**20  # bytes of a process
+_PROCESS_BYTES = 400 * 2**20
 _HIDDEN = 64  # of a probe
 
 
 @dataclass(frozen=True)
 class ProbingSettings:
-    """How the states of a run are probed; the defaults take minutes at the small scale, the paper
-    trained for 10,000 steps or more on batches of 1280 prompts."""
+    """How the states of a run are probed. The defaults take minutes at the small scale; the paper
+    trains for 10,000 steps or more on batches of 1280 prompts."""
 
     run: str = setting("", "the run folder to probe")
     targets: tuple[str, ...] = setting(("gradient", "least_squares"), "what probes predict")
@@ -41,7 +41,7 @@ class ProbingSettings:
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         if not self.run:
             raise ConfigError("run", "must name the run folder to probe: run=runs/<name>")
         if not self.targets:
@@ -52,18 +52,18 @@ class ProbingSettings:
         check_folder("run", self.run)
 
     def _check_size(self, config: Config) -> None:
-        """Every layer has probes of each target, length and seed, with their gradients and Adam's
-        moments, and as many again for a control; the prompts are drawn at once, with their targets
-        and what the bootstrap makes of them."""
+        """Memory: every layer has probes of each target, length and seed, with gradients and Adam's
+        moments, and as many again for a control; all prompts, targets and resamples are in memory
+        at once."""
         b = config.model.n_layer if config.model.family == "standard" else config.loops.b
         width, points, dims = config.model.n_embd, config.task.points, config.task.dims
         probes = len(self.targets) * points * (2 if self.control else 1)
 
         def needs(s: Mapping[str, int]) -> int:
-            learned = 16 * probes * s["seeds"] * (s["loops"] + 1) * _HIDDEN * (width + dims)
-            drawn = 24 * max(s["prompts"], s["batch_size"]) * points * dims
-            resampled = 8 * s["resamples"] * (2 * s["prompts"] + points * (s["loops"] + 1))
-            return _STARTED + learned + drawn + resampled
+            probe_bytes = 16 * probes * s["seeds"] * (s["loops"] + 1) * _HIDDEN * (width + dims)
+            prompt_bytes = 24 * max(s["prompts"], s["batch_size"]) * points * dims
+            resample_bytes = 8 * s["resamples"] * (2 * s["prompts"] + points * (s["loops"] + 1))
+            return _PROCESS_BYTES + probe_bytes + prompt_bytes + resample_bytes
 
         names = ("seeds", "prompts", "batch_size", "resamples")
         loops = b if self.loops is None else self.loops

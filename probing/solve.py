@@ -10,13 +10,13 @@ import torch
 from .fit import Fit
 from .linear import LinearMaps, LinearProbes, readings
 
-_BATCHES = 8  # of as many prompts as probes are tested on
-_PENALTY = 1e-6  # over the variance of what is read: for what the states do not span
+_BATCHES = 8  # each of as many prompts as probes are tested on
+_PENALTY = 1e-6  # over the inputs' variance: for directions that the states do not span
 
 
 def solve_linear(fit: Fit) -> dict[str, LinearMaps]:
-    """The linear probes of each target, solved from prompts that no other probe meets; targets that
-    are read from the same tokens share their normal equations."""
+    """The linear probes of each target, solved from prompts of their own; targets that see the
+    same tokens share their normal equations."""
     groups: dict[tuple[range, bool], list[str]] = {}
     for name, target in fit.targets.items():
         groups.setdefault((fit.lengths(name), target.asks_query), []).append(name)
@@ -35,12 +35,12 @@ def solve_linear(fit: Fit) -> dict[str, LinearMaps]:
             key: torch.cat([fit.values(name, prompts, parameters) for name in names], -1)
             for key, names in groups.items()
         }
-        values = {key: of_group.to(fit.device) for key, of_group in values.items()}
-        for layer, part, states in fit.states(prompts):
-            for key, linear in sums.items():
-                linear.add(layer, states, values[key][part])
-    solved: dict[str, LinearMaps] = {}
+        values = {key: value.to(fit.device) for key, value in values.items()}
+        for layer, rows, states in fit.states(prompts):
+            for key, probes in sums.items():
+                probes.add(layer, states, values[key][rows])
+    maps: dict[str, LinearMaps] = {}
     for key, names in groups.items():
-        parts = sums[key].solve(_PENALTY).split([fit.outputs(name) for name in names])
-        solved |= zip(names, parts, strict=True)
-    return solved
+        group_maps = sums[key].solve(_PENALTY).split([fit.outputs(name) for name in names])
+        maps |= zip(names, group_maps, strict=True)
+    return maps

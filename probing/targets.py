@@ -1,7 +1,7 @@
-"""What a probe is asked for: quantities of a prompt's first i pairs, or of its function.
+"""The targets of probes: quantities of a prompt's first i pairs, or of its function.
 
 prompts, parameters = task.draw(torch.Generator().manual_seed(0), batch=64, points=41)
-answers = find_target("least_squares").compute(prompts, parameters, task)       # [64, 41, d]
+values = find_target("least_squares").compute(prompts, parameters, task)        # [64, 41, d]
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _AnyTarget = TypeVar("_AnyTarget", bound="type[Target]")
 
 
 class Target(ABC):
-    """A quantity that a probe of length i, which sees i pairs, has to tell.
+    """A quantity that a probe of length i, which sees i pairs, predicts.
 
-    A new one is registered under a name, and says what it is:
+    A new one is defined and registered under a name:
 
         from reloop.probing.targets import Target, register_target
 
@@ -43,33 +43,34 @@ class Target(ABC):
 
     name: ClassVar[str]  # given by `register_target`
     label: ClassVar[str]  # on an axis
-    of: ClassVar[type[Task] | None] = None  # the tasks that have it, where not all do
-    asks_query: ClassVar[bool] = False  # of the input after the i pairs, which its probes see too
+    of: ClassVar[type[Task] | None] = None  # the tasks that have it, if not all do
+    asks_query: ClassVar[bool] = (
+        False  # about the input after the i pairs, which its probes see too
+    )
 
     def needs(self, task: Task) -> None:
-        """Raises ValueError where a task does not have this target."""
+        """Raises ValueError if a task does not have this target."""
         if self.of is not None and not isinstance(task, self.of):
             raise ValueError(
                 f"target {self.name} is one of {self.of.name} tasks, which {task.name} is not"
             )
 
     def lengths(self, points: int) -> range:
-        """The lengths i that a prompt of `points` pairs has it for, from 1: all, or all that leave
-        a query."""
+        """The lengths i, from 1, in a prompt of `points` pairs: all, or all with a query left."""
         return range(1, points if self.asks_query else points + 1)
 
     def outputs(self, task: Task) -> int:
-        """How many numbers it is at each length."""
+        """The number of outputs at each length."""
         return task.dims
 
     @abstractmethod
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        """Its values, float64 [B, I, outputs] on the prompts' device, for the I lengths in turn.
-        `parameters` are those that `task.draw` gives beside the prompts."""
+        """Its values, float64 [B, I, outputs] on the prompts' device, at the I lengths.
+        `parameters` are those that `task.draw` returns with the prompts."""
 
 
 def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
-    """Class decorator: make a target known under a name."""
+    """Class decorator: register a target under a name."""
 
     def add(cls: _AnyTarget) -> _AnyTarget:
         cls.name = name
@@ -80,7 +81,7 @@ def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
 
 
 def find_target(name: str) -> Target:
-    """The target registered under `name`; ValueError with the nearest name where there is none."""
+    """The target registered under `name`; ValueError with the nearest name if there is none."""
     if name not in TARGETS:
         raise ValueError(f"unknown target {name!r}{nearest(name, TARGETS)}")
     return TARGETS[name]
@@ -98,10 +99,10 @@ class Gradient(Target):
 
 @register_target("least_squares")
 class LeastSquares(Target):
-    """The least-squares weights w_OLS, of several the ones of least norm.
+    """The least-squares weights w_OLS, the ones of least norm if there are several.
 
-    Where y is not exactly linear their variance is infinite at d − 1, d and d + 1 pairs, and a mean
-    over lengths is that of a few prompts there: 1 − R² by length, or `ridge`, tells more.
+    If y is not exactly linear, their variance is infinite at d − 1, d and d + 1 pairs, and a few
+    prompts there dominate a mean over lengths: use 1 − R² by length, or `ridge`.
     """
 
     label = "w_OLS"
@@ -113,12 +114,12 @@ class LeastSquares(Target):
 
 @register_target("ridge")
 class Ridge(Target):
-    """(XᵀX + λI)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 where it has none."""
+    """(XᵀX + λI)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none."""
 
     label = "w_ridge"
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        # Renormalised outputs scale w and the noise alike: λ is the same.
+        # Renormalised outputs scale w and the noise by the same factor: λ is the same.
         penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0
         weights = ridge_weights(*_arrays(prompts), penalty or 1.0)
         return torch.from_numpy(weights).to(prompts.xs.device)
@@ -126,9 +127,9 @@ class Ridge(Target):
 
 @register_target("residual")
 class Residual(Target):
-    """What least squares on i pairs leaves of the next one's output, y − w_OLS·x.
+    """The residual of the next pair's output by least squares on i pairs, y − w_OLS·x.
 
-    From d pairs on there is none without noise but rounding: its variance is 0 there.
+    Without noise it is rounding from d pairs on: its variance is 0 there.
     """
 
     label = "y − ŷ_OLS"
@@ -139,8 +140,8 @@ class Residual(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         xs, ys = _arrays(prompts)
-        left = (ys - least_squares(xs, ys, xs))[:, 1:, None]
-        return torch.from_numpy(left).to(prompts.xs.device)
+        residuals = (ys - least_squares(xs, ys, xs))[:, 1:, None]
+        return torch.from_numpy(residuals).to(prompts.xs.device)
 
 
 @register_target("support")
@@ -170,5 +171,5 @@ def _arrays(prompts: Prompts) -> tuple[Floats, Floats]:
 
 
 def _at_all_lengths(values: Tensor, prompts: Prompts) -> Tensor:
-    """Values [B, outputs] of the function as [B, n, outputs], the same at every length."""
+    """Values [B, outputs] of the function as [B, n, outputs], equal at all lengths."""
     return values[:, None, :].expand(-1, prompts.ys.shape[1], -1)

@@ -1,6 +1,6 @@
-"""States made easy to learn from: centred at each position, and spread alike in all directions.
+"""Whitening of states, so that probes learn fast: centred at each position, equal variances.
 
-whitening = Whitening.of(states, layers); easy = whitening(layer, some_states)
+whitening = Whitening.of(states, layers); whitened = whitening(layer, layer_states)
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Directions that vary less than this are not made as wide as the others: of the mean variance, and
+# Directions of less variance than this are not scaled to 1: of the mean variance, and
 _LEAST = 1e-4
-_ROUNDING = 1e-10  # of the mean square, as where all prompts come to one state
+_ROUNDING = 1e-10  # of the mean square, for a layer whose states are all equal
 
 
 @dataclass(frozen=True)
 class Whitening:
     """An affine map of each layer's states [B, S, D], the same for all prompts.
 
-    A probe's first map and bias can undo it, so that what probes can tell is the same; Adam's steps
-    are not, as states vary by orders of magnitude more in some directions than in others.
+    A probe's first map and bias can undo it, so that probes can compute the same functions; but
+    Adam learns them faster, as the variance of states differs between directions by orders of
+    magnitude.
     """
 
     means: Tensor  # [layers, S, D]
@@ -29,25 +30,25 @@ class Whitening:
 
     @classmethod
     def of(cls, states: Callable[[], Iterator[tuple[int, Tensor]]], layers: int) -> Whitening:
-        """That of the states which a pass through all prompts gives, part by part as (layer,
-        [some prompts, S, D]). Made in two passes."""
+        """The whitening of all states, which each call of `states` yields batch by batch as
+        (layer, [prompts, S, D]); it is called twice."""
         count, sums = 0, dict[int, Tensor]()
-        for layer, some in states():
-            count += len(some) if layer == 0 else 0
-            total = some.sum(0, dtype=torch.float64)
+        for layer, batch in states():
+            count += len(batch) if layer == 0 else 0
+            total = batch.sum(0, dtype=torch.float64)
             sums[layer] = sums[layer] + total if layer in sums else total
         means = torch.stack([sums[layer] for layer in range(layers)]) / count
         grams = means.new_zeros(layers, means.shape[2], means.shape[2])
-        for layer, some in states():
-            rows = (some - means[layer].to(some.dtype)).flatten(0, 1)
+        for layer, batch in states():
+            rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
             grams[layer] += rows.T @ rows
         values, vectors = torch.linalg.eigh(grams / (count * means.shape[1]))
         variance = values.mean(1, keepdim=True)
         square = variance + means.square().mean((1, 2))[:, None]
-        least = torch.maximum(_LEAST * variance, _ROUNDING * square)
+        floor = torch.maximum(_LEAST * variance, _ROUNDING * square)
         tiny = torch.finfo(torch.float32).tiny
-        scales = values.clamp_min(least).clamp_min(tiny).rsqrt()
-        # Symmetric: what is computed again, or elsewhere, is the same map but for rounding.
+        scales = values.clamp_min(floor).clamp_min(tiny).rsqrt()
+        # Symmetric: computed again, or on another machine, it is the same map but for rounding.
         maps = vectors * scales[:, None] @ vectors.mT
         return cls(means.float(), maps.float())
 

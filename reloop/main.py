@@ -1,4 +1,4 @@
-"""The main command: train and evaluate what the words ask for. `python run.py --help`."""
+"""The main command: train and evaluate. `python run.py --help`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from reloop.conf.mistakes import HeldElsewhere
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the commands of these words; the exit code."""
     flags = {word for word in words if word in ("-h", "--help", "-m", "--multirun")}
     if flags & {"-h", "--help"}:
         print(help_text(), end="")
         return 0
-    rest = [word for word in words if word not in flags]
+    settings = [word for word in words if word not in flags]
     multirun = bool(flags)
-    stopped = "stopped; the same command resumes"
-    return answered("run.py", lambda: _run_all(_commands(rest, multirun)), stopped)
+    stop_message = "stopped; the same command resumes"
+    return answered("run.py", lambda: _run_all(_commands(settings, multirun)), stop_message)
 
 
 def _commands(words: list[str], multirun: bool) -> list[Command]:
-    """What the words ask for; ConfigError where it cannot be written where it is to be."""
-    found = commands(words, multirun=multirun)
-    for each in found:
-        if each.action == "evaluate":
-            check_folder("run", each.paths[0])
+    """The commands of these words; ConfigError for a folder that cannot be written to."""
+    members = commands(words, multirun=multirun)
+    for member in members:
+        if member.action == "evaluate":
+            check_folder("run", member.paths[0])
         else:
-            check_folder("folder", each.config.folder)
-    return found
+            check_folder("folder", member.config.folder)
+    return members
 
 
 def _run_all(members: list[Command]) -> int:
-    """One command after another; a failing one does not end the rest, and of several one whose
+    """Run one command after another. A failing one does not end the rest; one of several whose
     folder another process holds waits until it is free."""
     from reloop.training.jobs.queue import Queue
 
-    done: dict[int, tuple[Command, Any]] = {}
-    failed: list[str] = []
+    results: dict[int, tuple[Command, Any]] = {}
+    failures: list[str] = []
     for index in (queue := Queue(len(members))):
         member = members[index]
         if len(members) > 1:
@@ -62,18 +62,18 @@ def _run_all(members: list[Command]) -> int:
         if code in (130, 143):
             return code
         if code:
-            failed.append(" ".join(member.words))
+            failures.append(" ".join(member.words))
         else:
-            done[index] = member, result
+            results[index] = member, result
     if len(members) > 1:
-        _print_grid([done[index] for index in sorted(done)], failed)
-    return 1 if failed else 0
+        _print_grid([results[index] for index in sorted(results)], failures)
+    return 1 if failures else 0
 
 
 def _run_one(command: Command) -> tuple[int, Any]:
-    """Do what one command asks for and show it: exit code and, of a single run, its evaluation."""
-    # Imported here, so that --help and most mistakes are answered without waiting for torch, and
-    # the first steps without waiting for scikit-learn and matplotlib.
+    """Run one command and print its result: exit code and, of a single run, its evaluation."""
+    # Imported here, so that --help and most mistakes need not wait for torch, nor the first steps
+    # for scikit-learn and matplotlib.
     from reloop.training import Interrupted, RunError
 
     try:
@@ -87,7 +87,7 @@ def _run_one(command: Command) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
-    except HeldElsewhere:  # whether that is a failure is not for one command to say
+    except HeldElsewhere:  # the caller decides whether that is a failure
         raise
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
@@ -95,7 +95,7 @@ def _run_one(command: Command) -> tuple[int, Any]:
 
 
 def _train_or_evaluate(command: Command) -> Any:
-    """Train where that is asked for, evaluate, show; the evaluation."""
+    """Train where the action says so, evaluate, print; the evaluation."""
     from reloop.training import train
 
     config = command.config
@@ -112,7 +112,7 @@ def _train_or_evaluate(command: Command) -> Any:
 
 
 def _compare(command: Command) -> None:
-    """Measure several runs on the same prompts and show them side by side."""
+    """Measure several runs on the same prompts and print them side by side."""
     from pathlib import Path
 
     from reloop.evaluation import compare, load_run
@@ -126,7 +126,7 @@ def _compare(command: Command) -> None:
 
 
 def _import(command: Command) -> None:
-    """Make a checkpoint of another code a run folder, and say what can be done with it."""
+    """Make a run folder of a reference code's checkpoint, and print the command to evaluate it."""
     from reloop.training import import_checkpoint
 
     run = import_checkpoint(command.paths[0], command.given, command.config.folder)
@@ -134,17 +134,17 @@ def _import(command: Command) -> None:
     print(f"python run.py action=evaluate run={run.path}", flush=True)
 
 
-def _print_grid(done: list[tuple[Command, Any]], failed: list[str]) -> None:
-    """What became of a grid: seeds side by side where members differ in nothing else, failures."""
+def _print_grid(results: list[tuple[Command, Any]], failures: list[str]) -> None:
+    """Print a grid's results: seeds side by side where members differ in nothing else, failures."""
     from reloop.evaluation.report import seeds_table
 
     groups: dict[tuple[str, ...], dict[int, Any]] = {}
-    for command, result in done:
-        rest = tuple(word for word in command.words if not word.startswith("seed="))
-        groups.setdefault(rest, {})[command.config.seed] = result
-    for words, results in groups.items():
-        if len(results) > 1:
-            print(f"\n{' '.join(words)}: error at b loops\n{seeds_table(results)}")
-    print(f"\n{len(done)} done, {len(failed)} failed")
-    for line in failed:
+    for command, result in results:
+        key = tuple(word for word in command.words if not word.startswith("seed="))
+        groups.setdefault(key, {})[command.config.seed] = result
+    for words, by_seed in groups.items():
+        if len(by_seed) > 1:
+            print(f"\n{' '.join(words)}: error at b loops\n{seeds_table(by_seed)}")
+    print(f"\n{len(results)} done, {len(failures)} failed")
+    for line in failures:
         print(f"  failed: {line}")

@@ -1,4 +1,4 @@
-"""The settings of every command as a text: python -m reloop.reference > docs/reference.md"""
+"""The settings of every command as text: python -m reloop.reference > docs/reference.md"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ and a recipe (conf/scale/, conf/recipe/) replace some of them. This file is writ
 
 def reference() -> str:
     """The whole text."""
-    parts = [_HEAD, "## python run.py\n", _groups(), *_of_config(Config), _of_tasks()]
+    parts = [_HEAD, "## python run.py\n", _groups(), *_config_tables(Config), _task_table()]
     for command, cls in _COMMANDS.items():
         parts.append(f"## {command}\n\n{_table(cls)}")
     return "\n".join(parts)
@@ -59,46 +59,46 @@ def _groups() -> str:
     return "\n".join(lines)
 
 
-def _of_config(cls: type[Any], prefix: str = "") -> list[str]:
-    """A table for each group of settings, those that are in no group first."""
+def _config_tables(cls: type[Any], prefix: str = "") -> list[str]:
+    """A table for each group of settings, first those in no group."""
     hints = get_type_hints(cls)
     title = f"### {prefix.rstrip('.')}\n\n" if prefix else ""
     parts = [f"{title}{_table(cls, prefix)}"] if settings_of(cls) else []
     for field in fields(cls):
         if is_dataclass(hints[field.name]):
-            parts += _of_config(hints[field.name], f"{prefix}{field.name}.")
+            parts += _config_tables(hints[field.name], f"{prefix}{field.name}.")
     return parts
 
 
-def _of_tasks() -> str:
+def _task_table() -> str:
     lines = ["### Settings of single tasks", "", "| task | setting | default |", "|---|---|---|"]
     for task in task_names():
         for name, default in (own_settings(task) or {}).items():
-            lines.append(f"| {task} | `task.{name}` | {_shown(default)} |")
+            lines.append(f"| {task} | `task.{name}` | {_default_text(default)} |")
     return "\n".join(lines) + "\n"
 
 
 def _table(cls: type[Any], prefix: str = "") -> str:
     lines = ["| setting | default | values | meaning |", "|---|---|---|---|"]
     hints = get_type_hints(cls)
-    for name, known in settings_of(cls).items():
+    for name, info in settings_of(cls).items():
         default = default_of(cls, name)
-        shown = "required" if default is MISSING else _shown(default)
-        values = _values(hints[name]) + (f" {known.range}" if known.range else "")
+        text = "required" if default is MISSING else _default_text(default)
+        values = _values(hints[name]) + (f" {info.range}" if info.range else "")
         if type(None) in get_args(hints[name]):
             values += " or null"
-        lines.append(f"| `{prefix}{name}` | {shown} | {values} | {known.meaning} |")
+        lines.append(f"| `{prefix}{name}` | {text} | {values} | {info.meaning} |")
     return "\n".join(lines) + "\n"
 
 
-def _shown(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, list):
         default = tuple(default)
     return f"`{as_word(default)}`" if default not in ("", {}) else ""
 
 
 def _values(hint: Any) -> str:
-    """A type as a reader of a table wants it: the names, or the kind of number."""
+    """A type as text for a table: its names, or the kind of number."""
     if get_origin(hint) is Literal:
         return ", ".join(map(str, get_args(hint)))
     plain = {int: "whole number", float: "number", bool: "true, false", str: "text"}

@@ -1,4 +1,4 @@
-"""Where prompts come from. Any module of this folder may register_task tasks: all are imported."""
+"""The tasks that prompts come from. All modules of this folder are imported, to register tasks."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""What tasks with two classes have in common."""
+"""The base class of tasks with two classes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Classification(Task):
     """A task whose ys are label tokens (`labels`): -1 for class 0, 1 for class 1. Its errors are
     error rates.
 
-    The reference's OpenML code has 0 and 1 there, so that class 0's token is all zeros. A small
-    model that learns one-dimensional halfspaces within 500 steps from -1 and 1 has not after 1,500
-    from these.
+    The reference's OpenML code has 0 and 1, so that class 0's token is all zeros: a small model
+    that learns one-dimensional halfspaces within 500 steps from -1 and 1 does not within 1,500
+    from 0 and 1.
     """
 
     loss = "cross_entropy"

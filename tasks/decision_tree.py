@@ -14,7 +14,7 @@ from .task import Task, register_task
 @register_task("decision_tree")
 @dataclass(frozen=True)
 class DecisionTree(Task):
-    """A full binary tree: inner nodes ask for the sign of one coordinate, leaves hold N(0, 1).
+    """A full binary tree: inner nodes test the sign of one coordinate, leaves hold N(0, 1).
 
     Nodes are numbered as a heap; a positive coordinate goes right. Coordinates are drawn uniformly
     from the visible dimensions.
@@ -39,7 +39,7 @@ class DecisionTree(Task):
         coordinates, leaves = parameters
         node = torch.zeros(xs.shape[:2], dtype=torch.long, device=xs.device)
         for _ in range(self.depth):
-            asked = coordinates.gather(1, node)
-            goes_right = xs.gather(2, asked[:, :, None]).squeeze(2) > 0
+            coordinate = coordinates.gather(1, node)
+            goes_right = xs.gather(2, coordinate[:, :, None]).squeeze(2) > 0
             node = 2 * node + 1 + goes_right
         return leaves.gather(1, node - coordinates.shape[1])

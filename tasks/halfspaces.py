@@ -1,4 +1,4 @@
-"""Halfspaces in context, on inputs such as tables have: any number of them, which go together."""
+"""Halfspaces in context, on inputs like those of tables: any number of them, correlated."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .task import register_task
 class Halfspaces(Classification):
     """y = 1 where w·x > t, else -1: w ~ N(0, I) scaled to length 1, t ~ N(0, threshold²).
 
-    Visible are the last dimensions, not the first. With `vary_features` a prompt has only f of
-    them, anywhere, f uniform in 1..dims. Inputs share a factor: x_j is z_j + u_j s over
+    The last dimensions are visible, not the first. With `vary_features` a prompt has only f
+    features, at random places, f uniform in 1..dims. Inputs share a factor: x_j is z_j + u_j s over
     sqrt(1 + u_j²), with standard normal z and s for each pair and u_j ~ N(0, shared_factor²) for
     each prompt; all have variance 1. In each prompt a share of labels is flipped, uniform in
     0..flips.
 
-    Thresholds and flips are there from the second visible dimension on and in full when all are
-    visible: without an easy beginning small models learn nothing.
+    Thresholds and flips grow from 0 at one visible dimension to their full size at all of them:
+    without an easy beginning small models learn nothing.
     """
 
     vary_features: bool = False
@@ -36,11 +36,11 @@ class Halfspaces(Classification):
     left_padded = True
 
     def parameters(self, random: RandomSource, dims: int) -> tuple[Tensor, Tensor, Tensor]:
-        """1 where a prompt has a feature, else 0 [B, d]; w [B, d]; t [B, 1]."""
-        shown = self._shown(random, dims)
-        weights = random.normal(self.dims) * shown
+        """The mask of each prompt's features [B, d], 1 or 0; w [B, d]; t [B, 1]."""
+        mask = self._feature_mask(random, dims)
+        weights = random.normal(self.dims) * mask
         weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        return shown, weights, self.threshold * self._grown(dims) * random.normal(1)
+        return mask, weights, self.threshold * self._growth(dims) * random.normal(1)
 
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         _, weights, thresholds = parameters
@@ -48,29 +48,29 @@ class Halfspaces(Classification):
         return torch.where(values > thresholds, 1.0, -1.0)
 
     def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
-        share = self.flips * self._grown(dims) * random.uniform(1)
+        share = self.flips * self._growth(dims) * random.uniform(1)
         return torch.where(random.uniform(ys.shape[1]) < share, -ys, ys)
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
-        shown = parameters[0] * self._last(torch.full_like(parameters[0][:, :1], dims))
-        own, common = random.normal(points, self.dims), random.normal(points, 1)
-        loads = self.shared_factor * random.normal(1, self.dims)
-        xs = (own + loads * common) / (1 + loads.square()).sqrt() * shown[:, None]
+        mask = parameters[0] * self._last(torch.full_like(parameters[0][:, :1], dims))
+        z, s = random.normal(points, self.dims), random.normal(points, 1)
+        u = self.shared_factor * random.normal(1, self.dims)
+        xs = (z + u * s) / (1 + u.square()).sqrt() * mask[:, None]
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
-    def _shown(self, random: RandomSource, dims: int) -> Tensor:
-        drawn, keys = random.uniform(1), random.uniform(self.dims)
-        visible = self._last(torch.full_like(drawn, dims))
+    def _feature_mask(self, random: RandomSource, dims: int) -> Tensor:
+        uniform, keys = random.uniform(1), random.uniform(self.dims)
+        visible = self._last(torch.full_like(uniform, dims))
         if not self.vary_features:
             return visible
         # The places with the largest of independent keys are a uniformly random subset.
         ranks = (keys + visible).argsort(1, descending=True).argsort(1)
-        return (ranks <= (drawn * dims).long()).float()
+        return (ranks <= (uniform * dims).long()).float()
 
     def _last(self, counts: Tensor) -> Tensor:
         """1 in the last counts [B, 1] places of [B, self.dims], else 0."""
         places = torch.arange(self.dims, 0, -1, device=counts.device)
         return (places <= counts).float()
 
-    def _grown(self, dims: int) -> float:
+    def _growth(self, dims: int) -> float:
         return (dims - 1) / max(1, self.dims - 1)

@@ -35,7 +35,7 @@ class Linear(Task):
         return posterior_mean(prompts.xs, prompts.ys, supports(dims, dims, prompts.xs.device))
 
     def no_posterior_mean(self) -> str:
-        # What is derived from these classes may have other functions or other noise.
+        # Subclasses may have other functions or other noise.
         if type(self) not in (Linear, NoisyLinear, SparseLinear):
             return super().no_posterior_mean()
         if self.distinct_prompts:
@@ -60,7 +60,7 @@ class NoisyLinear(Linear):
         return noisy * math.sqrt(dims / (dims + self.noise_std**2)) if self.renormalize else noisy
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
-        # Renormalised outputs scale w and the noise alike, which leaves the estimate's form.
+        # Renormalised outputs scale w and the noise alike, so the estimate has the same form.
         return posterior_mean(
             prompts.xs, prompts.ys, supports(dims, dims, prompts.xs.device), self.noise_std
         )
@@ -89,8 +89,8 @@ class SparseLinear(Linear):
         return torch.zeros_like(weights).scatter(1, support, weights.gather(1, support))
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
-        among = supports(dims, min(self.sparsity, dims), prompts.xs.device)
-        return posterior_mean(prompts.xs, prompts.ys, among)
+        candidates = supports(dims, min(self.sparsity, dims), prompts.xs.device)
+        return posterior_mean(prompts.xs, prompts.ys, candidates)
 
     def no_posterior_mean(self) -> str:
         count = math.comb(self.dims, int(self.divisor))

@@ -1,6 +1,6 @@
-"""Random numbers for a batch of prompts: fresh ones, or those that belong to numbered prompts.
+"""Random numbers for a batch of prompts: fresh ones, or those of numbered prompts.
 
-A task draws through this interface alone, so that `distinct_prompts` works for every task.
+A task samples through this interface alone, so that `distinct_prompts` works for every task.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class FreshNumbers:
 
 
 class NumberedPrompts:
-    """The numbers that belong to prompts `index` (int64 [B]) of one fixed family of prompts.
+    """The numbers of prompts `index` (int64 [B]) of one fixed family of prompts.
 
     Number i of the c-th call for prompt j is a hash of (family, j, c, i): the SplitMix64 stream
-    (Steele, Lea and Flood 2014) at a random-looking offset for each (j, c). Nothing is stored and
-    nothing is looped over, and a shorter draw is the beginning of a longer one.
+    (Steele, Lea and Flood 2014) at a random-looking offset for each (j, c). There is no
+    storage and no loop, and a shorter draw is the beginning of a longer one.
     """
 
     _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15, the stream's increment
@@ -54,7 +54,7 @@ class NumberedPrompts:
         return (self._bits(shape) >> 40 & 0xFFFFFF).float() * 2.0**-24
 
     def normal(self, *shape: int) -> Tensor:
-        # 52 random bits at the centres of their cells, so that neither tail is ever infinite.
+        # 52 random bits at the centres of their cells, so that neither tail is infinite.
         centred = ((self._bits(shape) >> 12 & (1 << 52) - 1).double() + 0.5) * 2.0**-52
         return torch.special.ndtri(centred).float()
 

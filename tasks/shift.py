@@ -18,15 +18,15 @@ from .prompts import Prompts
 from .random_source import FreshNumbers
 from .task import Task
 
-Pairs = Callable[[Tensor], Prompts]  # inputs to prompts of each prompt's own function
+Pairs = Callable[[Tensor], Prompts]  # from inputs to pairs of each prompt's own function
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """Examples, and the query that is asked after each prefix of them.
+    """Examples, and the query after each prefix of them.
 
-    Query k of `queries` (xs [B, n, d], ys [B, n]) is asked after the first k pairs of `prompts`
-    (the same shapes); where a shift has no queries of its own, `queries` is `prompts`. `zero` is
+    Query k of `queries` (xs [B, n, d], ys [B, n]) follows the first k pairs of `prompts` (the same
+    shapes); where a shift has no queries of its own, `queries` is `prompts`. `zero` is
     the error of predicting zero, over the task's divisor.
     """
 
@@ -39,8 +39,8 @@ class Shifted:
 class Shift:
     """A change of the distribution that prompts come from (Garg et al. 2022, section 4).
 
-    A subclass says what it makes of the normal inputs (`examples`), what is asked after them
-    (`asked`) and what is observed of the function's values (`observed`).
+    A subclass transforms the normal inputs (`examples`), chooses the queries after them (`queries`)
+    and adds noise to the function's values (`observed`).
     """
 
     label: str
@@ -83,7 +83,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Covariance(Shift):
-    """x = z·T with T = U diag(λ) Uᵀ, one random rotation U an evaluation, E|x|² = d as before."""
+    """x = z·T with T = U diag(λ) Uᵀ, one random rotation U per evaluation, E|x|² = d as before."""
 
     eigenvalues: Callable[[int], Tensor]
 
@@ -100,7 +100,7 @@ class Covariance(Shift):
 class Noise(Shift):
     """y = f(x) + N(0, 1), scaled back to the variance without noise by the exact factor.
 
-    This noise stands in place of the task's own.
+    This noise replaces the task's own.
     """
 
     def observed(self, task: Task, values: Tensor, random: FreshNumbers) -> Tensor:
@@ -112,7 +112,7 @@ class Noise(Shift):
 class OrthogonalQuery(Shift):
     """The query is x_k less its projection on the span of the examples, at x_k's norm.
 
-    After d examples nothing is left of it: there are min(points, d) pairs.
+    After d examples it is zero: there are min(points, d) pairs.
     """
 
     def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
@@ -121,8 +121,8 @@ class OrthogonalQuery(Shift):
     def queries(
         self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
     ) -> Prompts:
-        # Column k of Q is orthogonal to x_0 … x_{k-1} up to rounding however close to each other
-        # they lie, and ± what projecting leaves of x_k, the sign being that of R's diagonal.
+        # Column k of Q is orthogonal to x_0 … x_{k-1} up to rounding, however close they are, and
+        # parallel to the residual of x_k; the sign is that of R's diagonal.
         xs = prompts.xs.double()
         directions, triangle = torch.linalg.qr(xs.mT)
         signs = triangle.diagonal(dim1=1, dim2=2).sign()
@@ -134,7 +134,7 @@ class OrthogonalQuery(Shift):
 class RepeatedQuery(Shift):
     """The query is one of the examples, each as likely; without examples, x_0 itself.
 
-    The pair is copied whole, noise included: what is asked for stands in the prompt.
+    The whole pair is copied, noise included: the answer is in the prompt.
     """
 
     def queries(
@@ -149,7 +149,7 @@ class RepeatedQuery(Shift):
 
 @dataclass(frozen=True)
 class RandomOrthants(Shift):
-    """The examples lie in one random orthant a prompt; the query is anywhere."""
+    """The examples lie in one random orthant per prompt; the query is anywhere."""
 
     def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
         signs = torch.where(random.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0)
@@ -163,7 +163,7 @@ class RandomOrthants(Shift):
 
 @dataclass(frozen=True)
 class OppositeOrthants(RandomOrthants):
-    """The examples lie in one random orthant a prompt, the query in the opposite one."""
+    """The examples lie in one random orthant per prompt, the query in the opposite one."""
 
     def queries(
         self, normal: Tensor, prompts: Prompts, pairs: Pairs, random: FreshNumbers
@@ -183,7 +183,7 @@ class ScaledInputs(Shift):
 
 @dataclass(frozen=True)
 class ScaledFunction(Shift):
-    """y = scale · f(x), for linear functions scaled weights; the task's noise stays as it is."""
+    """y = scale · f(x), for linear functions scaled weights; the task's noise does not change."""
 
     scale: float
 
@@ -216,6 +216,6 @@ SHIFTS: dict[str, Shift] = {
 
 
 def register_shift(name: str, shift: Shift) -> None:
-    """Make shifted inputs known under a name that `evaluation.shifts` takes."""
+    """Register a shift under a name that `evaluation.shifts` takes."""
     SHIFTS[name] = shift
     add_name("evaluation.shifts", name)

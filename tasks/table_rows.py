@@ -1,4 +1,4 @@
-"""Rows of stored tables on a device: packed, drawn without replacement, standardised.
+"""Rows of stored tables on a device: packed, sampled without replacement, standardised.
 
 rows = load_rows("openml_data", ("abalone", "wind"), "cpu")
 index = distinct(random, rows.count[tables], 41)                       # [B, 41]
@@ -21,7 +21,7 @@ from reloop.conf.mistakes import RunError, one_line
 
 from .random_source import RandomSource
 
-# Of a table's rows, the numbers of those that are meant.
+# The numbers of a part of the rows, from how many rows a table has.
 Part = Callable[[int], NDArray[np.int64]]
 
 
@@ -29,8 +29,8 @@ Part = Callable[[int], NDArray[np.int64]]
 class Rows:
     """m tables one after another. `xs` float32 [rows, width] has each table's features last, mean
     0 and variance 1 over all its rows, and zeros before them; `classes` int64 [rows] is 0 or 1.
-    `first`, `count` and `features` int64 [m] say where a table begins, how many rows and how many
-    features it has; `fewest` is the least of `count`, known without asking the device."""
+    `first`, `count` and `features` int64 [m] are a table's first row, its number of rows and its
+    number of features; `fewest` is the minimum of `count`, on the host."""
 
     xs: Tensor
     classes: Tensor
@@ -43,13 +43,13 @@ class Rows:
 def load_rows(
     folder: str, names: tuple[str, ...], device: torch.device, part: Part | None = None
 ) -> Rows:
-    """The tables `names` of a folder, or that part of each which `part` tells of so many rows. Read
-    once, and again where a file has changed.
+    """The tables `names` of a folder, or the rows of each that `part` returns for its number of
+    rows. Cached until a file changes.
 
     Raises RunError, with the command that helps, for a file that is absent or damaged.
     """
     times = tuple(_path(folder, name).stat().st_mtime_ns for name in names)
-    return _loaded(folder, names, times, device, part)
+    return _cached_rows(folder, names, times, device, part)
 
 
 def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
@@ -58,26 +58,26 @@ def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int
 
 
 def distinct(random: RandomSource, count: Tensor, points: int) -> Tensor:
-    """For each prompt `points` different numbers below its own of `count` [B], every ordered choice
-    equally likely; int64 [B, points].
+    """For each prompt `points` different numbers below its `count` [B], all ordered choices equally
+    likely; int64 [B, points].
 
     Floyd's sampling (Bentley and Floyd 1987), all prompts at once, and a shuffle: its time and
     memory do not depend on how many rows there are.
     """
-    fine = random.uniform(points, 2).double()  # 48 bits: of a million rows none is favoured
-    uniform = fine[..., 0] + fine[..., 1] * 2.0**-24
-    chosen = torch.empty_like(uniform, dtype=torch.int64)
+    draws = random.uniform(points, 2).double()  # 48 bits: no bias among a million rows
+    uniform = draws[..., 0] + draws[..., 1] * 2.0**-24
+    numbers = torch.empty_like(uniform, dtype=torch.int64)
     for index in range(points):
         last = count - points + index
         number = (uniform[:, index] * (last + 1)).long()
-        taken = (chosen[:, :index] == number[:, None]).any(1)
-        chosen[:, index] = torch.where(taken, last, number)
-    return chosen.gather(1, random.uniform(points).argsort(1))
+        duplicate = (numbers[:, :index] == number[:, None]).any(1)
+        numbers[:, index] = torch.where(duplicate, last, number)
+    return numbers.gather(1, random.uniform(points).argsort(1))
 
 
 def standardised(xs: Tensor) -> Tensor:
     """Inputs [B, n, d] with mean 0 and variance 1 over each prompt's context, its first n - 1 rows.
-    What is constant there becomes 0, for the query too."""
+    A constant column becomes 0, for the query too."""
     context = xs[:, :-1]
     varies = context.amax(1, keepdim=True) > context.amin(1, keepdim=True)
     std, mean = torch.std_mean(context, 1, correction=0, keepdim=True)
@@ -85,7 +85,7 @@ def standardised(xs: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4)
-def _loaded(
+def _cached_rows(
     folder: str,
     names: tuple[str, ...],
     times: tuple[int, ...],
@@ -95,9 +95,9 @@ def _loaded(
     tables, labels = [], []
     for name in names:
         xs, classes = _arrays(_path(folder, name))
-        chosen = np.arange(len(xs)) if part is None else part(len(xs))
-        tables.append(_standardised_columns(xs, chosen))
-        labels.append(torch.from_numpy(classes[chosen]))
+        index = np.arange(len(xs)) if part is None else part(len(xs))
+        tables.append(_standardised_columns(xs, index))
+        labels.append(torch.from_numpy(classes[index]))
     count = torch.tensor([len(table) for table in tables])
     features = torch.tensor([table.shape[1] for table in tables])
     first = count.cumsum(0) - count
@@ -114,16 +114,16 @@ def _loaded(
     )
 
 
-def _standardised_columns(xs: NDArray[np.float64], chosen: NDArray[np.int64]) -> Tensor:
-    """Rows `chosen` in float32, of mean 0 and variance 1 over all rows. In float64 first: a column
-    may vary by little beside its mean. One column at a time, to take little memory."""
-    table = torch.empty(len(chosen), xs.shape[1])
+def _standardised_columns(xs: NDArray[np.float64], rows: NDArray[np.int64]) -> Tensor:
+    """The given rows in float32, with mean 0 and variance 1 over all rows. In float64 first: a
+    column may vary little compared with its mean. One column at a time, to save memory."""
+    table = torch.empty(len(rows), xs.shape[1])
     for index in range(xs.shape[1]):
         column = xs[:, index]
         unit = np.abs(column).max() or 1.0  # so that no square overflows
         scaled = column / unit
         column = (scaled - scaled.mean()) / (scaled.std() or 1.0)
-        table[:, index] = torch.from_numpy(column[chosen])
+        table[:, index] = torch.from_numpy(column[rows])
     return table
 
 
@@ -133,16 +133,18 @@ def _arrays(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
             xs, ys = file["xs"], file["ys"]
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = one_line(error)
-        raise RunError(f"{path} is damaged ({reason}); {_fetching(path)} makes it again") from None
+        raise RunError(
+            f"{path} is damaged ({reason}); {_fetch_command(path)} makes it again"
+        ) from None
     return xs, ys
 
 
 def _path(folder: str, name: str) -> Path:
     path = Path(folder, f"{name}.npz")
     if not path.is_file():
-        raise RunError(f"there is no table {path}; {_fetching(path)} fetches what is missing")
+        raise RunError(f"there is no table {path}; {_fetch_command(path)} fetches what is missing")
     return path
 
 
-def _fetching(path: Path) -> str:
+def _fetch_command(path: Path) -> str:
     return f"`python -m openml_eval action=fetch data_dir={path.parent}`"

@@ -1,4 +1,4 @@
-"""Rows of real tables with two classes: train on all tables but one, be measured on that one.
+"""Rows of real tables with two classes: train on all tables but one, evaluate on that one.
 
 task = make_task("tables", dims=14, settings={"held_out": "wind"})   # of openml_data/*.npz
 prompts = task.sample(torch.Generator().manual_seed(0), batch=32, points=41)
@@ -26,13 +26,16 @@ TEN = (
     *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),
     *("puma8NH", "delta_elevators", "wind", "pollen", "compas-two-years"),
 )
-_OWN, _COLUMN = 1 / 3, 2 / 3  # a number below: a table's own class, one of its columns, a halfspace
+_TABLE_CLASS, _COLUMN = (
+    1 / 3,
+    2 / 3,
+)  # upper bounds of `kind`: the table's own class, a column, else a halfspace
 _TEST_SHARE, _SPLIT_SEED = 0.05, 2021  # the reference's split of each table
 
 
 @dataclass(frozen=True)
-class _OfTables(Classification):
-    """What the rows for training and those for evaluation have in common."""
+class _TableTask(Classification):
+    """The base class of the tasks with the rows for training and for evaluation."""
 
     data_dir: str = "openml_data"  # NAME.npz: xs [rows, features], ys [rows] of 0 and 1
     tables: tuple[str, ...] = TEN
@@ -45,8 +48,8 @@ class _OfTables(Classification):
         super().__post_init__()
         check_choice("protocol", self.protocol, ("corrected", "reference"))
         if self.held_out and self.held_out not in self.tables:
-            known = ", ".join(self.tables)
-            raise ConfigError("held_out", f"is {self.held_out!r}, none of the tables: {known}")
+            names = ", ".join(self.tables)
+            raise ConfigError("held_out", f"is {self.held_out!r}, none of the tables: {names}")
         if not self._training_tables():
             raise ConfigError("tables", "must hold one to train on, beside held_out")
 
@@ -63,7 +66,7 @@ class _OfTables(Classification):
                 )
 
     def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
-        """Raises ConfigError: a table's rows have their classes, and no others."""
+        """Raises ConfigError: a table has no classes at other inputs."""
         raise ConfigError(
             "evaluation.shifts", "must be empty: a table has no function to ask at other inputs"
         )
@@ -76,15 +79,15 @@ class _OfTables(Classification):
         return torch.where(classes > 0, one, zero)
 
     def _pad(self, xs: Tensor) -> Tensor:
-        """Features stand in the last dimensions, as in the reference."""
+        """Inputs with the features in the last dimensions, as in the reference."""
         return torch.nn.functional.pad(xs, (self.dims - xs.shape[-1], 0))
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Of each prompt: its table [B]; which column stands where, and its sign [B, width]; what the
-    class is of [B]; a halfspace's weights [B, width]; whether labels are swapped [B]; which of its
-    columns a dimension shows [B, dims]."""
+    """Of each prompt: its table [B]; the order of the columns, and their signs [B, width]; the kind
+    of class [B]; a halfspace's weights [B, width]; whether labels are swapped [B]; the column in
+    each dimension [B, dims]."""
 
     table: Tensor
     order: Tensor
@@ -97,21 +100,21 @@ class _Choice:
 
 @register_task("tables")
 @dataclass(frozen=True)
-class Tables(_OfTables):
+class Tables(_TableTask):
     """Prompts of rows of every table but `held_out`.
 
-    With `protocol` corrected, a prompt's inputs are standardised by its own context, and nothing
-    stays that could be remembered of a table: columns stand in random places among the first `dims`
-    dimensions, each mirrored or not, and labels are swapped or not. While a curriculum shows fewer
-    dimensions than a table has features, the class is a random halfspace of the visible ones
-    through the context's mean. From then on it is, with equal chances, the table's own; whether one
-    of the columns, which then is not shown, lies above its mean; or a halfspace. (In nine of the
-    ten published tables the class is a column cut at its mean.)
+    With `protocol` corrected, a prompt's inputs are standardised by its own context, and a model
+    cannot memorise a table: columns have random places among the first `dims` dimensions and random
+    signs, and labels are swapped at random. While a curriculum shows fewer dimensions than a table
+    has features, the class is a random halfspace of the visible ones through the context's mean.
+    From then on it is, with equal probability, the table's own; whether one of the columns, which
+    then is hidden, lies above its mean; or a halfspace. (In nine of the ten published tables the
+    class is a column cut at its mean.)
 
     With `protocol` reference, as in the reference code: tables standardised by all of their rows, a
-    twentieth of them left out, one table a batch, labels 0 and 1 as they are.
+    twentieth of them left out, one table per batch, labels 0 and 1, never swapped.
 
-    Without `held_out`, all tables are trained on, and evaluation asks what training does.
+    Without `held_out`, all tables are trained on, and evaluation has the prompts of training.
     """
 
     def for_evaluation(self) -> Task:
@@ -119,53 +122,56 @@ class Tables(_OfTables):
         return HeldOut(**settings) if self.held_out else Tables(**settings)
 
     def parameters(self, random: RandomSource, dims: int) -> _Choice | Tensor:
-        where = random.uniform(1).device
-        rows = self._rows(where)
+        device = random.uniform(1).device
+        rows = self._rows(device)
         tables, width = len(rows.count), rows.xs.shape[1]
         table = (random.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
         if self.protocol == "reference":
             return table[:1].expand(len(table))
-        # A table's own columns come first, in random order; then the empty ones.
-        empty = torch.arange(width, 0, -1, device=where) > rows.features[table][:, None]
+        # A table's columns first, in random order; then the empty ones.
+        empty = torch.arange(width, 0, -1, device=device) > rows.features[table][:, None]
         order = (random.uniform(width) + empty).argsort(1)
-        shown = torch.arange(width, device=where) < dims
+        visible = torch.arange(width, device=device) < dims
         return _Choice(
             table,
             order,
             sign=torch.where(random.uniform(width) < 0.5, -1.0, 1.0),
             kind=_kind(random.uniform(1)[:, 0], rows.features[table], dims),
-            weights=random.normal(width) * shown,
+            weights=random.normal(width) * visible,
             swapped=random.uniform(1)[:, 0] < 0.5,
             place=random.uniform(self.dims)[:, :dims].argsort(1),
         )
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         if self.protocol == "reference":
-            return self._as_in_the_reference(parameters, random, points)
+            return self._reference_prompts(parameters, random, points)
         choice: _Choice = parameters
-        xs, own = _drawn(self._rows(choice.table.device), choice.table, random, points)
+        xs, table_classes = _draw_rows(
+            self._rows(choice.table.device), choice.table, random, points
+        )
         order = choice.order[:, None, :].expand_as(xs)
         xs = standardised(xs).gather(2, order) * choice.sign[:, None, :]
-        by_column = (choice.kind >= _OWN) & (choice.kind < _COLUMN)
+        by_column = (choice.kind >= _TABLE_CLASS) & (choice.kind < _COLUMN)
         column = xs[:, :, 0] > 0
         xs[:, :, 0] = xs[:, :, 0].masked_fill(by_column[:, None], 0.0)
         halfspace = (xs * choice.weights[:, None, :]).sum(2) > 0
         classes = torch.where(by_column[:, None], column, halfspace)
-        classes = torch.where(choice.kind[:, None] < _OWN, own > 0, classes)
+        classes = torch.where(choice.kind[:, None] < _TABLE_CLASS, table_classes > 0, classes)
         return Prompts(
-            self._placed(xs, choice.place, dims), self._tokens(classes ^ choice.swapped[:, None])
+            self._place_columns(xs, choice.place, dims),
+            self._tokens(classes ^ choice.swapped[:, None]),
         )
 
-    def _placed(self, xs: Tensor, place: Tensor, dims: int) -> Tensor:
-        """Columns [B, n, width], the first `dims` of them, in their places among the first `dims`
+    def _place_columns(self, xs: Tensor, place: Tensor, dims: int) -> Tensor:
+        """The first `dims` columns of xs [B, n, width], in their places among the first `dims`
         dimensions; [B, n, self.dims]."""
         pad = torch.nn.functional.pad
-        shown = pad(xs, (0, max(0, dims - xs.shape[2])))[:, :, :dims]
-        shown = shown.gather(2, place[:, None, :].expand_as(shown))
-        return pad(shown, (0, self.dims - dims))
+        columns = pad(xs, (0, max(0, dims - xs.shape[2])))[:, :, :dims]
+        columns = columns.gather(2, place[:, None, :].expand_as(columns))
+        return pad(columns, (0, self.dims - dims))
 
-    def _as_in_the_reference(self, table: Tensor, random: RandomSource, points: int) -> Prompts:
-        """One table's rows, none of them twice in the batch."""
+    def _reference_prompts(self, table: Tensor, random: RandomSource, points: int) -> Prompts:
+        """Prompts of one table, without repeated rows in the batch."""
         rows = self._rows(table.device)
         batch, total = len(table), len(rows.xs)
         if batch * points > rows.fewest:
@@ -174,11 +180,11 @@ class Tables(_OfTables):
                 f"is {batch}, which takes {batch * points} rows of one table, and one has "
                 f"{rows.fewest} rows",
             )
-        # Every number gets a random key; those that are no row of this table come last.
+        # Every number gets a random key; numbers beyond this table's rows come last.
         keys = random.uniform(-(-total // batch)).flatten()[:total]
         absent = torch.arange(total, device=keys.device) >= rows.count[table[:1]]
-        chosen = (keys + absent).argsort()[: batch * points]
-        index = rows.first[table[:1]] + chosen.view(batch, points)
+        numbers = (keys + absent).argsort()[: batch * points]
+        index = rows.first[table[:1]] + numbers.view(batch, points)
         return Prompts(self._pad(rows.xs[index]), self._tokens(rows.classes[index]))
 
     def _rows(self, device: torch.device) -> Rows:
@@ -187,13 +193,12 @@ class Tables(_OfTables):
 
 
 @dataclass(frozen=True)
-class HeldOut(_OfTables):
-    """Prompts of the rows of the one table that `Tables` of the same settings never shows: its own
+class HeldOut(_TableTask):
+    """Prompts of the rows of the one table that `Tables` of the same settings leaves out: its own
     classes, its features in their order in the last dimensions.
 
     With `protocol` corrected, inputs are standardised by the context and half of the prompts have
-    their labels swapped; with `protocol` reference, all is as there: of the twentieth that its
-    split leaves.
+    their labels swapped; with `protocol` reference, the rows are those of the reference's test set.
     """
 
     name = Tables.name
@@ -207,21 +212,23 @@ class HeldOut(_OfTables):
         name = self.held_out
         rows = load_rows(self.data_dir, (name,), parameters.device, part)
         table = torch.zeros_like(parameters, dtype=torch.int64)
-        xs, classes = _drawn(rows, table, random, points)
+        xs, classes = _draw_rows(rows, table, random, points)
         if self.protocol == "corrected":
             xs = standardised(xs)
         return Prompts(self._pad(xs), self._tokens((classes > 0) ^ parameters[:, None]))
 
 
 def _kind(uniform: Tensor, features: Tensor, dims: int) -> Tensor:
-    """The numbers of `_Choice.kind` [B]: only where all features are visible anything but 2, and a
-    table's only column is never the class."""
-    only_one = (features == 1) & (uniform >= _OWN)
-    return torch.where((features > dims) | only_one, 2.0, uniform)
+    """The numbers of `_Choice.kind` [B]: 2 unless all features are visible, and a table's only
+    column is never the class."""
+    single_column = (features == 1) & (uniform >= _TABLE_CLASS)
+    return torch.where((features > dims) | single_column, 2.0, uniform)
 
 
-def _drawn(rows: Rows, table: Tensor, random: RandomSource, points: int) -> tuple[Tensor, Tensor]:
-    """For each prompt `points` rows of its table: inputs [B, n, width] and classes [B, n]."""
+def _draw_rows(
+    rows: Rows, table: Tensor, random: RandomSource, points: int
+) -> tuple[Tensor, Tensor]:
+    """Sample `points` rows of each prompt's table: inputs [B, n, width] and classes [B, n]."""
     if points > rows.fewest:
         raise ConfigError("task.points", f"is {points}, and a table has {rows.fewest} rows")
     index = rows.first[table][:, None] + distinct(random, rows.count[table], points)

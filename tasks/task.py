@@ -1,4 +1,4 @@
-"""What a task is: a function class, how to draw prompts from it, and what its error is measured in.
+"""A task: a function class, how to sample prompts from it, and the unit of its error.
 
 task = make_task("sparse_linear", dims=20, settings={"sparsity": 3})
 prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41, dims=5)
@@ -22,7 +22,7 @@ from reloop.conf.plugins import add_task
 from .prompts import Prompts
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 
-_FAMILY = 0x5EED  # which endless family of numbered prompts `distinct_prompts` counts in
+_FAMILY = 0x5EED  # the family of numbered prompts that `distinct_prompts` is a part of
 _REGISTRY: dict[str, type[Task]] = {}
 _AnyTask = TypeVar("_AnyTask", bound="type[Task]")
 
@@ -31,9 +31,9 @@ _AnyTask = TypeVar("_AnyTask", bound="type[Task]")
 class Task(ABC):
     """A function class over inputs of `dims` dimensions.
 
-    A subclass adds its settings as fields, says how its parameters are drawn (`parameters`) and
-    what they make of an input (`outputs`). With `distinct_prompts` = N > 0 there are only N prompts
-    in the world: prompt j has the same numbers whenever it is drawn.
+    A subclass adds its settings as fields, samples its parameters (`parameters`) and maps inputs to
+    outputs (`outputs`). With `distinct_prompts` = N > 0 there are only N prompts: prompt j has the
+    same numbers whenever it is sampled.
     """
 
     dims: int
@@ -42,9 +42,9 @@ class Task(ABC):
     name: ClassVar[str]  # given by `register_task`
     loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` = 2 outputs
     classes: ClassVar[int] = 0
-    left_padded: ClassVar[bool] = False  # inputs of fewer features stand in the last dimensions
+    left_padded: ClassVar[bool] = False  # inputs with fewer features are in the last dimensions
     baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
-    min_dims: ClassVar[int] = 1  # the least visible dimensions it makes sense in
+    min_dims: ClassVar[int] = 1  # the least visible dimensions
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -54,11 +54,11 @@ class Task(ABC):
     @property
     @abstractmethod
     def divisor(self) -> float:
-        """What squared errors are divided by: the variance of y, noise left out."""
+        """The divisor of squared errors: the variance of y without noise."""
 
     @abstractmethod
     def parameters(self, random: RandomSource, dims: int) -> Any:
-        """One function for each prompt, which may depend on the first `dims` dimensions alone."""
+        """One function for each prompt, which depends on the first `dims` dimensions alone."""
 
     @abstractmethod
     def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
@@ -66,46 +66,46 @@ class Task(ABC):
 
     @property
     def labels(self) -> tuple[float, float]:
-        """What stands for class 0 and class 1 in a prompt's ys, where there are classes."""
+        """The values of class 0 and class 1 in a prompt's ys, for a task with classes."""
         return -1.0, 1.0
 
     def check_data(self) -> None:  # noqa: B027 (most need nothing)
-        """Raises RunError, saying what to do, where something that prompts are made of is absent
-        or damaged; a task that needs nothing never does."""
+        """Raises RunError, with what to do, where data that prompts are made of are absent or
+        damaged; never for a task that needs none."""
 
     def for_evaluation(self) -> Task:
-        """The task whose prompts a model of this one is measured on: the endless set, also for a
-        model of finitely many prompts."""
+        """The task whose prompts a model of this one is evaluated on: the endless set, also for a
+        model that was trained on finitely many prompts."""
         return replace(self, distinct_prompts=0)
 
     def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
-        """What is observed in place of the values ys [B, n]; by default ys itself."""
+        """The observed outputs, from the values ys [B, n]; by default ys itself."""
         return ys
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
         """E[y_i | the pairs before, x_i] [B, n] of this task's prompts with `dims` visible
-        dimensions; only for a task that `no_posterior_mean` says nothing of."""
+        dimensions; only for a task whose `no_posterior_mean` is empty."""
         raise NotImplementedError(self.no_posterior_mean())
 
     def no_posterior_mean(self) -> str:
-        """Why this task cannot give posterior means; empty for one that can."""
+        """Why this task has no posterior means; empty for one that has."""
         return f"task {self.name} does not know its posterior mean"
 
     def sample(
         self, generator: Generator, batch: int, points: int, dims: int | None = None
     ) -> Prompts:
-        """Draw `batch` prompts of `points` pairs on the generator's device.
+        """Sample `batch` prompts of `points` pairs on the generator's device.
 
-        Only the first `dims` dimensions are visible: the others are zero in x and have no part in
-        y. Raises ValueError for dims outside min_dims..self.dims.
+        Only the first `dims` dimensions are visible: the others are zero in x and do not affect y.
+        Raises ValueError for dims outside min_dims..self.dims.
         """
         return self.draw(generator, batch, points, dims)[0]
 
     def draw(
         self, generator: Generator, batch: int, points: int, dims: int | None = None
     ) -> tuple[Prompts, Any]:
-        """The prompts of `sample` and the parameters of their functions, whose form is the task's
-        own (`parameters`)."""
+        """The prompts of `sample` and the parameters of their functions, as `parameters` returns
+        them."""
         dims = self.dims if dims is None else dims
         if not self.min_dims <= dims <= self.dims:
             raise ValueError(f"dims must lie in {self.min_dims}..{self.dims}, got {dims}")
@@ -126,7 +126,7 @@ class Task(ABC):
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
-    """Class decorator: make a task known under a name, with its fields as settings."""
+    """Class decorator: register a task under a name, with its fields as settings."""
 
     def add(cls: _AnyTask) -> _AnyTask:
         cls.name = name
@@ -141,15 +141,17 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
 def _defaults(cls: type[Task]) -> dict[str, Any]:
     """The settings that a task adds, with their defaults."""
     shared = {field.name for field in fields(Task)}
-    own = [field for field in fields(cls) if field.name not in shared]
-    for field in own:
+    settings = [field for field in fields(cls) if field.name not in shared]
+    for field in settings:
         if field.default is MISSING:
             raise TypeError(f"{cls.__name__}.{field.name} needs a default: it is a setting")
-    return {f.name: list(f.default) if isinstance(f.default, tuple) else f.default for f in own}
+    return {
+        f.name: list(f.default) if isinstance(f.default, tuple) else f.default for f in settings
+    }
 
 
 def task_class(name: str) -> type[Task]:
-    """The class registered under `name`; ValueError with the nearest name where there is none."""
+    """The class registered under `name`; ValueError, with the nearest name, where there is none."""
     if name not in _REGISTRY:
         raise ValueError(f"unknown task {name!r}{nearest(name, _REGISTRY)}")
     return _REGISTRY[name]
@@ -160,9 +162,9 @@ def make_task(
 ) -> Task:
     """Build a registered task; ValueError for a setting that it does not have."""
     cls = task_class(name)
-    known = {field.name for field in fields(cls)}
+    names = {field.name for field in fields(cls)}
     for key in settings or {}:
-        if key not in known:
-            raise ValueError(f"task {name} has no setting {key!r}{nearest(key, known)}")
+        if key not in names:
+            raise ValueError(f"task {name} has no setting {key!r}{nearest(key, names)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (settings or {}).items()}
     return cls(dims=dims, distinct_prompts=distinct_prompts, **values)

@@ -1,4 +1,4 @@
-"""The one training loop, its run folders and checkpoints."""
+"""The training loop, its run folders and checkpoints."""
 
 from .reference.imported import import_checkpoint
 from .run_folder.run import Run, RunError

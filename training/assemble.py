@@ -1,4 +1,4 @@
-"""From a Config to the things it names: task, model, curriculum, and the generators of a run."""
+"""Task, model, curriculum and random generators of a Config."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from reloop.tasks import Task, make_task
 
 from .run_folder.checkpoint import CheckpointError
 
-_WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate streams of random numbers of one seed
+_WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate random streams of one seed
 
 
 def build_task(config: Config) -> Task:
-    """The task; ConfigError where it does not exist or a setting does not fit."""
+    """The task; ConfigError for an unknown task or an invalid setting."""
     task = config.task
     try:
         return make_task(task.name, task.dims, task.distinct_prompts, task.settings)
@@ -31,14 +31,14 @@ def build_task(config: Config) -> Task:
 
 
 def build_model(config: Config, task: Task) -> Model:
-    """A fresh model on the CPU, its weights a function of the seed."""
+    """A new model on the CPU, whose weights are a function of the seed."""
     return _model(config, task.classes)
 
 
 def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> Model:
-    """The trained model of a configuration, on the CPU and in eval mode, without its task: of
-    that, `classes` is enough. Raises CheckpointError, one line, for weights of another model, or
-    that are not finite."""
+    """The trained model of a configuration, on the CPU and in eval mode, from the task's `classes`
+    without the task. Raises CheckpointError, one line, for weights of another model, or that are
+    not finite."""
     model = _model(config, classes)
     try:
         model.load_state_dict(dict(weights))
@@ -52,7 +52,7 @@ def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> M
 
 
 def _model(config: Config, classes: int) -> Model:
-    """The one place where a configuration becomes a model."""
+    """The model of a configuration, with weights of its seed."""
     spec = ModelSpec(
         dims=config.task.dims,
         classes=classes,
@@ -65,8 +65,8 @@ def _model(config: Config, classes: int) -> Model:
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:
-    """The curriculum; a tied or standard model always makes all its loops, of which the last counts
-    and gradients reach back through all."""
+    """The curriculum; a tied or standard model always makes all its loops, with the last in the
+    loss and gradients through all."""
     curriculum, looped = config.curriculum, config.model.family == "looped"
     start = curriculum.dims.start
     if start is not None and start < task.min_dims:
@@ -81,17 +81,17 @@ def build_curriculum(config: Config, task: Task) -> Curriculum:
 
 
 def trained_loops(config: Config) -> int:
-    """b: the loops a model is trained to make; a standard model's are its layers."""
+    """b, the number of loops in training; for a standard model, its layers."""
     return config.model.n_layer if config.model.family == "standard" else config.loops.b
 
 
-def step_generator(seed: int, step: int, shard: int, where: device) -> Generator:
+def step_generator(seed: int, step: int, shard: int, target: device) -> Generator:
     """The source of all random numbers of one shard of one step."""
-    return seed_step(Generator(where), seed, step, shard)
+    return seed_step(Generator(target), seed, step, shard)
 
 
 def seed_step(generator: Generator, seed: int, step: int, shard: int) -> Generator:
-    """Make a generator that is there already the source of one shard of one step."""
+    """Seed an existing generator for one shard of one step."""
     return _seed(generator, seed, _DATA, step, shard)
 
 
@@ -101,7 +101,7 @@ def _seed(generator: Generator, *entropy: int) -> Generator:
 
 
 def _loops(config: Config) -> Schedule | SampledLoops:
-    """The loops of a looped model: drawn, or growing from the window (unless told) to b."""
+    """The loops of a looped model: sampled, or growing to b from `start`, by default the window."""
     loops = config.loops
     if loops.sampling != "none":
         return SampledLoops(loops.sampling, loops.b, (config.seed, _LOOPS))

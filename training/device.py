@@ -1,4 +1,4 @@
-"""Where a run computes, how exactly and by what code, decided once and said with the reason."""
+"""Device, precision and backend of a run, chosen once, with the reason."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from reloop.models import Model
 from reloop.models.backends import use_backend
 from reloop.models.cpu import keep_memory
 
-# The least compute capability of a GPU: of our kernels (bf16 products), of torch.compile.
+# The least compute capability of a GPU: for our kernels (bf16 products), for torch.compile.
 _LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}
-_LEAST_SHARED = 163 * 1024  # bytes a block may have on an A100, which the kernels are cut to
+_LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are made for
 
 
 @dataclass(frozen=True)
 class Placement:
     """A device, the precision of matrix products on it (fp32, tf32 or bf16; weights, sums and
-    statistics are always fp32), the backend that makes the loops, and one line that says why."""
+    statistics are always fp32), the backend of the loops, and one line with the reasons."""
 
     device: torch.device
     precision: str
@@ -34,12 +34,12 @@ class Placement:
 
     @property
     def compute_dtype(self) -> torch.dtype | None:
-        """What a model's matrix products are cast to; None where nothing is cast."""
+        """The dtype that matrix products are cast to; None for no cast."""
         return torch.bfloat16 if self.precision == "bf16" else None
 
     def prepare(self, model: Model) -> Model:
-        """Move a model here and let it compute as was chosen. For the whole process this allows or
-        forbids TF32 products on CUDA, and with the backend `cpu` keeps memory once used."""
+        """Move a model to the device and set its precision and backend. For the whole process this
+        allows or forbids TF32 products on CUDA, and with the backend `cpu` keeps freed memory."""
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
         if self.backend == "cpu":
@@ -50,91 +50,91 @@ class Placement:
 
 
 def place(device: str, precision: str, backend: str = "auto") -> Placement:
-    """Choose for `auto`; raise ConfigError for what this machine does not have.
+    """The placement; `auto` is resolved. Raises ConfigError for what this machine does not have.
 
-    auto takes CUDA where there is some. In fp32 on a CPU the products are exact; on CUDA auto means
-    TF32, which is what the reference trains with. The backend is cpu on a CPU, triton where its
-    kernels can run on a GPU, else eager.
+    `auto` is CUDA if available. The precision is fp32 on a CPU, with exact products, and TF32 on
+    CUDA, as in the reference's training. The backend is cpu on a CPU, triton where its kernels can
+    run on a GPU, else eager.
     """
     if device == "auto":
-        chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        why = "a GPU is there" if chosen.type == "cuda" else "no GPU that PyTorch can use"
+        target = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        why = "a GPU is there" if target.type == "cuda" else "no GPU that PyTorch can use"
     else:
-        chosen, why = _named(device), "as asked"
+        target, why = _resolve(device), "as asked"
     if precision == "auto":
-        precision = "tf32" if chosen.type == "cuda" else "fp32"
+        precision = "tf32" if target.type == "cuda" else "fp32"
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
-        if chosen.type == "cpu" and _multiplies_bf16():
+        if target.type == "cpu" and _has_bf16():
             why += "; precision=bf16 makes wide models faster on this processor"
-    elif precision == "tf32" and chosen.type != "cuda":
-        raise ConfigError("precision", f"cannot be tf32 on {chosen}: it needs an NVIDIA GPU")
-    backend, reason = _choose_backend(backend, chosen)
+    elif precision == "tf32" and target.type != "cuda":
+        raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
+    backend, reason = _choose_backend(backend, target)
     name = (
-        torch.cuda.get_device_name(chosen)
-        if chosen.type == "cuda"
-        else f"{chosen}, {torch.get_num_threads()} threads"
+        torch.cuda.get_device_name(target)
+        if target.type == "cuda"
+        else f"{target}, {torch.get_num_threads()} threads"
     )
     why = f"device {name}, precision {precision} ({why}), backend {backend} ({reason})"
-    return Placement(chosen, precision, backend, why)
+    return Placement(target, precision, backend, why)
 
 
 def place_exactly(device: str) -> Placement:
-    """Where a model is measured: fp32 without TF32, by PyTorch's own operations or, on a CPU, the
-    backend `cpu`. Raises ConfigError for a device that this machine does not have."""
+    """The placement of an evaluation: fp32 without TF32, by PyTorch's own operations or, on a CPU,
+    the backend `cpu`. Raises ConfigError for a device that this machine does not have."""
     placement = place(device, "fp32", "eager")
     return replace(placement, backend="cpu") if placement.device.type == "cpu" else placement
 
 
-def _named(device: str) -> torch.device:
-    known = device.partition(":")[0] in ("cpu", "cuda", "mps")
+def _resolve(device: str) -> torch.device:
+    is_known = device.partition(":")[0] in ("cpu", "cuda", "mps")
     try:
-        if known:
+        if is_known:
             return torch.empty(1, device=device).device
     except (RuntimeError, AssertionError):
         pass
     raise ConfigError("device", f"cannot be {device!r} on this machine")
 
 
-def _multiplies_bf16() -> bool:
-    """Whether the processor has bfloat16 products of its own."""
-    can = torch.cpu.get_capabilities()
-    return bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+def _has_bf16() -> bool:
+    """Whether the processor has bfloat16 products."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
-def _choose_backend(asked: str, device: torch.device) -> tuple[str, str]:
+def _choose_backend(backend: str, device: torch.device) -> tuple[str, str]:
     """The backend and the reason; ConfigError for one that cannot run here."""
-    if asked == "auto":
+    if backend == "auto":
         if device.type == "cpu":
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"
         if device.type != "cuda":
             return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
-        if lacking := _lacking("triton", device):
-            return "eager", f"triton {lacking}"
+        if problem := _missing("triton", device):
+            return "eager", f"triton {problem}"
         return "triton", "our own kernels for this GPU"
-    if asked != "eager" and (lacking := _lacking(asked, device)):
-        raise ConfigError("backend", f"cannot be {asked} on {device}: it {lacking}")
-    return asked, "as asked"
+    if backend != "eager" and (problem := _missing(backend, device)):
+        raise ConfigError("backend", f"cannot be {backend} on {device}: it {problem}")
+    return backend, "as asked"
 
 
-def _lacking(backend: str, device: torch.device) -> str | None:
-    """What a backend but eager needs and this machine has not, as in "it needs …"."""
+def _missing(backend: str, device: torch.device) -> str | None:
+    """What a backend other than eager needs and this machine lacks, as in "it needs …"."""
     if backend == "cpu":
         return None if device.type == "cpu" else "needs a CPU"
     if device.type == "cpu" and backend == "compile":
-        # What torch.compile itself looks for.
-        return _lacking_compiler("CXX", "clang++" if sys.platform == "darwin" else "g++")
-    interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    if device.type != "cuda" and not interpreted:
+        # As torch.compile looks for it.
+        return _missing_compiler("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    if device.type != "cuda" and not is_interpreted:
         if backend == "compile":
             return "needs an NVIDIA GPU or a CPU"
         return "needs an NVIDIA GPU (TRITON_INTERPRET=1 runs it on a CPU, slowly, to check it)"
     if find_spec("triton") is None:
         return "needs the package triton, which is not installed"
-    if interpreted:
+    if is_interpreted:
         return None
-    has, least = torch.cuda.get_device_capability(device), _LEAST_CAPABILITY[backend]
-    if has < least:
-        return "needs compute capability {}.{}, and this GPU has {}.{}".format(*least, *has)
+    capability, least = torch.cuda.get_device_capability(device), _LEAST_CAPABILITY[backend]
+    if capability < least:
+        return "needs compute capability {}.{}, and this GPU has {}.{}".format(*least, *capability)
     properties = torch.cuda.get_device_properties(device)
     shared = getattr(properties, "shared_memory_per_block_optin", _LEAST_SHARED)
     if backend == "triton" and shared < _LEAST_SHARED:
@@ -142,16 +142,17 @@ def _lacking(backend: str, device: torch.device) -> str | None:
             f"needs {_LEAST_SHARED // 1024} KiB of shared memory, and this GPU has {shared // 1024}"
         )
     # Triton compiles the code that launches its kernels on the machine that runs them.
-    return _lacking_compiler("CC", "gcc", "clang")
+    return _missing_compiler("CC", "gcc", "clang")
 
 
-def _lacking_compiler(variable: str, *usual: str) -> str | None:
-    """A compiler, named by an environment variable or one of the usual, and what it includes."""
-    named = os.environ.get(variable)
-    if not any(map(shutil.which, [named] if named else usual)):
+def _missing_compiler(variable: str, *commands: str) -> str | None:
+    """As `_missing`, for a compiler (of an environment variable or `commands`) and headers."""
+    command = os.environ.get(variable)
+    if not any(map(shutil.which, [command] if command else commands)):
         language = "C" if variable == "CC" else "C++"
         return (
-            f"needs a {language} compiler ({' or '.join(usual)}, or the one that {variable} names)"
+            f"needs a {language} compiler ({' or '.join(commands)}, "
+            f"or the one that {variable} names)"
         )
     if not Path(sysconfig.get_path("include", "posix_prefix"), "Python.h").exists():
         return "needs Python's headers (the package python3-dev, or the like)"

@@ -1,4 +1,4 @@
-"""What happens when a loss or a gradient is not finite: a record of it, and the way back."""
+"""Recovery from a loss or a gradient that is not finite, with a record of the batch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LEAST_FACTOR = 2.0**-10
 
 
 def recover(folder: RunFolder, trainer: Trainer, bad_step: int) -> tuple[int, str]:
-    """Write the batch that broke and, with on_divergence=rollback, return to the last checkpoint at
-    half the rate: the step it stands at, and a line on what happened.
+    """Write the batch that diverged and, with on_divergence=rollback, load the last checkpoint and
+    halve the rate: the checkpoint's step, and a line for the user.
 
-    Raises RunError where training is to stop, or has gone back too often.
+    Raises RunError with on_divergence=stop, and after too many rollbacks.
     """
     reason = _record(folder, trainer, bad_step)
     if trainer.config.training.on_divergence == "stop":
@@ -33,10 +33,10 @@ def recover(folder: RunFolder, trainer: Trainer, bad_step: int) -> tuple[int, st
 
 
 def _record(folder: RunFolder, trainer: Trainer, step: int) -> str:
-    """Write the batch that broke (drawn again from seed and step), and return one line on it.
+    """Write the batch that diverged (sampled again from seed and step), and return one line.
 
-    The update itself was skipped on the device, so that the weights are still finite: the residual
-    norm is theirs, the mean over tokens of the last loop's state before its norm.
+    The update was skipped on the device, so that the weights are still finite: the residual norm
+    is computed with them, the mean over tokens of the last loop's state before its norm.
     """
     stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
     batch: dict[str, Tensor] = {}

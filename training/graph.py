@@ -1,8 +1,8 @@
 """The captured step: a stage's device work is recorded once as a CUDA graph and then replayed, so
-that the host only sets what changes from step to step.
+that the host only sets what changes between steps.
 
 runner = GraphRunner(CudaRecorder(device))
-runner.run(stage, body, generators)                   # makes one step, in one way or the other
+runner.run(stage, body, generators)                   # makes one step, captured or not
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import torch
 from torch import Generator
 from tqdm import tqdm
 
-# Steps of a stage before it is captured: what is made at first use (code, Adam's state, work
-# spaces) must be there by then.
-_UNCAPTURED = 3
+# Steps of a stage before it is captured: what is allocated at first use (code, Adam's state,
+# workspaces) must exist by then.
+_EAGER_STEPS = 3
 
 Body = Callable[[], None]
 
 
 class Recorder(Protocol):
-    """The device's part: all of a GraphRunner that needs a GPU."""
+    """The part of a GraphRunner that needs a GPU."""
 
     def aside(self, body: Body) -> None:
-        """Run the body as it is, where it can be captured later."""
+        """Run the body uncaptured, on the stream of later captures."""
 
     def capture(self, body: Body, generators: list[Generator]) -> Callable[[], None]:
-        """Record what the body queues, running none of it; what runs it. The generators are those
-        that it draws from."""
+        """Record what the body queues without running it; the function that replays it. The
+        generators are those that the body samples from."""
 
 
 class GraphRunner:
-    """Runs bodies that only queue work on the device and depend, for one key, on nothing of the
-    host that changes: three times as they are, then captured.
+    """Runs bodies that only queue work on the device and, for one key, read no changing values of
+    the host: three times uncaptured, then captured.
 
-    Without a recorder every body is simply called. Each call of `run` makes one step, never none or
-    two. What the body reads and writes must keep its place in memory, or be followed by `drop`.
+    Without a recorder every body is simply called. Each call of `run` makes exactly one step. What
+    the body reads and writes must keep its address in memory; after a change, call `drop`.
     """
 
     def __init__(self, recorder: Recorder | None) -> None:
@@ -45,28 +45,28 @@ class GraphRunner:
         self.drop()
 
     def drop(self) -> None:
-        """Forget what was captured: its memory is free, and the next steps prepare anew."""
+        """Delete the graph, which frees its memory; the next steps are uncaptured again."""
         self.key: Hashable = None
-        self.made = 0
+        self.steps = 0
         self.replay: Callable[[], None] | None = None
 
     def run(self, key: Hashable, body: Body, generators: list[Generator]) -> None:
-        """Make one step. Where capturing fails, it says so in one line, replaces the generators by
-        others of the same seed, and captures no more."""
+        """Make one step. If capturing fails, print one line, replace the generators by others of
+        the same seed, and capture no more."""
         if self.recorder is None:
             body()
             return
         if key != self.key:
-            self.drop()  # before memory is taken for the next
+            self.drop()  # before memory is allocated for the next
             self.key = key
-        if self.made < _UNCAPTURED:
-            self.made += 1
+        if self.steps < _EAGER_STEPS:
+            self.steps += 1
             self.recorder.aside(body)
             return
         if self.replay is None:
             try:
                 self.replay = self.recorder.capture(body, generators)
-            except Exception as error:  # whatever it is, the step is right without a graph
+            except Exception as error:  # of any kind: the step is right without a graph
                 self._give_up(error, generators)
                 body()
                 return
@@ -77,8 +77,8 @@ class GraphRunner:
         tqdm.write(f"steps are not captured as a CUDA graph, and slower for it: {reason}")
         self.recorder = None
         self.drop()
-        # A generator that a broken capture holds refuses to draw. Nothing has been drawn since it
-        # was seeded, so that its seed is all there is to it.
+        # A generator of a broken capture cannot sample. It has not been used since it was seeded,
+        # so that its seed is its whole state.
         generators[:] = [
             Generator(generator.device).manual_seed(generator.initial_seed())
             for generator in generators
@@ -86,11 +86,11 @@ class GraphRunner:
 
 
 def make_recorder(device: torch.device, capture: bool | None, sampled: bool) -> CudaRecorder | None:
-    """What captures the steps of a training on `device`, unless `capture` is False; None elsewhere
-    than on CUDA, and for `sampled` loops, which it says in one line: nearly every step would begin
-    another stage, and a graph for each number of loops would hold memory for as many steps.
+    """The recorder of a training on `device`; None if `capture` is False, on devices other than
+    CUDA, and for `sampled` loops, with a printed line: nearly every step would begin another stage,
+    and a graph for each number of loops would need memory for as many steps.
 
-    ValueError where `capture` is True and that cannot be.
+    Raises ValueError where `capture` is True and impossible.
     """
     if device.type != "cuda":
         if capture:
@@ -108,10 +108,10 @@ def make_recorder(device: torch.device, capture: bool | None, sampled: bool) -> 
 
 
 class CudaRecorder:
-    """Captures on a stream of its own.
+    """Captures on its own stream.
 
-    Each graph has a memory pool of its own, which PyTorch empties before it captures the next, so
-    that there is never more than one.
+    Each graph has its own memory pool, which PyTorch empties before it captures the next, so that
+    there is only one at a time.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -126,11 +126,11 @@ class CudaRecorder:
 
     def capture(self, body: Body, generators: list[Generator]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
-        # A replay draws from where a registered generator then stands: seeded anew by the host
+        # A replay samples from the current state of a registered generator: seeded by the host
         # before each step, it gives the same numbers as without a graph.
         for generator in generators:
             graph.register_generator_state(generator)
-        # The outer context comes back to the caller's stream even if the capture breaks.
+        # The outer context restores the caller's stream even if the capture fails.
         with torch.cuda.stream(self.stream), torch.cuda.graph(graph, stream=self.stream):
             body()
         return graph.replay

@@ -1,4 +1,4 @@
-"""What a run tells: metrics.jsonl, a progress bar or plain lines, and wandb if it is wanted."""
+"""The log of a run: metrics.jsonl, a progress bar or plain lines, and wandb if configured."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .run_folder.metrics import Metrics
 from .run_folder.run import RunError
 from .work import Work
 
-# Without tqdm's own time left, which takes all steps to cost the same.
+# Without tqdm's remaining time, which assumes that all steps cost the same.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 
 
 class RunLog:
-    """Writes one record per log interval to metrics.jsonl, and to wandb if it is wanted."""
+    """Writes one record per log interval to metrics.jsonl, and to wandb if configured."""
 
     def __init__(self, config: Config, folder: Path, step: int, run: str) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl", run)
@@ -33,31 +33,30 @@ class RunLog:
         self.last = time.monotonic(), step
 
     def close(self) -> None:
-        """End what wandb logs."""
+        """End the log of wandb."""
         if self.wandb is not None:
             self.wandb.finish()
 
     def write(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Log a record, which holds at least its step; the record with steps_per_second."""
+        """Log a record, which has at least a step; the record with steps_per_second."""
         now, step = time.monotonic(), record["step"]
-        then, before = self.last
+        last_time, last_step = self.last
         self.last = now, step
-        record["steps_per_second"] = round((step - before) / max(now - then, 1e-9), 2)
+        record["steps_per_second"] = round((step - last_step) / max(now - last_time, 1e-9), 2)
         self.metrics.add(record)
         if self.wandb is not None:
             self.wandb.log(record, step=step)
         return record
 
     def rewind(self, step: int, why: str) -> None:
-        """Go back to `step`, and say why."""
+        """Go back to `step`, and print why."""
         tqdm.write(why, file=sys.stderr if _on_terminal() else sys.stdout)
         self.metrics.keep_until(step)
         self.last = time.monotonic(), step
 
 
 class Screen:
-    """Shows how far a training has come: a progress bar, or plain lines where there is no
-    terminal."""
+    """Shows the progress of a training: a bar on a terminal, else plain lines."""
 
     def __init__(self, steps: int, step: int, work: Work) -> None:
         self.steps, self.work = steps, work
@@ -71,7 +70,7 @@ class Screen:
             desc="training",
             bar_format=_BAR,
         )
-        self.began, self.first = time.monotonic(), step
+        self.start_time, self.first_step = time.monotonic(), step
 
     def __enter__(self) -> Screen:
         return self
@@ -80,34 +79,34 @@ class Screen:
         self.bar.close()
 
     def tick(self) -> None:
-        """One step was made (the device may still be at it)."""
+        """Count one step (the device may still compute it)."""
         self.bar.update()
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Show the records of one step, each of a run; they hold step, loss, loops, dims and points
-        at least."""
+        """Show the records of one step, one per run, with at least step, loss, loops, dims and
+        points."""
         if not records:
             return
         record = records[0]
-        losses = sorted({f"{each['loss']:.4g}" for each in records}, key=float)
+        losses = sorted({f"{item['loss']:.4g}" for item in records}, key=float)
         loss = losses[0] if len(records) == 1 else f"{losses[0]} to {losses[-1]}"
-        left = tqdm.format_interval(int(self._seconds_left(record["step"])))
+        remaining = tqdm.format_interval(int(self._seconds_left(record["step"])))
         if self.terminal:
-            shown = {key: record[key] for key in ("loops", "dims", "points")}
-            self.bar.set_postfix({"loss": loss} | shown | {"left": left})
+            values = {key: record[key] for key in ("loops", "dims", "points")}
+            self.bar.set_postfix({"loss": loss} | values | {"left": remaining})
             return
         runs = f"{len(records)} runs  " if len(records) > 1 else ""
         print(
             f"step {record['step']}/{self.steps}  {runs}loss {loss}  loops {record['loops']}  "
             f"dims {record['dims']}  points {record['points']}  "
-            f"{record['steps_per_second']:.1f} steps/s  {left} left",
+            f"{record['steps_per_second']:.1f} steps/s  {remaining} left",
             flush=True,
         )
 
     def _seconds_left(self, step: int) -> float:
-        """By the work that is scheduled, at the rate since this process began."""
-        done = self.work(step) - self.work(self.first)
-        return (time.monotonic() - self.began) * (1 - self.work(step)) / max(done, 1e-9)
+        """Remaining seconds of the scheduled work, at the rate since this process began."""
+        done = self.work(step) - self.work(self.first_step)
+        return (time.monotonic() - self.start_time) * (1 - self.work(step)) / max(done, 1e-9)
 
 
 def _on_terminal() -> bool:
@@ -115,7 +114,7 @@ def _on_terminal() -> bool:
 
 
 def check_wandb(mode: str) -> None:
-    """Refuse, before anything is written, a wandb that is missing or would ask for a login."""
+    """Raises ConfigError where wandb is not installed, or would ask for a login."""
     if mode == "disabled":
         return
     try:

@@ -1,4 +1,4 @@
-"""One run while it is trained: its folder, its trainer, where it stands, and what is kept of it."""
+"""One run in training: its folder, its trainer, its step and its records."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .step import Trainer
 
 
 class Member:
-    """A run of its own in a training of one or more; `step` is where it stands, `failure` what
+    """One run in a training of one or more; `step` is its current step, `failure` the error that
     ended it early.
 
-    Raises ConfigError for a mistake in the configuration; nothing is written then.
+    Raises ConfigError for a mistake in the configuration, before anything is written.
     """
 
     def __init__(self, config: Config) -> None:
@@ -57,30 +57,32 @@ class Member:
         return self.step == self.config.training.steps
 
     def set_aside(self) -> None:
-        """Give what stands in the folder another name, unless it is an unfinished training by
-        today's code, which goes on."""
+        """Rename the folder if it exists, unless it holds an unfinished training by today's code,
+        which goes on."""
         made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
         unfinished = bool(steps) and steps[-1] < self.config.training.steps
         if unfinished and made_with is not None and not other_code(made_with, self.config):
             return
-        if aside := self.folder.set_aside():
-            print(f"{self.folder.path}: trained again; what was there is {aside}", flush=True)
+        if backup := self.folder.set_aside():
+            print(f"{self.folder.path}: trained again; the old run is {backup}", flush=True)
 
     def restore(self) -> None:
-        """Begin the folder or go on from its newest good checkpoint, and say what the user should
-        know. To be called with the folder's lock held."""
-        self.saved = self.folder.create(self.config, self.placement.backend)
+        """Create the folder or load its newest intact checkpoint, and print notes for the user.
+        The caller must hold the folder's lock."""
+        self.config_mapping = self.folder.create(self.config, self.placement.backend)
         self.step = self._load()
         self.clock = _Clock(self.folder)
         if not self.finished:
             return
         if self.folder.status()["state"] != "finished":  # killed just before it was written
             self._write_status("finished")
-        for problem in Metrics(self.folder.metrics, checksum_of(self.saved)).problems(self.step):
+        for problem in Metrics(self.folder.metrics, checksum_of(self.config_mapping)).problems(
+            self.step
+        ):
             print(f"{self.folder.metrics}: {problem}; errors do not depend on it", flush=True)
 
     def begin(self) -> None:
-        """Say what is trained, and open the log."""
+        """Print a description of the run, and open the log."""
         config, model = self.config, self.trainer.model
         print(f"{self.folder.path}: {model.describe()}; {self.placement.why}", flush=True)
         for note in residual_notes(config, model, self.trainer.curriculum):
@@ -88,11 +90,11 @@ class Member:
         if multipliers := describe_groups(config.model):
             print(f"  {multipliers}", flush=True)
         self._write_status("running")
-        self.log = RunLog(config, self.folder.path, self.step, checksum_of(self.saved))
+        self.log = RunLog(config, self.folder.path, self.step, checksum_of(self.config_mapping))
 
     @contextmanager
     def timed(self, share: float) -> Iterator[None]:
-        """Within this context the run is given that share of the time."""
+        """Within this context that share of the time counts for the run."""
         assert self.log is not None
         self.log.last = time.monotonic(), self.step
         self.clock.share(share)
@@ -100,7 +102,7 @@ class Member:
         self.clock.share(0)
 
     def record(self, step: int, save: bool, interrupted: bool) -> dict[str, Any] | None:
-        """Log what was found since the last record, at `step`, and `save` a checkpoint; the record.
+        """Log the totals since the last record, at `step`, and `save` a checkpoint; the record.
         None where training diverged: `step` is then an earlier one, or `failure` is set."""
         assert self.log is not None
         totals = self.trainer.fetch()
@@ -112,14 +114,16 @@ class Member:
         means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.norms}
         record = self.log.write({"step": step, **means, **stage})
         if save:
-            save_checkpoint(self.folder.checkpoints, step, self.trainer.state(), self.saved)
+            save_checkpoint(
+                self.folder.checkpoints, step, self.trainer.state(), self.config_mapping
+            )
             self._write_status(
                 "finished" if self.finished else "interrupted" if interrupted else "running"
             )
         return record
 
     def run(self) -> Run:
-        """The run as it stands, its model in eval mode with the weights that are evaluated."""
+        """The run at its current step, its model in eval mode with the weights for evaluation."""
         if self.trainer.average:
             self.trainer.average.copy_to_model()
         path, model = self.folder.path, self.trainer.model.eval()
@@ -131,17 +135,17 @@ class Member:
             self.log.close()
 
     def _load(self) -> int:
-        """Load the newest good checkpoint; the step it stands at."""
+        """Load the newest intact checkpoint; its step."""
         folder, backend = self.folder, self.placement.backend
-        checkpoint, problems = newest_checkpoint(folder.checkpoints, self.saved)
+        checkpoint, problems = newest_checkpoint(folder.checkpoints, self.config_mapping)
         for problem in problems:
             print(problem, flush=True)
         if problems:
-            used = f"the one of step {checkpoint.step} is used" if checkpoint else ""
-            print(f"{folder.path}: {used or 'training starts again'}", flush=True)
+            choice = f"the one of step {checkpoint.step} is used" if checkpoint else ""
+            print(f"{folder.path}: {choice or 'training starts again'}", flush=True)
         if checkpoint is None:
             folder.note_code(self.config, backend, 0)
-            save_checkpoint(folder.checkpoints, 0, self.trainer.state(), self.saved)
+            save_checkpoint(folder.checkpoints, 0, self.trainer.state(), self.config_mapping)
             return 0
         try:
             self.trainer.load(checkpoint)
@@ -152,8 +156,8 @@ class Member:
             ) from None
         finished = checkpoint.step == self.config.training.steps
         if checkpoint.step:
-            where = "trained already" if finished else f"resuming from step {checkpoint.step}"
-            print(f"{folder.path}: {where}", flush=True)
+            state = "trained already" if finished else f"resuming from step {checkpoint.step}"
+            print(f"{folder.path}: {state}", flush=True)
             for change in folder.changes(self.config, backend):
                 print(f"  since it began, {change}", flush=True)
         if not finished:
@@ -174,33 +178,33 @@ class Member:
         self.folder.write_status(state, self.step, **facts, **self.clock.read())
 
 
-class _Spent(NamedTuple):
+class _Time(NamedTuple):
     seconds: float
     cpu_seconds: float
 
 
 class _Clock:
-    """Time spent on a run, over all the processes that worked on it. Of the time of a training of
-    several each has an equal `share`, and none of that in which it waits for others."""
+    """The time of a run, over all processes that worked on it. Each run of a joint training counts
+    an equal `share` of the time, and none while it waits for others."""
 
     def __init__(self, folder: RunFolder) -> None:
         status = folder.status()
-        self.spent = _Spent(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
+        self.total = _Time(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
         self._share, self._since = 0.0, self._now()
 
     def share(self, share: float) -> None:
-        """Count this part of the time from here on."""
+        """Count this fraction of the time from here on."""
         self.read()
         self._share = share
 
     def read(self) -> dict[str, float]:
         """Seconds and processor seconds so far."""
         now = self._now()
-        parts = zip(self.spent, now, self._since, strict=True)
-        self.spent = _Spent(*(spent + self._share * (end - start) for spent, end, start in parts))
+        parts = zip(self.total, now, self._since, strict=True)
+        self.total = _Time(*(total + self._share * (end - start) for total, end, start in parts))
         self._since = now
-        return {name: round(value, 2) for name, value in self.spent._asdict().items()}
+        return {name: round(value, 2) for name, value in self.total._asdict().items()}
 
     @staticmethod
-    def _now() -> _Spent:
-        return _Spent(time.monotonic(), time.process_time())
+    def _now() -> _Time:
+        return _Time(time.monotonic(), time.process_time())

@@ -1,6 +1,6 @@
-"""Memory that ran out: told in a line, with what helps.
+"""Memory that ran out: reported in a line, with advice.
 
-with told_when_full(config, folder.path):
+with report_out_of_memory(config, folder.path):
     trainer.update(step)
 """
 
@@ -16,9 +16,9 @@ from reloop.conf.schema import Config
 
 
 @contextmanager
-def told_when_full(config: Config, path: Path) -> Iterator[None]:
-    """Raises RunError in place of what says, in many ways, that memory ran out within: the run at
-    `path` is as it was when it was last saved, and can be made with more shards. RunErrors pass."""
+def report_out_of_memory(config: Config, path: Path) -> Iterator[None]:
+    """Raises RunError in place of the various errors that say that memory ran out within: the run
+    at `path` is as last saved, and can go on with more shards. RunErrors pass."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -30,13 +30,13 @@ def told_when_full(config: Config, path: Path) -> Iterator[None]:
 
 
 def _help(config: Config) -> str:
-    """What to ask for instead."""
+    """The settings that need less memory."""
     training = config.training
     batch, shards = training.batch_size, training.shards
-    more = next((n for n in range(2 * shards, batch + 1) if batch % n == 0), batch)
-    if more == shards:
+    count = next((n for n in range(2 * shards, batch + 1) if batch % n == 0), batch)
+    if count == shards:
         return "a smaller model, or a smaller training.batch_size, needs less"
     return (
-        f"training.shards={more} computes its {batch} prompts in {more} parts, and a smaller "
+        f"training.shards={count} computes its {batch} prompts in {count} parts, and a smaller "
         "training.batch_size or loops.T needs less too"
     )

@@ -1,5 +1,5 @@
-"""Norms by which an unstable training is seen early (arXiv 2605.18797): of the residual stream
-after the first loop and after the last, and of the first MLP's gradient before and after clipping.
+"""Norms that show an unstable training early (arXiv 2605.18797): of the residual stream after the
+first loop and after the last, and of the first MLP's gradient before and after clipping.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.cont
 
 
 class ResidualNorms:
-    """Within this context the model notes, in `found` [2], the norms of its residual stream before
-    any norm, after the first loop and after the last: means over prompts and the tokens that
-    predictions are read at (the paper: over all tokens). The model computes what it always does."""
+    """Within this context the model records in `norms` [2] the norms of its residual stream before
+    any norm layer, after the first loop and after the last: means over prompts and the tokens of
+    the predictions (the paper: over all tokens). The model's results do not change."""
 
     def __init__(self, model: Model) -> None:
-        self.model, self.found = model, torch.zeros(2)
+        self.model, self.norms = model, torch.zeros(2)
         self._first = torch.zeros(())
 
     def __enter__(self) -> ResidualNorms:
@@ -39,14 +39,14 @@ class ResidualNorms:
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """In place of `run_segment`: the same steps, the first loop on its own."""
-        kept = []
+        """In place of `run_segment`: the same steps, the first loop separately."""
+        streams = []
         if span.first == 0 and span.count > 1:
-            read = loop.kept_tokens(context.layout)
+            tokens = loop.kept_tokens(context.layout)
             state, _ = self._segment(loop, state, e, replace(span, count=1, keep=0), context)
-            self._first = _mean_norm(state.raw[:, read])
+            self._first = _mean_norm(state.raw[:, tokens])
             if span.keep == span.count:
-                kept.append(state.stream[None, :, read])
+                streams.append(state.stream[None, :, tokens])
             keep = min(span.keep, span.count - 1)
             span = replace(span, first=1, count=span.count - 1, keep=keep)
         state, rest = self._segment(loop, state, e, span, context)
@@ -55,8 +55,8 @@ class ResidualNorms:
                 state.raw if span.keep else state.raw[:, loop.kept_tokens(context.layout)]
             )
         if span.keep:
-            self.found = torch.stack((self._first, _mean_norm(state.raw)))
-        return state, torch.cat((*kept, rest)) if kept else rest
+            self.norms = torch.stack((self._first, _mean_norm(state.raw)))
+        return state, torch.cat((*streams, rest)) if streams else rest
 
 
 def first_mlp(model: Model) -> list[torch.nn.Parameter]:
@@ -65,7 +65,7 @@ def first_mlp(model: Model) -> list[torch.nn.Parameter]:
 
 
 def gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor:
-    """The norm of the gradients that stand in these parameters, []."""
+    """The norm of these parameters' gradients, []."""
     return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
 
 

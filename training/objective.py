@@ -1,5 +1,4 @@
-"""What predictions are compared with in training, the loss a task names, and the error it is
-evaluated by."""
+"""The targets of training, the loss of a task, and its error in evaluations."""
 
 from __future__ import annotations
 
@@ -12,14 +11,14 @@ from reloop.tasks import Prompts, Task
 
 
 def check_targets(kind: str, task: Task) -> None:
-    """Raises ConfigError for targets that the task does not know."""
+    """Raises ConfigError for targets that the task does not have."""
     if kind == "posterior_mean" and (reason := task.no_posterior_mean()):
         raise ConfigError("training.targets", f"cannot be posterior_mean: {reason}")
 
 
 def targets(kind: str, task: Task, prompts: Prompts, dims: int) -> Tensor:
-    """What a prompt's predictions are compared with, [B, n]: its outputs, or the posterior mean of
-    each given the pairs before it.
+    """The targets of a prompt's predictions, [B, n]: its outputs, or the posterior mean of each
+    given the pairs before it.
 
     The mean over prompts of the squared distance differs by a constant, the Bayes error, so that
     the optimum is the same; the gradient's noise is less.
@@ -31,7 +30,7 @@ def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
     """Mean over the window's loops, the batch and all prefixes (Yang et al. 2024, eq. 3).
 
     predictions [window, B, n] and ys [B, n] for `squared_error`; for `cross_entropy`, of two
-    classes, [window, B, n, 2] and label tokens: class 1 is that whose token is above 0.
+    classes, [window, B, n, 2] and label tokens: class 1 has the token above 0.
     """
     if kind == "squared_error":
         return (predictions - ys).square().mean()

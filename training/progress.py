@@ -1,4 +1,4 @@
-"""How far a computation is: a bar on a terminal, elsewhere a line every half minute."""
+"""The progress of a computation: a bar on a terminal, else a line every half minute."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 
 from tqdm import tqdm
 
-_DELAY = 2  # seconds: what takes less shows no bar
+_DELAY = 2  # seconds before the bar appears
 _BETWEEN_LINES = 30.0  # seconds
 
 
 class Progress:
-    """Progress through `total` units, `done` of them from before, shown on stderr.
+    """Progress through `total` units, of which `done` are done at the start, on stderr.
 
     with Progress(total=300, what="probes", unit="step") as progress:
         ...
@@ -21,8 +21,8 @@ class Progress:
 
     def __init__(self, total: int, what: str, unit: str, done: int = 0) -> None:
         self.total, self.what, self.unit, self.done = total, what, unit, done
-        self._first, self._began = done, time.monotonic()
-        self._last = self._began
+        self._first, self._start_time = done, time.monotonic()
+        self._last = self._start_time
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar = tqdm(
             total=total,
@@ -42,13 +42,13 @@ class Progress:
         self._bar.close()
 
     def update(self, count: int = 1) -> None:
-        """So many more units are done."""
+        """Count more units."""
         self.done += count
         self._bar.update(count)
         now = time.monotonic()
         if not self._terminal and now - self._last >= _BETWEEN_LINES and self.done < self.total:
             self._last = now
-            rate = (self.done - self._first) / (now - self._began)
-            left = tqdm.format_interval(int((self.total - self.done) / rate))
-            line = f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {left} left"
+            rate = (self.done - self._first) / (now - self._start_time)
+            remaining = tqdm.format_interval(int((self.total - self.done) / rate))
+            line = f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {remaining} left"
             print(line, file=sys.stderr, flush=True)

@@ -18,19 +18,19 @@ class Interrupted(Exception):
 
 
 @contextmanager
-def noted_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are only noted, in the list this yields, so that a step is never cut."""
-    noted: list[int] = []
+def deferred_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in the yielded list, so that they do not interrupt a step."""
+    numbers: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
+        numbers.append(number)
 
     if threading.current_thread() is not threading.main_thread():
-        yield noted  # Python delivers signals to the main thread only
+        yield numbers  # Python delivers signals to the main thread only
         return
     previous = {n: signal.signal(n, note) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield noted
+        yield numbers
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

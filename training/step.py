@@ -1,9 +1,9 @@
-"""One update: draw, predict, gradients of each shard, sum, clip, move. The host never waits here.
+"""One update: sample, predict, gradients of each shard, sum, clip, step. The host never waits here.
 
 The host sets seeds, rate and number of a step; all the rest is a body that only queues work on the
-device, the same for every step of a stage, so that it can be captured (graph.py). What happened is
-summed on the device and fetched when it is logged. A step whose loss or gradient is not finite
-changes nothing but its mark.
+device, the same for every step of a stage, so that it can be captured (graph.py). Losses and norms
+are summed on the device and fetched for the log. A step whose loss or gradient is not finite only
+records its number.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from .optim.average import WeightAverage
 from .optim.optimizers import make_optimizer
 from .run_folder.checkpoint import Checkpoint
 
-_LOSS, _NORM, _COUNT, _BAD, _NORMS = range(5)  # the places in Trainer.totals
+_LOSS, _NORM, _COUNT, _BAD, _NORMS = range(5)  # indices of Trainer.totals
 
 
 class Totals(NamedTuple):
-    """Means over the steps since the last fetch, and the first of them (if any) that broke; `norms`
-    where training.log_norms asks for them."""
+    """Means over the steps since the last fetch, and the first of them (if any) that was not
+    finite; `norms` with training.log_norms."""
 
     loss: float
     grad_norm: float
@@ -47,8 +47,8 @@ class Totals(NamedTuple):
 class Trainer:
     """A model on its device with its optimiser; `update(step)` makes one step.
 
-    On CUDA, unless `capture` is False or loops are sampled, steps are captured as a graph;
-    ValueError where that is asked for and cannot be.
+    On CUDA, unless `capture` is False or loops are sampled, steps are captured as a graph. Raises
+    ValueError where `capture` is True and impossible.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Trainer:
         self.first_mlp = first_mlp(model)
         self.norms = NORMS if config.training.log_norms else ()
         self.totals = torch.zeros(4 + len(self.norms), dtype=torch.float64, device=self.device)
-        # What the host sets before a step, in places that a graph knows. The number counts from 1,
-        # as metrics do.
+        # What the host sets before a step, in memory that a graph reads. The number counts from 1,
+        # as in metrics.
         self.number = torch.zeros((), dtype=torch.float64, device=self.device)
         self.generators = [
             step_generator(config.seed, 0, shard, self.device)
@@ -85,12 +85,12 @@ class Trainer:
         self.runner.run(stage, partial(self._step, stage), self.generators)
 
     def prompts(self, step: int, shard: int) -> Prompts:
-        """The batch of one shard of a step, drawn anew."""
+        """The batch of one shard of a step, sampled again."""
         self.prepare(step)
         return self.draw(self.curriculum(step), shard)
 
     def fetch(self) -> Totals:
-        """Read the totals, which waits for the device, and start them anew."""
+        """Read the totals, which waits for the device, and reset them."""
         loss_sum, norm_sum, count, bad, *norms = self.totals.tolist()
         self.totals.zero_()
         count = count or float("nan")
@@ -98,15 +98,15 @@ class Trainer:
         return Totals(loss_sum / count, norm_sum / count, int(bad) - 1 if bad else None, means)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that the next steps depend on, by name."""
+        """All tensors that the next steps depend on, by name."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= self.optimizer.state()
         tensors |= self.average.state() if self.average else {}
         return tensors | {"rate_factor": torch.tensor(self.rate_factor)}
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint; RuntimeError where it belongs to a model of another shape."""
-        self.runner.drop()  # a graph would go on writing to the state that is replaced here
+        """Load a checkpoint; RuntimeError for one of a model of another shape."""
+        self.runner.drop()  # a graph would write to the state that is replaced here
         self.model.load_state_dict(checkpoint.last_weights())
         self.optimizer.load(checkpoint.tensors)
         if self.average:
@@ -115,16 +115,16 @@ class Trainer:
         self.totals.zero_()
 
     def prepare(self, step: int) -> None:
-        """Set what a step depends on beside the weights and its stage."""
+        """Set what a step depends on besides the weights and its stage."""
         for shard, generator in enumerate(self.generators):
             seed_step(generator, self.config.seed, step, shard)
         self.optimizer.prepare(step, self.rate_factor)
         self.number.fill_(step + 1)
 
     def _step(self, stage: Stage) -> None:
-        """The body: nothing here may read the device, or anything of the host but the stage."""
+        """The body: it must not wait for the device, or read the host's state except the stage."""
         shards = self.config.training.shards
-        # To none, not to zeros: a graph's gradients belong into its own memory.
+        # None, not zeros: a graph's gradients must be in its own memory.
         self.model.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         residual = torch.zeros(2, device=self.device)
@@ -144,17 +144,17 @@ class Trainer:
         ys: Tensor,
         weights: Mapping[str, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The loss [] on these prompts and targets, by other weights than the model's where they
-        are given, and the norms of a ResidualNorms [2], zero where they are not asked for."""
-        given = {"grad_loops": stage.grad_loops, "scale_loops": stage.scale_loops}
+        """The loss [] on these prompts and targets, with `weights` in place of the model's where
+        given, and the norms of a ResidualNorms [2], zero without training.log_norms."""
+        options = {"grad_loops": stage.grad_loops, "scale_loops": stage.scale_loops}
         with ResidualNorms(self.model) if self.norms else nullcontext() as residual:
             if weights is None:
-                predictions = self.model(prompts, stage.loops, stage.window, **given)
+                predictions = self.model(prompts, stage.loops, stage.window, **options)
             else:
-                words = (prompts, stage.loops, stage.window)
-                predictions = functional_call(self.model, dict(weights), words, given)
-        found = loss(self.task.loss, predictions, ys)
-        return found, residual.found if residual else found.new_zeros(2)
+                arguments = (prompts, stage.loops, stage.window)
+                predictions = functional_call(self.model, dict(weights), arguments, options)
+        value = loss(self.task.loss, predictions, ys)
+        return value, residual.norms if residual else value.new_zeros(2)
 
     def draw(self, stage: Stage, shard: int) -> Prompts:
         """The next batch of one shard, after `prepare`."""
@@ -162,12 +162,12 @@ class Trainer:
         return self.task.sample(self.generators[shard], batch, stage.points, stage.dims)
 
     def apply(self, total: Tensor, residual: Tensor) -> None:
-        """Clip the gradients that stand in the parameters and move the weights; `total` is the loss
-        they are of, `residual` the norms beside it. A loss or gradient that is not finite moves
-        nothing."""
+        """Clip the parameters' gradients and update the weights; `total` is the loss of these
+        gradients, `residual` its residual norms. Nothing is updated where loss or gradient is not
+        finite."""
         training = self.config.training
         norm = gradient_norm(self.model.parameters())
-        before = gradient_norm(self.first_mlp) if self.norms else None
+        mlp_norm = gradient_norm(self.first_mlp) if self.norms else None
         if training.clip:
             clip_grads_with_norm_(self.model.parameters(), training.clip, norm)
         bad = ~(torch.isfinite(total) & torch.isfinite(norm))
@@ -175,11 +175,11 @@ class Trainer:
         if self.average:
             self.average.update(self.number, bad)
         good = (~bad).double()
-        seen = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
-        self.totals[_LOSS : _NORM + 1] += seen
+        values = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
+        self.totals[_LOSS : _NORM + 1] += values
         self.totals[_COUNT] += good
-        if before is not None:
-            norms = torch.stack((*residual, before, gradient_norm(self.first_mlp))).double()
+        if mlp_norm is not None:
+            norms = torch.stack((*residual, mlp_norm, gradient_norm(self.first_mlp))).double()
             self.totals[_NORMS:] += norms.nan_to_num(0.0, 0.0, 0.0) * good
         first = torch.where(bad & (self.totals[_BAD] == 0), self.number, self.totals[_BAD])
         self.totals[_BAD] = first

@@ -1,7 +1,7 @@
-"""Several trainers of one shape that make their steps in one computation.
+"""Several trainers of one shape whose steps are one computation.
 
 together = Together([Trainer(…) for seed in (0, 1, 2)])
-together.update(step)                       # to each what its own update(step) does
+together.update(step)                       # for each, the same as its own update(step)
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch.func import stack_module_state, vmap
 
 from reloop.conf.schema import Config
 from reloop.curricula import Stage
-from reloop.models.backends import eager
+from reloop.models.backends import vmap_backend
 from reloop.tasks import Prompts
 
 from .objective import targets
 from .step import Trainer
 
 # Settings in which the members of a population may differ: each has its own weights, prompts,
-# optimiser and average.
-_OWN = (
+# optimiser and weight average.
+_MAY_DIFFER = (
     *("seed", "folder", "device", "wandb", "scale", "recipe", "evaluation"),
     *("training.optimizer", "training.learning_rate", "training.muon_rate", "training.beta1"),
     *("training.beta2", "training.epsilon", "training.weight_decay", "training.clip"),
@@ -34,9 +34,9 @@ _OWN = (
 
 class Together:
     """Trainers that share task, model's shape, curriculum, batch and steps. Losses and gradients of
-    all are taken in one pass over stacked weights; clipping, optimiser, average and totals are each
-    trainer's own, so that a member ends where it would have ended alone, up to the rounding of
-    batched products, and can go on alone.
+    all are computed in one pass over stacked weights; clipping, optimiser, average and totals are
+    each trainer's own, so that a member ends as it would alone, up to the rounding of batched
+    products, and can go on alone.
 
     Raises ValueError, naming the setting, for trainers that cannot be trained together.
     """
@@ -45,7 +45,7 @@ class Together:
         for trainer in trainers[1:]:
             if key := difference(trainers[0].config, trainer.config):
                 raise ValueError(f"members of a population cannot differ in {key}")
-        if reason := alone(trainers[0].config):
+        if reason := obstacle(trainers[0].config):
             raise ValueError(reason)
         self.trainers = list(trainers)
         models = [trainer.model for trainer in self.trainers]
@@ -65,9 +65,9 @@ class Together:
         losses = torch.zeros(len(self.trainers), device=first.device)
         residual = torch.zeros(len(self.trainers), 2, device=first.device)
         for shard in range(shards):
-            found, norms = self._losses(stage, shard)
-            (found / shards).sum().backward()
-            losses += found.detach() / shards
+            shard_losses, norms = self._losses(stage, shard)
+            (shard_losses / shards).sum().backward()
+            losses += shard_losses.detach() / shards
             residual += norms / shards
         for index, trainer in enumerate(self.trainers):
             for name, parameter in trainer.model.named_parameters():
@@ -76,7 +76,7 @@ class Together:
             trainer.apply(losses[index], residual[index])
 
     def _losses(self, stage: Stage, shard: int) -> tuple[Tensor, Tensor]:
-        """Each member's loss on a batch of its own, [members], and its norms, [members, 2]."""
+        """Each member's loss on its own batch, [members], and its norms, [members, 2]."""
         first = self.trainers[0]
         kind = first.config.training.targets
         batches = [trainer.draw(stage, shard) for trainer in self.trainers]
@@ -90,7 +90,7 @@ class Together:
         ) -> tuple[Tensor, Tensor]:
             return first.loss(stage, Prompts(xs, ys), targets, weights)
 
-        with eager(first.model):  # vmap knows PyTorch's own operations alone
+        with vmap_backend(first.model):
             return vmap(member)(
                 self._weights,
                 torch.stack([prompts.xs for prompts in batches]),
@@ -100,20 +100,20 @@ class Together:
 
 
 def difference(first: Config, other: Config) -> str:
-    """The first setting in which two configurations differ and members of a population may not; ''
+    """The first setting in which two configurations differ but members of a population may not; ''
     where there is none."""
     from reloop.conf.build import config_to_mapping, flatten
 
-    ours, theirs = (flatten(config_to_mapping(each)) for each in (first, other))
-    for key in ours | theirs:
-        own = any(key == name or key.startswith(f"{name}.") for name in _OWN)
-        if not own and ours.get(key) != theirs.get(key):
+    first_values, other_values = (flatten(config_to_mapping(config)) for config in (first, other))
+    for key in first_values | other_values:
+        may_differ = any(key == name or key.startswith(f"{name}.") for name in _MAY_DIFFER)
+        if not may_differ and first_values.get(key) != other_values.get(key):
             return key
     return ""
 
 
-def alone(config: Config) -> str:
+def obstacle(config: Config) -> str:
     """Why runs of this configuration cannot be trained together; '' where they can."""
     if config.loops.sampling != "none":
-        return "loops that are drawn for each step are other ones for each seed"
+        return "loops drawn for each step differ between seeds"
     return ""

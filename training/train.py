@@ -1,6 +1,6 @@
-"""The one training loop, for a run or for several that are computed together.
+"""The training loop, for a run or for several that are computed together.
 
-run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # trains, or finds it done
+run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # or the finished run
 runs = train_together([replace(config, seed=seed) for seed in (0, 1, 2)])
 """
 
@@ -14,23 +14,22 @@ from reloop.conf.schema import Config
 
 from .logging import Screen
 from .member import Member
-from .memory import told_when_full
+from .memory import report_out_of_memory
 from .run_folder.run import Run
-from .signals import Interrupted, noted_signals
-from .together import Together, alone, difference
+from .signals import Interrupted, deferred_signals
+from .together import Together, difference, obstacle
 from .work import Work
 
 
 def train(config: Config, again: bool = False, until: int | None = None) -> Run:
-    """Train as configured in the run folder that belongs to the configuration, or go on there.
+    """Train in the run folder of the configuration, or go on from its last checkpoint.
 
-    A finished run is returned as it is. With `until` training pauses, saved, after that many steps,
-    if it has not come further before; the next call goes on. With `again` what is there is set
-    aside under another name and training starts again, unless it is an unfinished training by
-    today's code: that goes on, to the same end. Raises ConfigError for a mistake in the
-    configuration (nothing is written then), Interrupted at Ctrl-C or SIGTERM (everything is saved),
-    HeldElsewhere where another process holds the folder, RunError where the disk is full, or
-    training diverged.
+    A finished run is returned without training. With `until` training saves and pauses after that
+    many steps, unless it is further already; the next call goes on. With `again` an existing folder
+    is renamed and training starts again, except for an unfinished training by today's code, which
+    goes on, to the same end. Raises ConfigError for a mistake in the configuration (before anything
+    is written), Interrupted at Ctrl-C or SIGTERM (everything is saved), HeldElsewhere where another
+    process holds the folder, RunError where the disk is full, or training diverged.
     """
     (run,) = train_together([config], again, until)
     if isinstance(run, RunError):
@@ -41,31 +40,31 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
 def train_together(
     configs: Sequence[Config], again: bool = False, until: int | None = None
 ) -> list[Run | RunError]:
-    """Train runs whose models have one shape in one computation, as `train` does each: its result,
-    or the RunError of a training that diverged, which leaves the others alone.
+    """Train runs whose models have one shape in one computation: for each the result of `train`, or
+    the RunError of its divergence, which does not affect the others.
 
-    Configurations may differ in seed, rates, optimiser and what else `together.OWN` names. Each has
-    its own run folder, which a call of `train` can go on with, and ends with the weights that it
-    has alone up to the rounding of batched products. One that stands at an earlier step than the
-    others catches up first. Raises what `train` does, and ConfigError, naming the setting, for
-    configurations that cannot be trained together.
+    Configurations may differ in seed, rates, optimiser and the other settings of
+    `together._MAY_DIFFER`. Each has its own run folder, which a call of `train` can go on with, and
+    ends with the weights of a single training up to the rounding of batched products. A run at an
+    earlier step than the others catches up first. Raises what `train` does, and ConfigError, naming
+    the setting, for configurations that cannot be trained together.
     """
     _check_together(configs)
     members = [Member(config) for config in configs]
     for member in members:
         if again:
             member.set_aside()
-    with ExitStack() as open_until_end:
+    with ExitStack() as stack:
         for member in members:
-            open_until_end.enter_context(member.folder.lock())
-            open_until_end.callback(member.close)
+            stack.enter_context(member.folder.lock())
+            stack.callback(member.close)
         try:
             for member in members:
                 member.restore()
             _train(members, until)
         except OSError as error:
-            where = members[0].folder.path if len(members) == 1 else configs[0].folder
-            raise RunError(f"{where}: {error}; the last checkpoint is intact") from None
+            path = members[0].folder.path if len(members) == 1 else configs[0].folder
+            raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
     return [member.failure or member.run() for member in members]
 
 
@@ -75,29 +74,29 @@ def _check_together(configs: Sequence[Config]) -> None:
             raise ConfigError("seed", "must differ, or another setting, in runs trained together")
         if key := difference(configs[0], config):
             raise ConfigError(key, "cannot differ in runs that are trained together")
-    if len(configs) > 1 and (reason := alone(configs[0])):
+    if len(configs) > 1 and (reason := obstacle(configs[0])):
         raise ConfigError("together", f"cannot be: {reason}")
 
 
 def _train(members: Sequence[Member], until: int | None) -> None:
-    """Make the steps that are missing, always of those members that stand furthest back."""
+    """Make the remaining steps, always of the members at the earliest step."""
     steps = members[0].config.training.steps
     end = steps if until is None else min(until, steps)
     for member in members:
         if member.step < end:
             member.begin()
-    with noted_signals() as signals:
-        while missing := [m for m in members if m.step < end and m.failure is None]:
-            first = min(member.step for member in missing)
-            group = [member for member in missing if member.step == first]
-            others = [member.step for member in missing if member.step > first]
-            with told_when_full(group[0].config, group[0].folder.path):
-                _train_group(group, min(others, default=end), end, signals)
+    with deferred_signals() as signals:
+        while pending := [m for m in members if m.step < end and m.failure is None]:
+            first = min(member.step for member in pending)
+            group = [member for member in pending if member.step == first]
+            later_steps = [member.step for member in pending if member.step > first]
+            with report_out_of_memory(group[0].config, group[0].folder.path):
+                _train_group(group, min(later_steps, default=end), end, signals)
 
 
 def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[int]) -> None:
-    """Steps of members that stand at the same one, up to `stop_at`, or until one of them diverges.
-    The device is waited for only where something is logged or saved."""
+    """Train members at the same step up to `stop_at`, or until one of them diverges. The host waits
+    for the device only to log or save."""
     trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
     trainer = trainers[0] if len(group) == 1 else Together(trainers)
     work = Work(trainers[0].curriculum, training.steps)
@@ -108,7 +107,7 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
             trainer.update(step)
             step += 1
             screen.tick()
-            stop = bool(signals)  # read once: a signal from here on is the next step's
+            stop = bool(signals)  # read once: a later signal counts for the next step
             save = stop or step == end or step % training.checkpoint_every == 0
             if not save and step % training.log_every:
                 continue

@@ -1,7 +1,7 @@
-"""How much of a training's work lies before a step: steps cost more as loops and points grow.
+"""The fraction of a training's work before a step: steps cost more as loops and points grow.
 
 work = Work(curriculum, steps=7000)
-left = seconds_so_far * (1 - work(step)) / (work(step) - work(first_step))
+remaining = seconds_so_far * (1 - work(step)) / (work(step) - work(first_step))
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import numpy as np
 
 from reloop.curricula import Curriculum, Stage
 
-_PARTS = 500  # of a training, in each of which one step stands for all
+_PARTS = 500  # of a training, each with the cost of its middle step
 
 
 class Work:
-    """The share of all scheduled work, from 0 to 1, that is done when `step` steps are made.
+    """The fraction of all scheduled work, from 0 to 1, of the first `step` steps.
 
-    A step costs as many passes through the block as it makes loops and, for the backward pass,
-    twice as many as gradients reach back through, each on two tokens a point; or what `cost` says.
-    `total` is that of all steps, in its unit.
+    By default a step costs its loops and twice its gradient loops, times its points, in passes
+    through the block; or what `cost` returns. `total` is the cost of all steps, in the same unit.
     """
 
     def __init__(
@@ -30,12 +29,12 @@ class Work:
         self._ends = np.unique(np.linspace(0, steps, min(steps, _PARTS) + 1).astype(np.int64))
         middles = (self._ends[:-1] + self._ends[1:]) // 2
         costs = np.array([cost(curriculum(int(step))) for step in middles], dtype=np.float64)
-        done = np.concatenate(([0.0], np.cumsum(costs * np.diff(self._ends))))
-        self.total = float(done[-1])
-        self._done = done / max(done[-1], 1.0)
+        cumulative = np.concatenate(([0.0], np.cumsum(costs * np.diff(self._ends))))
+        self.total = float(cumulative[-1])
+        self._fractions = cumulative / max(cumulative[-1], 1.0)
 
     def __call__(self, step: int) -> float:
-        return float(np.interp(step, self._ends, self._done))
+        return float(np.interp(step, self._ends, self._fractions))
 
 
 def _cost(stage: Stage) -> int:

@@ -14,7 +14,7 @@ from reloop.benchmarks.time_to_quality.targets import targets_table
 from reloop.conf.command import answered, defaults
 from reloop.conf.words import settings_from_words
 
-_STOPPED = "stopped, with every training saved; the same command resumes"
+_STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
 _HELP = """\
 Train by several recipes and measure when each reaches a target: the error over the variance of y at
 the last loop, on the same prompts for all, averaged over the numbers of examples k.
@@ -31,45 +31,45 @@ recipe of fewer steps is another recipe. Seconds are those of training, measurin
 
 Settings, with their defaults:
 {settings}
-target and k, where not given, stand in benchmarks/time_to_quality/targets.json:
+target and k, if not given, are those of benchmarks/time_to_quality/targets.json:
 {targets}
 Settings of run.py (training.steps=2000, precision=bf16) hold for all recipes; each of `variants`
-holds some that are added to every recipe, as a row of its own. The ratio is that of the first row's
+holds some that are added to every recipe, for a further row. The ratio is that of the first row's
 seconds to another's, paired by seed, with a 90 % interval from their logarithms.
 
 Track A: the model, prompts and targets of the scale. Track B: other targets or another model of at
 most its parameters, measured on the same prompts. A record (docs/records.md) wants to_end=true,
 five seeds, and p < .01 that their mean error at the last step is under the target.
 
-Into folder go run folders and race-<hash>/: time_to_quality.json and figures. The same command goes
-on where it stopped. Exit code: 0 done, 1 a training failed, 2 a mistake in the command, 130 and 143
-stopped by a signal.
+Into folder go run folders and race-<hash>/: time_to_quality.json and figures. The same command
+resumes. Exit code: 0 done, 1 a training failed, 2 a mistake in the command, 130 and 143 stopped by
+a signal.
 """
 
 
-def _of_trainings(word: str) -> bool:
-    """Whether a word is a setting of run.py, which holds for every training."""
+def _is_training_setting(word: str) -> bool:
+    """Whether a word is a setting of run.py, which applies to every training."""
     name = word.partition("=")[0]
     return "." in name or name in ("device", "precision", "backend")
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the command; returns the exit code."""
     if {"-h", "--help"} & set(words):
         text = _HELP.format(settings=defaults(QualitySettings), targets=targets_table())
         print(text, end="")
         return 0
 
-    def do() -> int:
-        ours = [word for word in words if not _of_trainings(word)]
-        settings = settings_from_words(QualitySettings, ours)
+    def run() -> int:
+        race_words = [word for word in words if not _is_training_setting(word)]
+        settings = settings_from_words(QualitySettings, race_words)
         settings.check()
         from reloop.benchmarks.time_to_quality.race import race
 
-        print(race(settings, [word for word in words if _of_trainings(word)]), flush=True)
+        print(race(settings, [word for word in words if _is_training_setting(word)]), flush=True)
         return 0
 
-    return answered("benchmarks.time_to_quality", do, _STOPPED)
+    return answered("benchmarks.time_to_quality", run, _STOP_MESSAGE)
 
 
 if __name__ == "__main__":

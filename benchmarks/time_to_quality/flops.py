@@ -1,4 +1,4 @@
-"""The floating-point operations of a training so far."""
+"""The floating-point operations of a training."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ class Flops:
         weights = dict(model.named_parameters())
         matrices = {name: weights[name] for name, role in roles.items() if role.kind == "matrix"}
         layers = config.model.n_layer if config.model.family == "standard" else 1
-        looped = sum(w.numel() for name, w in matrices.items() if name.startswith("loop.blocks."))
-        self._a_loop = looped / layers  # weights applied to each token in a loop
-        self._once = (
+        block_weights = sum(
+            w.numel() for name, w in matrices.items() if name.startswith("loop.blocks.")
+        )
+        self._loop_weights = block_weights / layers  # applied to each token in a loop
+        self._outside_weights = (
             sum(w.numel() for w in matrices.values())
-            - looped
+            - block_weights
             + sum(weights[f"{part}.weight"].numel() for part in ("read_in", "read_out"))
         )
         self._blocks = 1 if config.model.family == "standard" else config.model.n_layer
@@ -37,17 +39,18 @@ class Flops:
                     short, long = sorted((rows, weight.shape[1]))
                     self._muon += _ITERATIONS * (4 * short**2 * long + 2 * short**3)
         steps = config.training.steps
-        self._work = Work(curriculum, steps, self._of_step)
+        self._work = Work(curriculum, steps, self._step_flops)
 
     def __call__(self, step: int) -> float:
         """FLOPs of the first `step` steps."""
         return self._work(step) * self._work.total
 
-    def _of_step(self, stage: Stage) -> float:
+    def _step_flops(self, stage: Stage) -> float:
         tokens = 2 * stage.points - 1
-        a_loop = (
-            2 * self._a_loop * tokens + 4 * tokens**2 * self._config.model.n_embd * self._blocks
+        loop_flops = (
+            2 * self._loop_weights * tokens
+            + 4 * tokens**2 * self._config.model.n_embd * self._blocks
         )
         passes = stage.loops + 2 * stage.grad_loops
-        once = 3 * 2 * self._once * tokens
-        return self._config.training.batch_size * (passes * a_loop + once) + self._muon
+        outside_flops = 3 * 2 * self._outside_weights * tokens
+        return self._config.training.batch_size * (passes * loop_flops + outside_flops) + self._muon

@@ -23,13 +23,13 @@ _AXES = {
 
 
 def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder: Path) -> None:
-    """Write the pictures and the CSVs behind them: a thin line a seed, a thick one through the mean
-    of the seeds at each measurement."""
+    """Write the pictures and the CSVs behind them: a thin line for each seed, a thick one for
+    the mean over seeds at each measurement."""
     for name, (label, file) in _AXES.items():
         with styled():
             figure = Figure()
             axes = figure.subplots()
-            shown: dict[str, Curve] = {}
+            curves: dict[str, Curve] = {}
             longest: list[int] = []
             for index, row in enumerate(rows):
                 trainings = row.points()
@@ -41,7 +41,7 @@ def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder:
                     continue
                 x, mean = _mean(trainings, name)
                 axes.plot(x, mean, linewidth=1.8, label=row.label, **line(index))
-                shown[row.label] = {name: x, "error": mean}
+                curves[row.label] = {name: x, "error": mean}
                 longest = max(longest, list(range(1, len(x) + 1)), key=len)
             remarks = shared({row.label: row.remarks() for row in rows})
             title = f"{settings.task}, scale={settings.scale}, {settings.seeds} seeds"
@@ -50,22 +50,22 @@ def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder:
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
             log_of_few_decades(axes)
             note_level(axes, target.error, "target")
-            if shown:
+            if curves:
                 axes.legend()
             padded = {
                 label: {
                     part: [*values, *[None] * (len(longest) - len(values))]
-                    for part, values in each.items()
+                    for part, values in curve.items()
                 }
-                for label, each in shown.items()
+                for label, curve in curves.items()
             }
             save(figure, folder / file, "measurement", longest, padded)
 
 
 def _mean(trainings: Sequence[Sequence[Point]], name: str) -> tuple[list[float], list[float]]:
-    """Mean of the axis and of the errors over seeds, measurement by measurement, as far as all
-    seeds went."""
-    shared = min(map(len, trainings))
-    x = np.array([[getattr(p, name) for p in points[:shared]] for points in trainings])
-    errors = np.array([[p.error for p in points[:shared]] for points in trainings])
+    """Mean of the axis and of the errors over seeds, measurement by measurement, up to the last
+    one that all seeds have."""
+    length = min(map(len, trainings))
+    x = np.array([[getattr(p, name) for p in points[:length]] for points in trainings])
+    errors = np.array([[p.error for p in points[:length]] for points in trainings])
     return x.mean(0).tolist(), errors.mean(0).tolist()

@@ -1,4 +1,4 @@
-"""The whole of a race: compose its trainings, run them, report, write.
+"""A race: compose its trainings, run them, report, write.
 
 print(race(QualitySettings(task="linear"), ["training.ema_decay=0"]))
 """
@@ -29,53 +29,58 @@ from .report import Row, report
 from .settings import QualitySettings
 from .targets import Target, target_of
 
-_PROMPTS = 512  # on which the Bayes error is found
+_PROMPTS = 512  # that the Bayes error is computed on
 
 
 def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
-    """Train what is not trained yet, write time_to_quality.json and figures; what is shown of it.
+    """Train what is not trained yet, write time_to_quality.json and figures; returns the text to
+    print.
 
-    Raises ConfigError for settings that cannot be and a target that no predictor reaches, RunError,
-    when all else is written and printed, where a training failed.
+    Raises ConfigError for invalid settings and a target that no predictor reaches, RunError, after
+    all else is written and printed, if a training failed.
     """
     target = target_of(settings)
-    where = Path(settings.folder) / _digest(settings, target)
-    rows = {
-        label: [_config(settings, [*words, *more], seed, where) for seed in _seeds(settings)]
-        for label, more in _labels(settings).items()
+    task_folder = Path(settings.folder) / _digest(settings, target)
+    row_configs = {
+        label: [
+            _config(settings, [*words, *row_words], seed, task_folder) for seed in _seeds(settings)
+        ]
+        for label, row_words in _labels(settings).items()
     }
-    _check(rows, target)
+    _check(row_configs, target)
     jobs = [
         Raced(
             f"{label}, seed {config.seed}", config, target.error, target.k,
             settings.measurements, settings.to_end, settings.shifts, settings.threads,
         )
-        for label, configs in rows.items()
+        for label, configs in row_configs.items()
         for config in configs
     ]  # fmt: skip
-    outcomes = run_jobs(jobs, settings.jobs, where / "logs")
-    found = iter(outcomes)
-    made = [
-        Row(label, _track(settings, configs[0]), [next(found).result for _ in configs])
-        for label, configs in rows.items()
+    outcomes = run_jobs(jobs, settings.jobs, task_folder / "logs")
+    results = iter(outcomes)
+    rows = [
+        Row(label, _track(settings, configs[0]), [next(results).result for _ in configs])
+        for label, configs in row_configs.items()
     ]
-    failed = [
-        f"{job.name}: {o.failure}" for job, o in zip(jobs, outcomes, strict=True) if o.failure
+    failures = [
+        f"{job.name}: {outcome.failure}"
+        for job, outcome in zip(jobs, outcomes, strict=True)
+        if outcome.failure
     ]
-    text, content = report(made, settings, target)
-    folder = where / f"race-{key_of([asdict(settings), list(words)], 8)}"
+    text, content = report(rows, settings, target)
+    folder = task_folder / f"race-{key_of([asdict(settings), list(words)], 8)}"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(
         folder / "time_to_quality.json",
         {"settings": asdict(settings), "words": list(words), "target": target._asdict()}
         | content
-        | {"failed": failed},
+        | {"failed": failures},
     )
-    draw(made, settings, target, folder / "figures")
+    draw(rows, settings, target, folder / "figures")
     text += f"\n\n{folder}: time_to_quality.json, figures/"
-    if failed:
+    if failures:
         print(text, flush=True)
-        raise RunError(f"{len(failed)} of {len(jobs)} trainings failed; the first: {failed[0]}")
+        raise RunError(f"{len(failures)} of {len(jobs)} trainings failed; the first: {failures[0]}")
     return text
 
 
@@ -84,7 +89,7 @@ def _seeds(settings: QualitySettings) -> range:
 
 
 def _labels(settings: QualitySettings) -> dict[str, list[str]]:
-    """The words that make each row, by its label: the recipes, then each variant of them."""
+    """The words of each row, by its label: the recipes, then their variants."""
     labels = {recipe: [f"recipe={recipe}"] for recipe in settings.recipes}
     for recipe in settings.recipes:
         for variant in settings.variants:
@@ -92,24 +97,26 @@ def _labels(settings: QualitySettings) -> dict[str, list[str]]:
     return labels
 
 
-def _config(settings: QualitySettings, words: Sequence[str], seed: int, where: Path) -> Config:
-    """One training; what a variant says stands above what all are given."""
-    said = {word.partition("=")[0]: word for word in words}
+def _config(settings: QualitySettings, words: Sequence[str], seed: int, folder: Path) -> Config:
+    """The configuration of one training; later words override earlier ones of the same name."""
+    by_name = {word.partition("=")[0]: word for word in words}
     groups = [f"{name}={getattr(settings, name)}" for name in ("task", "scale", "model")]
-    config = commands([*groups, *said.values(), f"seed={seed}", f"folder={where}"])[0].config
+    config = commands([*groups, *by_name.values(), f"seed={seed}", f"folder={folder}"])[0].config
     evaluation = replace(config.evaluation, prompts=settings.prompts, max_loops=None)
     return replace(config, evaluation=evaluation)
 
 
-def _check(rows: dict[str, list[Config]], target: Target) -> None:
-    """Refuses what cannot be trained or reached, before anything is trained."""
-    for configs in rows.values():
+def _check(row_configs: dict[str, list[Config]], target: Target) -> None:
+    """Raises ConfigError for a race that cannot be trained or a target below the Bayes error."""
+    for configs in row_configs.values():
         config = configs[0]
         task = build_task(config)
         check_targets(config.training.targets, task)
         if max(target.k) >= config.task.points:
-            most = config.task.points - 1
-            raise ConfigError("k", f"must be at most {most} at these settings, got {max(target.k)}")
+            limit = config.task.points - 1
+            raise ConfigError(
+                "k", f"must be at most {limit} at these settings, got {max(target.k)}"
+            )
         name = optimal(task)
         if name is None:
             continue
@@ -126,18 +133,18 @@ def _check(rows: dict[str, list[Config]], target: Target) -> None:
 
 
 def _track(settings: QualitySettings, config: Config) -> str:
-    """A, B, or neither, as `--help` says."""
+    """A, B, or neither, as defined in `--help`."""
     words = [f"{name}={getattr(settings, name)}" for name in ("task", "scale", "model")]
     standard = commands(words)[0].config
     if config.task != standard.task:
         return "other prompts"
-    same = (config.model, config.loops) == (standard.model, standard.loops)
-    if same and config.training.targets == "outputs":
+    same_model = (config.model, config.loops) == (standard.model, standard.loops)
+    if same_model and config.training.targets == "outputs":
         return "A"
     return "B" if parameters(config) <= parameters(standard) else "a larger model"
 
 
 def _digest(settings: QualitySettings, target: Target) -> str:
-    """Run folders are kept apart by what their measurements depend on beside them."""
-    asked = [settings.task, settings.prompts, list(target.k), settings.measurements]
-    return f"{settings.task}-{settings.scale}-{key_of(asked, 6)}"
+    """The name of the folder of all runs whose measurements have the same settings."""
+    request = [settings.task, settings.prompts, list(target.k), settings.measurements]
+    return f"{settings.task}-{settings.scale}-{key_of(request, 6)}"

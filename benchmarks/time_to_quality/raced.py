@@ -33,7 +33,7 @@ _KIND = "quality"
 
 @dataclass(frozen=True)
 class Point:
-    """The error after `step` steps with its 90 % interval, and what training took until then."""
+    """The error after `step` steps with its 90 % interval, and the cost of training up to it."""
 
     step: int
     seconds: float
@@ -46,9 +46,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Raced:
-    """A training that is measured as it goes. Its result: `points`, the Points as plain values;
-    once it has ended `at_3b` and `shifts`, errors by name; `remarks` on the code it was trained
-    by."""
+    """A training with measurements in its course. Its result: `points`, the Points as plain values;
+    after the last step `at_3b` and `shifts`, errors by name; `remarks` on the code of training and
+    measurement."""
 
     name: str  # for a user
     config: Config
@@ -60,48 +60,48 @@ class Raced:
     threads: int
 
     def __call__(self) -> dict[str, Any]:
-        """Train on from where this training stands, until it has reached the target or its end."""
+        """Continue this training until it reaches the target or its last step."""
         torch.set_num_threads(self.threads)
         folder, config = run_folder(self.config), self.config
         folder.path.parent.mkdir(parents=True, exist_ok=True)
-        found = self._recorded(folder)
-        points = [Point(**each) for each in found.get("points", [])]
+        result = self._read_record(folder)
+        points = [Point(**each) for each in result.get("points", [])]
         while not self._done(points):
             step = points[-1].step if points else 0
-            until = next(each for each in self._steps() if each > step)
-            said = folder.path.with_suffix(".txt")
-            with open(said, "a", encoding="utf-8") as log, redirect_stdout(log):
-                run = train(config, until=until)
-            points.append(self._measured(run, folder))
-            print(f"{self.name}: {self._told(points[-1])}", flush=True)
-            found = {"points": [asdict(point) for point in points], "sources": self._sources()}
+            next_step = next(each for each in self._steps() if each > step)
+            log_path = folder.path.with_suffix(".txt")
+            with open(log_path, "a", encoding="utf-8") as log, redirect_stdout(log):
+                run = train(config, until=next_step)
+            points.append(self._measure_point(run, folder))
+            print(f"{self.name}: {self._describe_point(points[-1])}", flush=True)
+            result = {"points": [asdict(point) for point in points], "sources": self._sources()}
             if run.step == config.training.steps:
-                found |= self._at_the_end(run)
-            write_record(folder.path / "quality.json", _KIND, found)
-        return found | {"remarks": self._remarks(folder, found.get("sources", {}))}
+                result |= self._final_errors(run)
+            write_record(folder.path / "quality.json", _KIND, result)
+        return result | {"remarks": self._remarks(folder, result.get("sources", {}))}
 
     def describe(self, result: dict[str, Any]) -> str:
-        """When the target was reached, or how near it came."""
+        """The step at which the target was reached, if it was, and the last error."""
         points = [Point(**each) for each in result["points"]]
-        last = self._told(points[-1])
+        last = self._describe_point(points[-1])
         if (first := reached(points, self.target)) is None:
             return f"not reached: {last}"
         return f"reached after {first.step:,} steps, {first.cpu_seconds:.0f} CPU s; last {last}"
 
-    def _told(self, point: Point) -> str:
+    def _describe_point(self, point: Point) -> str:
         return (
             f"error {point.error:.4f} ({point.low:.4f} to {point.high:.4f}) after {point.step:,} "
             f"of {self.config.training.steps:,} steps, {point.cpu_seconds:.0f} CPU s"
         )
 
     def _remarks(self, folder: RunFolder, sources: Mapping[str, str]) -> list[str]:
-        """By which files the code that trained or measured differs from today's."""
+        """The files that changed since the training or its measurements."""
         trained = other_code(folder.made_with(), self.config)
         measured = changed_files(sources, self._sources())
-        told = {"trained": trained, "measured": measured}
+        changes = {"trained": trained, "measured": measured}
         return [
-            f"{how} by other code: {some_files(files)} changed since"
-            for how, files in told.items()
+            f"{action} by other code: {some_files(files)} changed since"
+            for action, files in changes.items()
             if files
         ]
 
@@ -110,7 +110,7 @@ class Raced:
         return evaluation_sources(build_task(self.config), self.config.evaluation)
 
     def _steps(self) -> list[int]:
-        """After which steps it is measured."""
+        """The steps after which it is measured."""
         steps = self.config.training.steps
         return sorted(
             {-(-steps * part // self.measurements) for part in range(1, self.measurements + 1)}
@@ -119,22 +119,23 @@ class Raced:
     def _done(self, points: list[Point]) -> bool:
         if not points:
             return False
-        ended = points[-1].step >= self.config.training.steps
-        return ended or (not self.to_end and reached(points, self.target) is not None)
+        at_end = points[-1].step >= self.config.training.steps
+        return at_end or (not self.to_end and reached(points, self.target) is not None)
 
-    def _recorded(self, folder: RunFolder) -> dict[str, Any]:
-        """What was measured before, as long as there is a training that it is of."""
-        found = read_record(folder.path / "quality.json", _KIND)
-        if found.problem:
+    def _read_record(self, folder: RunFolder) -> dict[str, Any]:
+        """The stored measurements up to the step that the training is at."""
+        record = read_record(folder.path / "quality.json", _KIND)
+        if record.problem:
             print(
-                f"{folder.path / 'quality.json'} {found.problem}; measured on from here", flush=True
+                f"{folder.path / 'quality.json'} {record.problem}; measured on from here",
+                flush=True,
             )
-        standing = folder.status()["step"]
-        content = dict(found.content or {})
-        points = [point for point in content.get("points", []) if point["step"] <= standing]
+        current_step = folder.status()["step"]
+        content = dict(record.content or {})
+        points = [point for point in content.get("points", []) if point["step"] <= current_step]
         return content | {"points": points} if points else {}
 
-    def _measured(self, run: Run, folder: RunFolder) -> Point:
+    def _measure_point(self, run: Run, folder: RunFolder) -> Point:
         errors = self._errors(run, trained_loops(run.config))
         interval = bootstrap(errors, _RESAMPLES, seed=0)
         status = folder.status()
@@ -151,33 +152,38 @@ class Raced:
 
     def _errors(self, run: Run, loops: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Each evaluation prompt's error at the last of these loops, averaged over k."""
-        asked = run.config.evaluation
-        prompts = evaluation_prompts(run.task, asked.prompts, run.config.task.points, asked.seed)
+        evaluation = run.config.evaluation
+        prompts = evaluation_prompts(
+            run.task, evaluation.prompts, run.config.task.points, evaluation.seed
+        )
         model = place_exactly(run.config.device).prepare(run.model)
-        reading = ErrorSettings((loops,), loops)
+        error_settings = ErrorSettings((loops,), loops)
         batches = [
-            prompts[i : i + asked.batch_size] for i in range(0, len(prompts), asked.batch_size)
+            prompts[i : i + evaluation.batch_size]
+            for i in range(0, len(prompts), evaluation.batch_size)
         ]
-        read = [model_errors(model, run.task, batch, reading)[f"at_{loops}"] for batch in batches]
-        return np.concatenate(read)[:, list(self.k)].mean(1, dtype=np.float64)
+        errors = [
+            model_errors(model, run.task, batch, error_settings)[f"at_{loops}"] for batch in batches
+        ]
+        return np.concatenate(errors)[:, list(self.k)].mean(1, dtype=np.float64)
 
-    def _at_the_end(self, run: Run) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _final_errors(self, run: Run) -> dict[str, Any]:
+        result: dict[str, Any] = {}
         if run.config.model.family != "standard":
-            found["at_3b"] = float(self._errors(run, 3 * trained_loops(run.config)).mean())
+            result["at_3b"] = float(self._errors(run, 3 * trained_loops(run.config)).mean())
         if self.shifts and run.task.loss == "squared_error":
             b = trained_loops(run.config)
-            asked = replace(run.config.evaluation, loops=None, max_loops=b, shifts=SHIFTS)
-            measure = Measure(run, resolved(run, asked), run.config.device)
-            found["shifts"] = {
+            evaluation = replace(run.config.evaluation, loops=None, max_loops=b, shifts=SHIFTS)
+            measure = Measure(run, resolved(run, evaluation), run.config.device)
+            result["shifts"] = {
                 name: float(
                     measure.model(measure.shifted(name), name)["model_at_b"][:, list(self.k)].mean()
                 )
                 for name in SHIFTS
             }
-        return found
+        return result
 
 
 def reached(points: list[Point], target: float) -> Point | None:
-    """The first measurement whose whole interval is at or under the target."""
+    """The first measurement whose whole interval is at or below the target."""
     return next((point for point in points if point.high <= target), None)

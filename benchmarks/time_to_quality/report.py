@@ -29,16 +29,24 @@ class Row:
 
     def points(self) -> list[list[Point]]:
         """The measurements of each training that did not fail."""
-        return [[Point(**each) for each in result["points"]] for result in self.results if result]
+        return [
+            [Point(**values) for values in result["points"]] for result in self.results if result
+        ]
 
     def remarks(self) -> list[str]:
-        """What a reader must know of the code that trained them, each once."""
-        return list(dict.fromkeys(r for each in self.results if each for r in each["remarks"]))
+        """The remarks on the code of all trainings, each once."""
+        return list(
+            dict.fromkeys(
+                remark for result in self.results if result for remark in result["remarks"]
+            )
+        )
 
     def first(self, target: float) -> list[Point | None]:
-        """Where each seed reached the target; None where it did not, or failed."""
+        """The first point of each seed at the target; None if it did not reach it, or failed."""
         return [
-            None if result is None else reached([Point(**p) for p in result["points"]], target)
+            None
+            if result is None
+            else reached([Point(**values) for values in result["points"]], target)
             for result in self.results
         ]
 
@@ -46,7 +54,7 @@ class Row:
 def report(
     rows: Sequence[Row], settings: QualitySettings, target: Target
 ) -> tuple[str, dict[str, Any]]:
-    """What is shown of a race, and what is written."""
+    """The text and the JSON content of a race."""
     k = ", ".join(map(str, target.k))
     lines = [
         f"{settings.task}, scale={settings.scale}, model={settings.model}: error {target.error:g} "
@@ -58,13 +66,13 @@ def report(
     content: dict[str, Any] = {"rows": []}
     for row in rows:
         first = row.first(target.error)
-        medians = {name: _median([_of(point, name) for point in first]) for name in _MEASURES}
+        medians = {name: _median([_value(point, name) for point in first]) for name in _MEASURES}
         ratio = _ratio(rows[0].first(target.error), first, settings.clock)
         lines.append(
             f"{row.label:40} {row.track:>6} {sum(p is not None for p in first)} of {len(first):<3} "
             + f"{_number(medians['step'], ','):>8} {_number(medians['cpu_seconds'], '.0f'):>8} "
             + f"{_number(medians['seconds'], '.0f'):>8} {_number(medians['flops'], '.3g', 1e15):>8}"
-            + f"  {_told(ratio)}"
+            + f"  {_ratio_text(ratio)}"
         )
         content["rows"].append(
             {"label": row.label, "track": row.track, "median": medians, "ratio": ratio}
@@ -76,39 +84,39 @@ def report(
         "",
     ]
     for row, entry in zip(rows, content["rows"], strict=True):
-        told, entry["last"] = _last(row, target.error, settings.to_end)
-        lines.append(f"{row.label}: {told}")
+        text, entry["last"] = _last(row, target.error, settings.to_end)
+        lines.append(f"{row.label}: {text}")
     remarks = {row.label: row.remarks() for row in rows}
     return "\n".join([*shared(remarks), *lines]), content
 
 
 def _last(row: Row, target: float, to_end: bool) -> tuple[str, dict[str, Any]]:
-    """The errors at each training's last measurement, and whether they are under the target."""
+    """The errors at each training's last measurement, with a t-test against the target."""
     points = [each[-1] for each in row.points()]
     if not points:
         return "every training failed", {}
     errors = [point.error for point in points]
     steps = ", ".join(f"{step:,}" for step in dict.fromkeys(point.step for point in points))
-    said = f"last error {_list(errors)} after {steps} steps"
-    found: dict[str, Any] = {"errors": errors}
+    text = f"last error {_list(errors)} after {steps} steps"
+    last: dict[str, Any] = {"errors": errors}
     if to_end and len(errors) > 1:
         p = float(stats.ttest_1samp(errors, target, alternative="less").pvalue)
-        found["p"] = p
+        last["p"] = p
         mean = statistics.mean(errors)
-        said += f", mean {mean:.4f} (under {target:g}: one-sided t-test, p = {p:.2g})"
-    ended = [result for result in row.results if result]
-    if beyond := [result["at_3b"] for result in ended if "at_3b" in result]:
-        found["at_3b"] = beyond
-        said += f"; at 3 b {_list(beyond)}"
-    shifted = [result["shifts"] for result in ended if "shifts" in result]
-    for name in shifted[0] if shifted else ():
-        values = [each[name] for each in shifted]
-        found.setdefault("shifts", {})[name] = values
-        said += f"; {name} {_list(values)}"
-    return said, found
+        text += f", mean {mean:.4f} (under {target:g}: one-sided t-test, p = {p:.2g})"
+    results = [result for result in row.results if result]
+    if errors_at_3b := [result["at_3b"] for result in results if "at_3b" in result]:
+        last["at_3b"] = errors_at_3b
+        text += f"; at 3 b {_list(errors_at_3b)}"
+    shift_errors = [result["shifts"] for result in results if "shifts" in result]
+    for name in shift_errors[0] if shift_errors else ():
+        values = [each[name] for each in shift_errors]
+        last.setdefault("shifts", {})[name] = values
+        text += f"; {name} {_list(values)}"
+    return text, last
 
 
-def _of(point: Point | None, name: str) -> float:
+def _value(point: Point | None, name: str) -> float:
     return math.inf if point is None else float(getattr(point, name))
 
 
@@ -120,9 +128,8 @@ def _median(values: Sequence[float]) -> float | None:
 def _ratio(
     base: Sequence[Point | None], other: Sequence[Point | None], clock: str
 ) -> dict[str, float] | None:
-    """The base's seconds on this clock over another's: the mean of the logarithms over seeds, all
-    of which reached the target with both, and its 90 % interval (Student's t). None where one did
-    not."""
+    """The base's seconds on this clock over another's: the mean of the logarithms over seeds, and
+    its 90 % interval (Student's t). None if a seed of either did not reach the target."""
     logs = [
         math.log(getattr(a, clock) / getattr(b, clock))
         for a, b in zip(base, other, strict=True)
@@ -138,7 +145,7 @@ def _ratio(
     return {"ratio": math.exp(mean)} | ends
 
 
-def _told(ratio: Mapping[str, float] | None) -> str:
+def _ratio_text(ratio: Mapping[str, float] | None) -> str:
     if ratio is None:
         return "–"
     ends = f" ({ratio['low']:.2f} to {ratio['high']:.2f})" if "low" in ratio else ""

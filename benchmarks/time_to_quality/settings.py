@@ -1,4 +1,4 @@
-"""What `python -m benchmarks.time_to_quality` may be asked for. No torch here."""
+"""The settings of `python -m benchmarks.time_to_quality`. No torch here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reloop.conf.setting import check_settings, setting
 
 @dataclass(frozen=True)
 class QualitySettings:
-    """Which recipes are compared on what, and how their errors are measured."""
+    """The recipes to compare, the task and model, and how errors are measured."""
 
     task: str = setting("sparse_linear", "the task")
     scale: str = setting("small", "the scale")
@@ -36,7 +36,7 @@ class QualitySettings:
     folder: str = setting("runs/time_to_quality", "where runs and results are kept")
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         for name in ("task", "scale", "model"):
             check_choice(name, getattr(self, name), choices(name))
         check_settings("", self)

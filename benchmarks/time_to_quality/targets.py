@@ -1,4 +1,4 @@
-"""The errors that are raced for, by scale and task. No torch here."""
+"""The target errors, by scale and task. No torch here."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def known_targets() -> dict[tuple[str, str], Target]:
 
 
 def target_of(settings: QualitySettings) -> Target:
-    """What is raced for; ConfigError where settings and file leave it open."""
-    known = known_targets().get((settings.scale, settings.task))
-    error = settings.target if settings.target is not None else known and known.error
-    k = settings.k or (known and known.k)
-    where = f"for task={settings.task} at scale={settings.scale}"
+    """The target of a race; ConfigError if neither settings nor file give one."""
+    default = known_targets().get((settings.scale, settings.task))
+    error = settings.target if settings.target is not None else default and default.error
+    k = settings.k or (default and default.k)
+    suffix = f"for task={settings.task} at scale={settings.scale}"
     if error is None:
-        raise ConfigError("target", f"must be given: targets.json has none {where}")
+        raise ConfigError("target", f"must be given: targets.json has none {suffix}")
     if not k:
-        raise ConfigError("k", f"must be given: targets.json has none {where}")
+        raise ConfigError("k", f"must be given: targets.json has none {suffix}")
     return Target(error, tuple(k))
 
 
 def targets_table() -> str:
-    """The known targets, a line each."""
+    """The targets of targets.json, one line each."""
     return "\n".join(
         f"  {scale:7} {task:15} {target.error:<8g} at k = {', '.join(map(str, target.k))}"
         for (scale, task), target in known_targets().items()

@@ -12,14 +12,14 @@ from .loops import loop_mistakes
 from .model import check_model, check_prompts_fit
 from .task_settings import typed_settings
 
-_BAYES = ("linear", "noisy_linear", "sparse_linear")  # whose best predictor is known
-MOST_SUPPORTS = 100_000  # of a sparse function that the best predictor goes through
+_BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes predictor
+MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
 
 
 def check_setting(key: str, value: Any) -> None:
-    """One setting of a task: a whole number counts something (at least 1, but `distinct_prompts`
-    may be 0, for no limit), any other is finite and not negative, and the path of a folder names
-    one. Raises ConfigError."""
+    """Check one setting of a task: a whole number is at least 1 (`distinct_prompts` may be 0, for
+    no limit), any other number is finite and not negative, the path of a folder is not empty.
+    Raises ConfigError."""
     if isinstance(value, str) and key.endswith("_dir"):
         check_path(key, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -93,10 +93,10 @@ def _check_bayes(config: Config) -> None:
             "evaluation.baselines", f"cannot hold bayes: for task={task.name} it is not known"
         )
     sparsity = task.settings.get("sparsity", task.dims)
-    few = min(sparsity, task.dims - sparsity)  # of more than 20 there are billions
-    supports = math.comb(task.dims, few) if few <= 20 else math.inf
+    size = min(sparsity, task.dims - sparsity)  # above 20, there are billions
+    supports = math.comb(task.dims, size) if size <= 20 else math.inf
     if supports > MOST_SUPPORTS:
-        number = f"{supports:,}" if few <= 20 else "billions of"
+        number = f"{supports:,}" if size <= 20 else "billions of"
         raise ConfigError(
             "evaluation.baselines",
             f"cannot hold bayes: it would go through {number} supports, more than "

@@ -11,20 +11,20 @@ from ..mistakes import ConfigError
 
 
 def check_folder(key: str, folder: str) -> None:
-    """Raises ConfigError, naming the key, where `folder` can neither be written to nor be made.
-    Leaves nothing behind."""
-    there, missing = Path(folder), list[str]()
-    while not os.path.lexists(there):
-        missing.append(there.name)
-        there = there.parent
-    if not folder or not there.is_dir():
+    """Raises ConfigError, naming the key, where `folder` can neither be written to nor be created.
+    Leaves no file behind."""
+    parent, names = Path(folder), list[str]()
+    while not os.path.lexists(parent):
+        names.append(parent.name)
+        parent = parent.parent
+    if not folder or not parent.is_dir():
         raise ConfigError(key, f"must be a folder or a new one's path, got {folder!r}")
     try:
-        for path in [Path(folder), *(there / name for name in missing)]:  # names that are too long
+        for path in [Path(folder), *(parent / name for name in names)]:  # names that are too long
             with suppress(FileNotFoundError):
                 os.lstat(path)
-        with TemporaryFile(dir=there):
+        with TemporaryFile(dir=parent):
             pass
     except OSError as error:
-        reason = f"nothing can be written in {there} ({error.strerror})"
+        reason = f"nothing can be written in {parent} ({error.strerror})"
         raise ConfigError(key, f"cannot be {folder!r}: {reason}") from None

@@ -1,4 +1,4 @@
-"""Which settings of the loops do not go together: key and problem, for checks.py to refuse."""
+"""Combinations of loop settings that cannot run: key and problem, for config.py to refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..schema import Config, LoopsConfig, ModelConfig
 
-_CUT = 4  # times b: the most loops that a Poisson-lognormal draw gives, which bounds memory
+_CUT = 4  # times b: the most loops of a Poisson-lognormal draw, which bounds memory
 
 
 def most_loops(sampling: str, b: int) -> int:
@@ -35,7 +35,7 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield (
             "loops.grad_loops",
             f"must be all, got {loops.grad_loops}: this loop reads the prompt at its start alone, "
-            "and gradients that stop before would leave the read-in as it was drawn",
+            "and gradients that stop before would never train the read-in",
         )
     if not model.lanes:
         return
@@ -55,13 +55,13 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _starts_once(model: ModelConfig) -> bool:
-    """Whether no loop but the first reads the prompt (lanes, which carry it, aside)."""
+    """Whether only the first loop reads the prompt (lanes, which carry it, excepted)."""
     plain = model.connectivity is None and model.injection == "none" and not model.lanes
     return plain or model.connectivity == "LT"
 
 
 def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
-    """A reach that was asked for and is shorter than the window."""
+    """The mistake of a `grad_loops` that is shorter than the window."""
     key, reach = "loops.grad_loops", loops.grad_loops
     if isinstance(reach, int):
         window = min(loops.T, most_loops(loops.sampling, loops.b))
@@ -78,8 +78,8 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
 
 
 def _reach_all(loops: LoopsConfig) -> bool:
-    """Whether gradients reach back through every loop of every step: of those that can be made the
-    most, of a schedule the last."""
+    """Whether gradients reach back through every loop of every step: of the most loops that can be
+    drawn, of the last loops of a schedule."""
     reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b)
     through = {"window": min(loops.T, most), "half": (most + 1) // 2, "all": most}
     return (reach if isinstance(reach, int) else through[reach]) >= most

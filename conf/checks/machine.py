@@ -1,4 +1,4 @@
-"""What memory this machine has, and whether it has a GPU: without torch, on Linux and macOS."""
+"""How much memory this machine has, and whether it has a GPU: without torch, on Linux and macOS."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
-# What PyTorch says of it: a CPU's allocator, CUDA's, CUDA's libraries.
+# PyTorch's messages: of the CPU's allocator, of CUDA's, of CUDA's libraries.
 _FULL = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-# Where Linux (and WSL) show a GPU of NVIDIA's; an Apple GPU shares the machine's own memory.
+# Where Linux (and WSL) show an NVIDIA GPU; an Apple GPU shares the machine's memory.
 _NVIDIA = ("/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/gpus")
 
 
 def total_memory() -> int | None:
-    """Bytes that this process can have at most: the machine's, or what its control group may take
-    of them. None where neither is known."""
+    """The most bytes that this process can have: the machine's, or the limit of its control group.
+    None where neither is known."""
     limits = [_physical(), *_of_groups(_GROUPS, _own_groups())]
     return min((limit for limit in limits if limit), default=None)
 
@@ -32,7 +32,7 @@ def _physical() -> int | None:
 
 
 def _own_groups() -> list[str]:
-    """The control groups that this process is in, as paths below where they are mounted."""
+    """The control groups of this process, as paths below their mount point."""
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -42,25 +42,25 @@ def _own_groups() -> list[str]:
 
 
 def _of_groups(mount: Path, groups: list[str]) -> list[int]:
-    """The limits of these groups and of all that they are in: version 2's file, or version 1's.
-    Within a container its own group is the root of what is mounted."""
-    found = []
+    """The limits of these groups and of all their parents, from the file of version 2 or of
+    version 1. Within a container, the mount's root is the container's own group."""
+    limits = []
     for group in ["/", *groups]:
-        place = Path(group.strip("/"))
-        for each in (place, *place.parents):
-            for name in (mount / each / "memory.max", mount / "memory" / each / _VERSION_1):
+        group_path = Path(group.strip("/"))
+        for path in (group_path, *group_path.parents):
+            for file in (mount / path / "memory.max", mount / "memory" / path / _VERSION_1):
                 try:
-                    found.append(int(name.read_text(encoding="ascii")))
+                    limits.append(int(file.read_text(encoding="ascii")))
                 except (OSError, ValueError):  # absent, or "max"
                     continue
-    return found
+    return limits
 
 
 _VERSION_1 = "memory.limit_in_bytes"
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether this error says that there was no memory left."""
+    """Whether this error says that memory ran out."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _FULL)

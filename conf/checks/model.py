@@ -8,7 +8,7 @@ from ..mistakes import ConfigError
 from ..schema import ModelConfig, TaskConfig
 from ..setting import check_settings
 
-_LOOPED = (  # what only looped models have, with the value that means without it
+_LOOPED = (  # settings of looped models alone, with the value that means none
     ("connectivity", None),
     ("norm", "in_loop"),
     ("prelude", 0),
@@ -18,7 +18,7 @@ _LOOPED = (  # what only looped models have, with the value that means without i
 
 
 def check_model(model: ModelConfig) -> None:
-    """Ranges and combinations; raises ConfigError for the first that cannot be."""
+    """Ranges and combinations; raises ConfigError for the first that is impossible."""
     check_settings("model.", model)
     _check_heads(model)
     _check_attention(model)
@@ -59,13 +59,13 @@ def _check_heads(model: ModelConfig) -> None:
 
 
 def _check_attention(model: ModelConfig) -> None:
-    """Each kind of attention has its setting, which means nothing with another."""
-    own = (("grouped", "n_kv", 0), ("latent", "rank", 0), ("sliding", "pattern", ""))
-    for attention, name, nothing in own:
+    """Each kind of attention has its own setting, which no other kind has."""
+    kinds = (("grouped", "n_kv", 0), ("latent", "rank", 0), ("sliding", "pattern", ""))
+    for attention, name, default in kinds:
         value = getattr(model, name)
-        if model.attention == attention and value == nothing:
+        if model.attention == attention and value == default:
             raise ConfigError(f"model.{name}", f"must be given with model.attention={attention}")
-        if model.attention != attention and value != nothing:
+        if model.attention != attention and value != default:
             raise ConfigError(
                 f"model.{name}", f"has no meaning with model.attention={model.attention}"
             )
@@ -99,15 +99,15 @@ def _check_family(model: ModelConfig) -> None:
             f"cannot be {model.injection!r} with model={model.family}: only looped models inject "
             "the prompt anew",
         )
-    for name, nothing in _LOOPED:
-        if getattr(model, name) != nothing:
+    for name, default in _LOOPED:
+        if getattr(model, name) != default:
             raise ConfigError(
                 f"model.{name}", f"has no meaning with model={model.family}: of looped models alone"
             )
 
 
 def _check_connectivity(model: ModelConfig) -> None:
-    """What each of the papers' loops leaves no room for."""
+    """Settings that contradict a connectivity or the lanes."""
     if model.connectivity is not None:
         if model.injection != "none":
             raise ConfigError(
@@ -115,8 +115,8 @@ def _check_connectivity(model: ModelConfig) -> None:
                 f"cannot be {model.injection!r} with model.connectivity={model.connectivity}, "
                 "which says itself how prompt and last loop meet; it must be none",
             )
-        for name, nothing in _LOOPED[1:]:
-            if getattr(model, name) != nothing:
+        for name, default in _LOOPED[1:]:
+            if getattr(model, name) != default:
                 raise ConfigError(
                     f"model.{name}",
                     f"has no meaning with model.connectivity={model.connectivity}, whose loop is "
@@ -131,7 +131,7 @@ def _check_connectivity(model: ModelConfig) -> None:
 
 
 def _check_norm(model: ModelConfig) -> None:
-    """A stream that no norm holds must be held by what enters it."""
+    """A stream without a norm must be bounded by what is added to it."""
     if model.norm == "in_loop":
         return
     if model.lanes:

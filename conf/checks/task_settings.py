@@ -1,4 +1,4 @@
-"""A task's own settings, typed by the defaults that its file in conf/task/ gives them."""
+"""A task's own settings, with the types of their defaults in conf/task/."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ def task_names() -> list[str]:
 
 
 def own_settings(name: str) -> dict[str, Any] | None:
-    """A task's own settings with their defaults: from its file, or its class where it was
-    registered outside the project; None for a task that is not known."""
-    own = _read(name) if name in task_names() else added_tasks().get(name)
-    return deepcopy(own)
+    """A task's own settings with their defaults: from its file, or from its class where it was
+    registered outside the project; None for an unknown task."""
+    defaults = _read(name) if name in task_names() else added_tasks().get(name)
+    return deepcopy(defaults)
 
 
 def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A task's settings, each as what its default is; those left out stay out. Of a task that is
-    not known they are taken as they are. ConfigError for an unknown one and a value of another
-    type."""
-    own = own_settings(name)
-    if own is None:
+    """A task's settings, each with the type of its default; settings left out stay out. Those of
+    an unknown task are returned unchanged. ConfigError for an unknown setting and a value of
+    another type."""
+    defaults = own_settings(name)
+    if defaults is None:
         return dict(settings)
     for key in settings:
-        if key not in own:
-            there = nearest(str(key), own) if own else ", which has none of its own"
-            raise ConfigError(f"task.{key}", f"is not a setting of task={name}{there}")
-    return {key: _typed(own[key], value, f"task.{key}") for key, value in settings.items()}
+        if key not in defaults:
+            hint = nearest(str(key), defaults) if defaults else ", which has none of its own"
+            raise ConfigError(f"task.{key}", f"is not a setting of task={name}{hint}")
+    return {key: _typed(defaults[key], value, f"task.{key}") for key, value in settings.items()}
 
 
 def _typed(default: Any, value: Any, key: str) -> Any:
-    """`value` as what its default is: a bool, a number, a name or a tuple of those."""
+    """`value` with the type of its default: a bool, a number, a name or a tuple of those."""
     if not isinstance(default, list):
         return convert_scalar(type(default), value, key)
     items = value if isinstance(value, list | tuple) else [value]
@@ -53,5 +53,5 @@ def _typed(default: Any, value: Any, key: str) -> Any:
 
 @lru_cache
 def _read(name: str) -> dict[str, Any]:
-    own = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
-    return {key: default for key, default in own.items() if key != "name"}
+    values = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: default for key, default in values.items() if key != "name"}

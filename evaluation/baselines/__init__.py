@@ -1,8 +1,8 @@
-"""What a user would predict without a transformer, and what nobody can beat.
+"""Solvers: predictors without a transformer, Bayes-optimal ones among them.
 
-Every solver is `solve(xs, ys, queries)`: float64 arrays [B, n, d], [B, n] and [B, n, d] to
-predictions [B, n], the k-th for query k from the first k pairs alone, zero without examples. Of two
-classes, ys are -1 and 1, and the class predicted is 1 where the prediction is above 0.
+Every solver is `solve(xs, ys, queries)`: from float64 arrays [B, n, d], [B, n] and [B, n, d] to
+predictions [B, n], the k-th for query k from the first k pairs only, zero without examples. For two
+classes, ys are -1 and 1, and the predicted class is 1 where the prediction is above 0.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour
 
 
 def solvers(name: str, task: Task) -> dict[str, Solver]:
-    """The solvers that go by `name` on a task, by their labels. Where there are several, the one
-    that does best on this task is meant."""
+    """The solvers of a name on a task, by label. If there are several, the name stands for the one
+    with the least error on this task."""
     if name == "bayes":
         return {"Bayes-optimal": _posterior(task)}
     return _SOLVERS[name]
@@ -61,8 +61,8 @@ _AnySolver = TypeVar("_AnySolver", bound=Solver)
 
 
 def register_baseline(name: str, label: str = "") -> Callable[[_AnySolver], _AnySolver]:
-    """Function decorator: make a solver known under a name that `evaluation.baselines` takes; its
-    label in tables and pictures is the name, if none is given."""
+    """Function decorator: register a solver under a name for `evaluation.baselines`; its label in
+    tables and pictures is the name unless `label` is given."""
 
     def add(solve: _AnySolver) -> _AnySolver:
         _SOLVERS[name] = {label or name.replace("_", " "): solve}
@@ -73,13 +73,13 @@ def register_baseline(name: str, label: str = "") -> Callable[[_AnySolver], _Any
 
 
 def solver_module(solve: Solver) -> str:
-    """The module that a solver is written in."""
+    """The name of the module that defines a solver."""
     return str(getattr(solve, "func", solve).__module__)
 
 
 def optimal(task: Task) -> str | None:
-    """The name of the predictor that has the least expected error of all on a task; None where it
-    is not known, or out of reach."""
+    """The name of the predictor with the least expected error on a task; None if it is unknown or
+    intractable."""
     if type(task) is Linear:
         return "least_squares"
     if type(task) is SparseLinear:
@@ -91,7 +91,7 @@ def _posterior(task: Task) -> Solver:
     if type(task) is SparseLinear and optimal(task):
         return partial(sparse_posterior, sparsity=int(task.divisor))
     if type(task) is NoisyLinear:
-        # Renormalised outputs scale w and the noise alike, which leaves the estimate's form.
+        # Renormalised outputs scale w and the noise by the same factor: the estimator is the same.
         return partial(linear_posterior, noise_std=task.noise_std)
     if type(task) is Linear:
         return partial(linear_posterior, noise_std=0.0)

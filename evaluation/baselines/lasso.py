@@ -1,7 +1,7 @@
 """The Lasso on every prefix of every prompt, converged.
 
-Each prompt goes through its prefixes in order, the weights of one being where the next begins; all
-prompts take their steps together, each at a prefix of its own.
+Each prompt passes through its prefixes in order, starting each from the weights of the one before;
+the prompts take their steps in one batch, each at its own prefix.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 from ..bootstrap import Floats
 
 _TOLERANCE = 1e-12  # of the duality gap, over ‖y‖²/k
-_CHUNK = 1024  # prompts that step together
-# Over the Gram matrix's trace: too little to matter where it is regular, enough to factorise it
-# where more inputs are in play than there are pairs.
+_CHUNK = 1024  # prompts per batch
+# Relative to the Gram matrix's trace: negligible if it is regular, enough to factorise it if there
+# are more active inputs than pairs.
 _JITTER = 1e-13
 
 
@@ -33,14 +33,14 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01) -> Floats:
     pairs of inputs xs [B, n, d] and outputs ys [B, n]: scikit-learn's Lasso without intercept; zero
     at k = 0.
 
-    A prefix is done when its duality gap is at most 1e-12·‖y‖²/k, which bounds how far the
-    objective is above its minimum. Where that takes more than 50 + 10·d steps the weights are kept
-    as they are, and a warning counts these prefixes and names their largest gap. Raises ValueError
-    for an alpha that is not positive and finite.
+    A prefix has converged when its duality gap, a bound on the objective above its minimum, is at
+    most 1e-12·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as they
+    are, and a warning counts these prefixes and gives their largest gap. Raises ValueError for an
+    alpha that is not positive and finite.
 
-    The steps are those of an active set (Osborne, Presnell and Turlach 2000): to the minimum over
-    the weights in play with their signs as they are, at most up to where a weight changes its sign,
-    which leaves; there, the input of the greatest slope beyond k·alpha joins.
+    The steps are those of an active-set method (Osborne, Presnell and Turlach 2000): to the minimum
+    over the active weights with fixed signs, or up to the first change of a sign, whose weight
+    leaves the set; at the minimum, the input with the largest slope beyond k·alpha joins.
     """
     if not 0 < alpha < math.inf:
         raise ValueError(f"alpha must be positive and finite, got {alpha}")
@@ -65,7 +65,7 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01) -> Floats:
 
 
 def _solve(xs: Tensor, ys: Tensor, alpha: float, weights: Tensor) -> list[float]:
-    """Fill weights [B, n, d]; the relative gaps of the prefixes that were given up."""
+    """Fill weights [B, n, d]; returns the relative gaps of the prefixes that did not converge."""
     points, dims = xs.shape[1:]
     gaps: list[float] = []
     if points == 1:
@@ -77,9 +77,9 @@ def _solve(xs: Tensor, ys: Tensor, alpha: float, weights: Tensor) -> list[float]
         done = converged | (state.steps >= 50 + 10 * dims)
         gaps += gap[done & ~converged].tolist()
         weights[state.prompt[done], state.pairs[done]] = state.weights[done]
-        over = done & (state.pairs == points - 1)
-        if over.any():
-            state, slopes, done = state.only(~over), slopes[~over], done[~over]
+        last = done & (state.pairs == points - 1)
+        if last.any():
+            state, slopes, done = state.select(~last), slopes[~last], done[~last]
         rows = done.nonzero()[:, 0]
         slopes[rows] += state.append(rows)
         state.step(slopes, alpha)
@@ -88,18 +88,18 @@ def _solve(xs: Tensor, ys: Tensor, alpha: float, weights: Tensor) -> list[float]
 
 @dataclass
 class _State:
-    """Where each of P prompts stands: its prefix, and the weights found for it so far."""
+    """The state of P prompts: the prefix of each, and its weights so far."""
 
-    prompt: Tensor  # [P], which one
+    prompt: Tensor  # [P], indices into the batch
     xs: Tensor  # [P, n, d]
     ys: Tensor  # [P, n]
     pairs: Tensor  # [P], k
     gram: Tensor  # [P, d, d], XᵀX of the prefix
     weights: Tensor  # [P, d]
-    residual: Tensor  # [P, n], y − Xw, also of the pairs to come
-    signs: Tensor  # [P, d], of the weights in play; 0 for the others
-    settled: Tensor  # [P], whether the weights in play are at their minimum
-    steps: Tensor  # [P], taken at this prefix
+    residual: Tensor  # [P, n], y − Xw, also of the pairs after the prefix
+    signs: Tensor  # [P, d], of the active weights; 0 for the others
+    at_minimum: Tensor  # [P], whether the active weights are at their minimum
+    steps: Tensor  # [P], at this prefix
 
     @classmethod
     def start(cls, xs: Tensor, ys: Tensor) -> _State:
@@ -109,29 +109,29 @@ class _State:
         counts = torch.zeros(2, batch, dtype=torch.long)
         gram = xs.new_zeros(batch, dims, dims)
         weights, signs = xs.new_zeros(2, batch, dims)
-        settled = torch.zeros(batch, dtype=torch.bool)
+        at_minimum = torch.zeros(batch, dtype=torch.bool)
         state = cls(
-            *(rows, xs, ys, counts[0], gram, weights, ys.clone(), signs, settled, counts[1])
+            *(rows, xs, ys, counts[0], gram, weights, ys.clone(), signs, at_minimum, counts[1])
         )
         state.append(rows)
         return state
 
-    def only(self, rows: Tensor) -> _State:
+    def select(self, rows: Tensor) -> _State:
         return _State(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def append(self, rows: Tensor) -> Tensor:
-        """Let the next pair join the prefixes of these rows [R]; what it adds to their slopes."""
-        x, rest = self.xs[rows, self.pairs[rows]], self.residual[rows, self.pairs[rows]]
+        """Append the next pair to the prefixes of rows [R]; returns its part of their slopes."""
+        x, residual = self.xs[rows, self.pairs[rows]], self.residual[rows, self.pairs[rows]]
         self.gram[rows] += x[:, :, None] * x[:, None, :]
         self.pairs[rows] += 1
         self.steps[rows] = 0
-        self.settled[rows] = False
-        return x * rest[:, None]
+        self.at_minimum[rows] = False
+        return x * residual[:, None]
 
     def relative_gap(self, alpha: float) -> tuple[Tensor, Tensor]:
         """The duality gap over ‖y‖²/k, and the slopes Xᵀr [P, d] of the residual r.
 
-        The dual point is the residual, scaled so that no slope is beyond λ = k·alpha; the gap of
+        The dual point is the residual, scaled so that no slope exceeds λ = k·alpha; the gap of
         ‖r‖²/2 + λ‖w‖₁ is then (1 + scale²)‖r‖²/2 + λ‖w‖₁ − scale·r·y.
         """
         unseen = torch.arange(self.ys.shape[1]) >= self.pairs[:, None]
@@ -146,23 +146,23 @@ class _State:
         return (gap / energy).where(energy != 0, 0.0), slopes
 
     def step(self, slopes: Tensor, alpha: float) -> None:
-        """Let an input join where the weights are settled; then a step of all weights in play."""
+        """Add an input where the active weights are at their minimum; then step all of them."""
         penalty = alpha * self.pairs.double()[:, None]
-        beyond = (slopes.abs() - penalty).where(self.signs == 0, 0.0)
-        most, which = beyond.max(1)
-        rows = (self.settled & (most > 0)).nonzero()[:, 0]
-        self.signs[rows, which[rows]] = slopes[rows, which[rows]].sign()
+        excess = (slopes.abs() - penalty).where(self.signs == 0, 0.0)
+        largest, index = excess.max(1)
+        rows = (self.at_minimum & (largest > 0)).nonzero()[:, 0]
+        self.signs[rows, index[rows]] = slopes[rows, index[rows]].sign()
         active = (self.signs != 0).double()
-        way = _solve_active(self.gram, active, (slopes - penalty * self.signs) * active)
-        limit = (-self.weights / way).where(self.signs * way < 0, math.inf)
+        direction = _solve_active(self.gram, active, (slopes - penalty * self.signs) * active)
+        limit = (-self.weights / direction).where(self.signs * direction < 0, math.inf)
         length, first = limit.min(1)
-        way *= length.clamp_max(1)[:, None]
-        self.weights += way
-        # Not anew from y − Xw: where X is nearly singular and w large, rounding of that difference
-        # would tilt every slope.
-        self.residual -= torch.bmm(self.xs, way[:, :, None])[:, :, 0]
-        self.settled = length >= 1
-        rows = (~self.settled).nonzero()[:, 0]
+        direction *= length.clamp_max(1)[:, None]
+        self.weights += direction
+        # Not recomputed as y − Xw: if X is nearly singular and w large, rounding of that difference
+        # would distort every slope.
+        self.residual -= torch.bmm(self.xs, direction[:, :, None])[:, :, 0]
+        self.at_minimum = length >= 1
+        rows = (~self.at_minimum).nonzero()[:, 0]
         self.weights[rows, first[rows]] = 0.0
         self.signs[rows, first[rows]] = 0.0
         self.steps += 1

@@ -1,8 +1,8 @@
 """Linear predictors on every prefix of every prompt: least squares, ridge, averaging.
 
 Each takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d], and predicts for
-queries[b, k] from the first k pairs of prompt b; zero without pairs. `…_weights` are what
-predictions are made with: [B, n, d], those at k - 1 from the first k pairs.
+queries[b, k] from the first k pairs of prompt b; zero without pairs. `…_weights` return the weights
+of the predictions, [B, n, d]: those at k - 1 from the first k pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..bootstrap import Floats
 
-_EPS = torch.finfo(torch.float32).eps  # inputs are float32 numbers, whatever they are kept in
+_EPS = torch.finfo(torch.float32).eps  # inputs are float32 numbers, stored as float64
 
 
 def least_squares(xs: Floats, ys: Floats, queries: Floats) -> Floats:
@@ -24,23 +24,26 @@ def least_squares(xs: Floats, ys: Floats, queries: Floats) -> Floats:
 
 
 def least_squares_weights(xs: Floats, ys: Floats) -> Floats:
-    """The solution of least squares, of several that of least norm.
+    """The least-squares solution of minimum norm.
 
     Singular values up to max(k, d)·2⁻²³ of the largest count as zero, as in LAPACK's float32
     solvers (Yang et al.'s baseline). Up to d pairs the prefixes of a prompt share one QR
-    factorisation; beyond, a row joins the factor. Only where these cannot rule out a singular value
-    under the cut-off is a prefix decomposed by itself.
+    factorisation; beyond, each pair updates the factor. A prefix has its own SVD only if these
+    cannot rule out a singular value under the cut-off.
     """
     dims = xs.shape[2]
     inputs, outputs = torch.tensor(xs), torch.tensor(ys)
-    found, safe = _few_pairs(inputs[:, :dims], outputs[:, :dims])
+    solution, regular = _few_pairs(inputs[:, :dims], outputs[:, :dims])
     if inputs.shape[1] > dims:
-        more = _many_pairs(inputs, outputs)
-        found, safe = torch.cat([found, more[0]], dim=1), torch.cat([safe, more[1]], dim=1)
-    weights = found.numpy()
-    for k in 1 + np.flatnonzero(~safe.all(0).numpy()):
-        b = np.flatnonzero(~safe[:, k - 1].numpy())
-        weights[b, k - 1] = _decomposed(xs[b, :k], ys[b, :k])
+        longer = _many_pairs(inputs, outputs)
+        solution, regular = (
+            torch.cat([solution, longer[0]], dim=1),
+            torch.cat([regular, longer[1]], dim=1),
+        )
+    weights = solution.numpy()
+    for k in 1 + np.flatnonzero(~regular.all(0).numpy()):
+        b = np.flatnonzero(~regular[:, k - 1].numpy())
+        weights[b, k - 1] = _svd_weights(xs[b, :k], ys[b, :k])
     return weights
 
 
@@ -62,25 +65,25 @@ def ridge_weights(xs: Floats, ys: Floats, penalty: float) -> Floats:
     dims = xs.shape[2]
     weights = np.zeros(xs.shape)
     pairs = torch.tensor(np.concatenate([xs, ys[:, :, None]], axis=2))
-    # The penalty is d more pairs: each unit vector, sqrt(penalty) long, with the output 0.
+    # The penalty acts as d more pairs: unit vectors times sqrt(penalty), with outputs 0.
     factor = torch.zeros(len(xs), dims, dims + 1, dtype=torch.float64)
     factor.diagonal(dim1=1, dim2=2).fill_(math.sqrt(penalty))
     for k in range(xs.shape[1]):
         factor = _with_row(factor, pairs[:, k])
-        solved = torch.linalg.solve_triangular(factor[:, :, :-1], factor[:, :, -1:], upper=True)
-        weights[:, k] = solved[:, :, 0].numpy()
+        solution = torch.linalg.solve_triangular(factor[:, :, :-1], factor[:, :, -1:], upper=True)
+        weights[:, k] = solution[:, :, 0].numpy()
     return weights
 
 
 def majority(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """The mean of the outputs so far: of -1 and 1, its sign is what most of them are."""
+    """The mean of the outputs so far: for -1 and 1, its sign is the majority class."""
     means = np.zeros_like(ys)
     means[:, 1:] = ys.cumsum(1)[:, :-1] / np.arange(1, ys.shape[1])
     return means
 
 
 def averaging(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """The weights mean(y·x)."""
+    """Predictions with the weights mean(y·x)."""
     examples = np.arange(1, ys.shape[1])
     sums = np.cumsum(xs[:, :-1] * ys[:, :-1, None], axis=1)
     predictions = np.zeros(ys.shape)
@@ -96,20 +99,21 @@ def _predictions(queries: Floats, weights: Floats) -> Floats:
 
 
 def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [B, m, d] from the first 1 … m <= d pairs, and whether each prefix is sure to have no
+    """Weights [B, m, d] from the first 1 … m <= d pairs, and whether each prefix surely has no
     singular value under the cut-off.
 
-    With Xᵀ = QR the least norm has w = Qz, Rᵀz = y; both factors of a prefix lead those of all.
+    With Xᵀ = QR the minimum-norm solution is w = Qz, Rᵀz = y; the factors of a prefix are the
+    leading parts of those of all pairs.
     """
     basis, factor = torch.linalg.qr(xs.mT)
     unit = torch.eye(xs.shape[1], dtype=xs.dtype)
     inverse = torch.linalg.solve_triangular(factor, unit, upper=True)
-    safe = _surely_regular(
+    regular = _surely_regular(
         xs.square().sum(2).cumsum(1), inverse.square().sum(1).cumsum(1), xs.shape[2]
     )
-    along = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)
-    # What an unsafe pair adds may be infinite, and reaches unsafe prefixes only.
-    return (basis.mT * along).cumsum(1), safe
+    coefficients = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)
+    # The terms of a singular pair may be infinite, and affect only prefixes that are not regular.
+    return (basis.mT * coefficients).cumsum(1), regular
 
 
 def _many_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,33 +123,33 @@ def _many_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
     norms = xs.square().sum(2).cumsum(1)
     factor = torch.linalg.qr(pairs[:, :dims], mode="r").R
     unit = torch.eye(dims, dtype=xs.dtype).expand(len(xs), -1, -1)
-    weights, safe = [], []
+    weights, regular = [], []
     for k in range(dims + 1, xs.shape[1] + 1):
         factor = _with_row(factor, pairs[:, k - 1])
         right = torch.cat([unit, factor[:, :, -1:]], dim=2)
-        solved = torch.linalg.solve_triangular(factor[:, :, :-1], right, upper=True)
-        inverse = solved[:, :, :-1]
-        safe.append(_surely_regular(norms[:, k - 1], inverse.square().sum((1, 2)), k))
-        weights.append(solved[:, :, -1])
-    return torch.stack(weights, dim=1), torch.stack(safe, dim=1)
+        solution = torch.linalg.solve_triangular(factor[:, :, :-1], right, upper=True)
+        inverse = solution[:, :, :-1]
+        regular.append(_surely_regular(norms[:, k - 1], inverse.square().sum((1, 2)), k))
+        weights.append(solution[:, :, -1])
+    return torch.stack(weights, dim=1), torch.stack(regular, dim=1)
 
 
 def _with_row(factor: Tensor, row: Tensor) -> Tensor:
-    """The triangular factor [B, d, d + 1] of rows (x, y) with one row [B, d + 1] more. What is left
-    of y beside it, the residual, is dropped."""
+    """The triangular factor [B, d, d + 1] of rows (x, y) with one row [B, d + 1] more. The
+    residual of y is dropped."""
     stacked = torch.cat([factor, row[:, None]], dim=1)
     return torch.linalg.qr(stacked, mode="r").R[:, :-1]
 
 
 def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
-    """Whether squared Frobenius norms of a matrix and its inverse bound the ratio of its extreme
-    singular values to above the cut-off; not where they are infinite."""
+    """Whether the squared Frobenius norms of a matrix and its inverse prove that its smallest
+    singular value is above the cut-off; false if they are infinite."""
     return norm * inverse_norm < (size * _EPS) ** -2
 
 
-def _decomposed(xs: Floats, ys: Floats) -> Floats:
-    """Weights [B, d] by the singular values above the cut-off."""
+def _svd_weights(xs: Floats, ys: Floats) -> Floats:
+    """Weights [B, d] from the singular values above the cut-off."""
     left, values, right = np.linalg.svd(xs, full_matrices=False)
-    kept = values > max(xs.shape[1:]) * _EPS * values[:, :1]
-    along = np.einsum("bkr,bk->br", left, ys) / np.where(kept, values, np.inf)
-    return np.asarray(np.einsum("brd,br->bd", right, along), np.float64)
+    mask = values > max(xs.shape[1:]) * _EPS * values[:, :1]
+    coefficients = np.einsum("bkr,bk->br", left, ys) / np.where(mask, values, np.inf)
+    return np.asarray(np.einsum("brd,br->bd", right, coefficients), np.float64)

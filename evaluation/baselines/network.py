@@ -1,4 +1,4 @@
-"""A two-layer ReLU network fitted to each prefix by Adam, that of all prompts at once.
+"""A two-layer ReLU network fitted to each prefix by Adam, for all prompts at once.
 
 predictions = network(xs, ys, queries, seed=0)                       # [prompts, n], float64
 """
@@ -16,7 +16,7 @@ from ..bootstrap import Floats
 
 
 class _Networks(NamedTuple):
-    """relu(x W + b)·v + c for each prompt; inputs end in a one, so that b is a row of W."""
+    """relu(x W + b)·v + c for each prompt; inputs end in a 1, so that b is a row of W."""
 
     first: Tensor  # [B, d + 1, hidden]
     second: Tensor  # [B, hidden]
@@ -27,8 +27,8 @@ class _Networks(NamedTuple):
         """Weights and biases as nn.Linear draws them, uniform within 1 / sqrt(number of inputs)."""
 
         def uniform(*shape: int, inputs: int) -> Tensor:
-            drawn = torch.rand(prompts, *shape, generator=generator)
-            return (2 * drawn - 1) / math.sqrt(inputs)
+            samples = torch.rand(prompts, *shape, generator=generator)
+            return (2 * samples - 1) / math.sqrt(inputs)
 
         return cls(
             uniform(dims + 1, hidden, inputs=dims),
@@ -39,11 +39,12 @@ class _Networks(NamedTuple):
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs [B, m] for inputs [B, m, d + 1], and the hidden units' [B, m, hidden]."""
         units = torch.bmm(inputs, self.first).relu_()
-        # For a single column a product and a sum are four times as fast as a product of matrices.
+        # For a single column a product and a sum are four times as fast as a matrix product.
         return (units * self.second[:, None]).sum(2) + self.offset, units
 
     def gradients(self, inputs: Tensor, targets: Tensor) -> _Networks:
-        """Of each prompt's mean squared error over inputs [B, m, d + 1] and targets [B, m]."""
+        """Gradients of each prompt's mean squared error over inputs [B, m, d + 1] and targets
+        [B, m]."""
         outputs, units = self.outputs(inputs)
         slopes = (outputs - targets) * (2 / targets.shape[1])
         second = torch.bmm(slopes[:, None], units).squeeze(1)
@@ -66,29 +67,29 @@ def network(
     """v·relu(W x + b) + c fitted to each prefix of each prompt; zero without examples.
 
     `steps` steps of Adam at `rate` on the mean squared error of `batch` examples, drawn without
-    replacement, or of all while there are fewer (the network of Garg et al. 2022, section 3.3, with
+    replacement, or of all if there are fewer (the network of Garg et al. 2022, section 3.3, with
     the steps and minibatches of Yang et al.'s figures). Weights start as PyTorch's nn.Linear does.
-    Each prefix has weights and minibatches of its own; a minibatch is the same for all prompts. The
-    draws are a function of the seed and of a prompt's place among xs. In float32. xs, queries
-    [B, n, d], ys [B, n]; returns [B, n].
+    Each prefix has its own weights and minibatches; a minibatch is the same for all prompts. Random
+    numbers depend on the seed and on a prompt's index in xs. In float32. xs, queries [B, n, d],
+    ys [B, n]; returns [B, n].
     """
     generator = Generator().manual_seed(seed)
-    inputs, asked = (_with_ones(points) for points in (xs, queries))
+    inputs, query_inputs = (_with_ones(points) for points in (xs, queries))
     targets = torch.from_numpy(ys).float()
     predictions = np.zeros_like(ys)
     for k in range(1, ys.shape[1]):
-        fitted = _Networks.initial(len(xs), xs.shape[2], hidden, generator)
-        adam = torch.optim.Adam(fitted, lr=rate, fused=True)
+        networks = _Networks.initial(len(xs), xs.shape[2], hidden, generator)
+        adam = torch.optim.Adam(networks, lr=rate, fused=True)
         for _ in range(steps):
-            drawn = torch.randperm(k, generator=generator)[:batch]
-            gradients = fitted.gradients(inputs[:, drawn], targets[:, drawn])
-            for weights, gradient in zip(fitted, gradients, strict=True):
+            minibatch = torch.randperm(k, generator=generator)[:batch]
+            gradients = networks.gradients(inputs[:, minibatch], targets[:, minibatch])
+            for weights, gradient in zip(networks, gradients, strict=True):
                 weights.grad = gradient
             adam.step()
-        predictions[:, k] = fitted.outputs(asked[:, k : k + 1])[0].squeeze(1).numpy()
+        predictions[:, k] = networks.outputs(query_inputs[:, k : k + 1])[0].squeeze(1).numpy()
     return predictions
 
 
 def _with_ones(points: Floats) -> Tensor:
-    """points [B, n, d] and a one behind each, in float32."""
+    """points [B, n, d] with a 1 appended to each, in float32."""
     return torch.nn.functional.pad(torch.from_numpy(points).float(), (0, 1), value=1.0)

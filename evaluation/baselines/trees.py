@@ -13,14 +13,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from ..bootstrap import Floats
 
-_TIE = 1e-12  # gains closer than this part of a node's sum of squares differ by rounding alone
-_IN_CACHE = 2**16  # inputs' coordinates at once: a few arrays of them fit a core's own cache
+_TIE = 1e-12  # gains closer than this part of a node's sum of squares differ only by rounding
+_IN_CACHE = 2**16  # input coordinates per block: a few arrays of them fit a core's cache
 
 
 class _Node(NamedTuple):
     """The examples in one node of each prompt, once for each coordinate, sorted by it.
 
-    [B, d, m]: which example, its input's coordinate (-inf behind the last one), its output (0).
+    [B, d, m]: the example's index, its input's coordinate (-inf after the last example), its output
+    (0 there).
     """
 
     example: NDArray[np.int32]
@@ -33,19 +34,19 @@ class _Node(NamedTuple):
     def mean(self) -> Floats:
         return self.y[:, 0].sum(1) / self.size()
 
-    def keep(self, kept: NDArray[np.bool_]) -> _Node:
-        """The node of the examples marked in kept [B, d, m], as many for each coordinate."""
-        size = kept[:, 0].sum(1)
-        shape = (*kept.shape[:2], int(size.max()))
-        filled = np.broadcast_to(np.arange(shape[2]) < size[:, None, None], shape)
-        source, target = np.flatnonzero(kept), np.flatnonzero(filled)
+    def subset(self, mask: NDArray[np.bool_]) -> _Node:
+        """The node of the examples in mask [B, d, m], which has as many for each coordinate."""
+        size = mask[:, 0].sum(1)
+        shape = (*mask.shape[:2], int(size.max()))
+        slots = np.broadcast_to(np.arange(shape[2]) < size[:, None, None], shape)
+        source, target = np.flatnonzero(mask), np.flatnonzero(slots)
 
-        def packed(values: NDArray[Any], behind: float) -> NDArray[Any]:
-            new = np.full(shape, behind, dtype=values.dtype)
-            new.ravel()[target] = values.ravel()[source]
-            return new
+        def pack(values: NDArray[Any], padding: float) -> NDArray[Any]:
+            array = np.full(shape, padding, dtype=values.dtype)
+            array.ravel()[target] = values.ravel()[source]
+            return array
 
-        return _Node(packed(self.example, 0), packed(self.x, -np.inf), packed(self.y, 0))
+        return _Node(pack(self.example, 0), pack(self.x, -np.inf), pack(self.y, 0))
 
 
 def greedy_tree(
@@ -54,12 +55,12 @@ def greedy_tree(
     """CART: split by squared error at midpoints, predict a leaf's mean; zero without examples.
 
     Grown as scikit-learn's DecisionTreeRegressor does, until the depth is reached or a node has one
-    example, one output or one input. Of equally good splits the first coordinate's is taken, and of
-    these the lowest; scikit-learn takes a random coordinate's, the same in distribution where
+    example, one output or one input. Ties between splits go to the first coordinate, then to the
+    lowest threshold; scikit-learn picks a random coordinate, the same in distribution if
     coordinates are exchangeable. With `signs`, inputs and queries are replaced by their signs.
     xs, queries [B, n, d], ys [B, n]; returns [B, n].
 
-    Only the nodes on a query's way are grown: no other has a part in its prediction.
+    Only the nodes on a query's path are grown: no other affects its prediction.
     """
     if signs:
         xs, queries = np.sign(xs), np.sign(queries)
@@ -67,8 +68,8 @@ def greedy_tree(
     block = max(1, _IN_CACHE // (points * dims))
     return np.concatenate(
         [
-            _greedy(xs[some], ys[some], queries[some], depth)
-            for some in (slice(first, first + block) for first in range(0, prompts, block))
+            _greedy(xs[rows], ys[rows], queries[rows], depth)
+            for rows in (slice(first, first + block) for first in range(0, prompts, block))
         ]
     )
 
@@ -77,51 +78,51 @@ def _greedy(xs: Floats, ys: Floats, queries: Floats, depth: int) -> Floats:
     """One block of greedy_tree's prompts."""
     example = np.argsort(xs.mT, axis=2, kind="stable").astype(np.int32)
     prompt = np.arange(len(xs))
-    each = prompt[:, None, None]
-    whole = _Node(example, np.take_along_axis(xs.mT, example, axis=2), ys[each, example])
+    prompt_index = prompt[:, None, None]
+    root = _Node(example, np.take_along_axis(xs.mT, example, axis=2), ys[prompt_index, example])
     predictions = np.zeros_like(ys)
     for k in range(1, ys.shape[1]):
-        node, inside = whole, np.tile(np.arange(ys.shape[1]) < k, (len(xs), 1))
+        node, mask = root, np.tile(np.arange(ys.shape[1]) < k, (len(xs), 1))
         for _ in range(depth):
-            node = node.keep(inside[each, node.example] & (node.x > -np.inf))
-            if node.x.shape[2] == 1:  # one example everywhere
+            node = node.subset(mask[prompt_index, node.example] & (node.x > -np.inf))
+            if node.x.shape[2] == 1:  # one example in each
                 break
             coordinate, threshold = _best_split(node)
             goes_left = xs[prompt, :, coordinate] <= threshold[:, None]
-            inside &= goes_left == (queries[prompt, k, coordinate] <= threshold)[:, None]
-        predictions[:, k] = (ys * inside).sum(1) / inside.sum(1)
+            mask &= goes_left == (queries[prompt, k, coordinate] <= threshold)[:, None]
+        predictions[:, k] = (ys * mask).sum(1) / mask.sum(1)
     return predictions
 
 
 def _best_split(node: _Node) -> tuple[NDArray[np.intp], Floats]:
-    """The coordinate [B] and threshold [B] with the largest fall of the squared error; an infinite
-    threshold where all inputs are the same.
+    """The coordinate [B] and threshold [B] with the largest decrease of the squared error; the
+    threshold is infinite if all inputs are equal.
 
-    With outputs centred, l examples of m and their sum s on the left, the fall is s² m / l (m - l).
-    A node of one output may be split at will: its parts have the same mean.
+    For centred outputs, with l of m examples and their sum s on the left, the decrease is
+    s² m / l (m - l). A node of equal outputs may be split anywhere: its parts have the same mean.
     """
     size = node.size()[:, None]
     left = np.arange(1, node.x.shape[2])
     factor = size / (left * np.maximum(size - left, 1))
     centred = node.y[:, :, :-1] - node.mean()[:, None, None]
-    fall = np.square(np.cumsum(centred, axis=2)) * factor[:, None]
-    fall[node.x[:, :, 1:] <= node.x[:, :, :-1]] = -np.inf  # no threshold between equal inputs
-    best = fall.max(2)
-    enough = best.max(1) - _TIE * np.square(node.y[:, 0]).sum(1)
-    prompt = np.arange(len(fall))
-    coordinate = np.argmax(best >= enough[:, None], axis=1)
-    place = np.argmax(fall[prompt, coordinate] >= enough[:, None], axis=1)
-    middle = (node.x[prompt, coordinate, place] + node.x[prompt, coordinate, place + 1]) / 2
-    return coordinate, np.where(enough > -np.inf, middle, np.inf)
+    decrease = np.square(np.cumsum(centred, axis=2)) * factor[:, None]
+    decrease[node.x[:, :, 1:] <= node.x[:, :, :-1]] = -np.inf  # no threshold between equal inputs
+    best = decrease.max(2)
+    bound = best.max(1) - _TIE * np.square(node.y[:, 0]).sum(1)
+    prompt = np.arange(len(decrease))
+    coordinate = np.argmax(best >= bound[:, None], axis=1)
+    position = np.argmax(decrease[prompt, coordinate] >= bound[:, None], axis=1)
+    middle = (node.x[prompt, coordinate, position] + node.x[prompt, coordinate, position + 1]) / 2
+    return coordinate, np.where(bound > -np.inf, middle, np.inf)
 
 
 def boosted_trees(xs: Floats, ys: Floats, queries: Floats, *, signs: bool = False) -> Floats:
     """Fifty gradient-boosted trees of depth 4 at rate 0.1; zero without examples.
 
-    Scikit-learn's HistGradientBoostingRegressor, set as XGBoost's defaults are otherwise: leaves
-    of one example, an L2 penalty of 1 on their values, starting at the mean. Up to 255 examples its
-    bins hold one value each, so that all splits are tried; what differs from XGBoost is where
-    between two values a threshold lies. With `signs`, inputs and queries are replaced by their
+    Scikit-learn's HistGradientBoostingRegressor with XGBoost's defaults otherwise: leaves of one
+    example, an L2 penalty of 1 on their values, starting at the mean. Up to 255 examples its bins
+    hold one value each, so that all splits are tried; only the position of a threshold between two
+    values differs from XGBoost. With `signs`, inputs and queries are replaced by their
     signs. xs, queries [B, n, d], ys [B, n]; returns [B, n]. Slow: one fit for each prefix of each
     prompt.
     """

@@ -29,9 +29,9 @@ from .pictures import draw_comparison, run_labels
 def compare(
     runs: Sequence[Run], settings: EvaluationConfig, folder: Path, device: str = "auto"
 ) -> dict[str, Any]:
-    """Measure every run on the same prompts and set the others against the first.
+    """Evaluate every run on the same prompts and compare the others with the first.
 
-    Each is read at `evaluation.loops`, its own b by default. Written into `folder`/compare-<hash>:
+    Each is read at `evaluation.loops`, its own b by default. Writes into `folder`/compare-<hash>:
     comparison.json, comparison.npz (errors prompt by prompt) and figures/. Raises ConfigError for
     fewer than two runs, a run named twice, or runs of different tasks.
     """
@@ -45,45 +45,47 @@ def compare(
             sources = evaluation_sources(run.task, measure.settings)
             content.append([_name(run), measure.weights, asdict(measure.settings), sources])
             if run is runs[0]:
-                solved = {
+                baselines = {
                     name: measure.baseline(name) for name in baseline_names(run.task, settings)
                 }
-    place = folder / f"compare-{key_of([content, list(solved)], 8)}"
+    result_folder = folder / f"compare-{key_of([content, list(baselines)], 8)}"
     result = _result(runs, settings, arrays)
     intervals = Intervals(settings)
-    result["labels"] = {name: label for name, (label, _) in solved.items()}
-    result["baselines"] = {name: intervals(errors) for name, (_, errors) in solved.items()}
+    result["labels"] = {name: label for name, (label, _) in baselines.items()}
+    result["baselines"] = {name: intervals(errors) for name, (_, errors) in baselines.items()}
     labels = run_labels(result)
-    result["remarks"] = shared({labels[n]: each["remarks"] for n, each in result["runs"].items()})
-    place.mkdir(parents=True, exist_ok=True)
-    flat = {f"{run}/{part}": v for run, parts in arrays.items() for part, v in parts.items()}
-    write_arrays(place / "comparison.npz", flat)
-    draw_comparison(result, place / "figures")
-    write_record(place / "comparison.json", "comparison", result)
-    return result | {"path": str(place)}
+    result["remarks"] = shared({labels[n]: entry["remarks"] for n, entry in result["runs"].items()})
+    result_folder.mkdir(parents=True, exist_ok=True)
+    flat = {
+        f"{run}/{part}": values for run, parts in arrays.items() for part, values in parts.items()
+    }
+    write_arrays(result_folder / "comparison.npz", flat)
+    draw_comparison(result, result_folder / "figures")
+    write_record(result_folder / "comparison.json", "comparison", result)
+    return result | {"path": str(result_folder)}
 
 
 def _check(runs: Sequence[Run]) -> None:
     if len(runs) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(runs)}")
-    places = [run.path.resolve() for run in runs]
+    paths = [run.path.resolve() for run in runs]
     names = [_name(run) for run in runs]
-    for place, name in zip(places, names, strict=True):
-        if places.count(place) > 1:
-            raise ConfigError("runs", f"names {place} more than once")
+    for path, name in zip(paths, names, strict=True):
+        if paths.count(path) > 1:
+            raise ConfigError("runs", f"names {path} more than once")
         if names.count(name) > 1:
             raise ConfigError("runs", f"holds two folders called {name}: rename one of them")
-    first, *others = runs
-    for other in others:
-        for key, ours, theirs in (
+    first, *other_runs = runs
+    for other in other_runs:
+        for key, value, other_value in (
             ("task", first.config.task.name, other.config.task.name),
             ("task.points", first.config.task.points, other.config.task.points),
-            *_settings(first, other),
+            *_task_settings(first, other),
         ):
-            if ours != theirs:
+            if value != other_value:
                 raise ConfigError(
                     "runs",
-                    f"cannot be compared: {key} is {ours} in {names[0]} and {theirs} in "
+                    f"cannot be compared: {key} is {value} in {names[0]} and {other_value} in "
                     f"{_name(other)}",
                 )
 
@@ -92,11 +94,11 @@ def _name(run: Run) -> str:
     return run.path.resolve().name
 
 
-def _settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
-    """The function classes' settings but for how many prompts of it there were to train on."""
-    ours, theirs = asdict(first.task), asdict(other.task)
-    keys = [key for key in ours | theirs if key != "distinct_prompts"]
-    return [(f"task.{key}", ours.get(key), theirs.get(key)) for key in keys]
+def _task_settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
+    """The settings of two runs' tasks, except the number of distinct training prompts."""
+    first_settings, other_settings = asdict(first.task), asdict(other.task)
+    keys = [key for key in first_settings | other_settings if key != "distinct_prompts"]
+    return [(f"task.{key}", first_settings.get(key), other_settings.get(key)) for key in keys]
 
 
 def _result(
@@ -105,21 +107,21 @@ def _result(
     intervals, first = Intervals(settings), runs[0]
     entries = {}
     for run in runs:
-        ours, base = arrays[_name(run)], arrays[_name(first)]
-        chosen = resolved(run, settings)
-        difference = ours["model"] - base["model"]
+        run_arrays, first_arrays = arrays[_name(run)], arrays[_name(first)]
+        run_settings = resolved(run, settings)
+        difference = run_arrays["model"] - first_arrays["model"]
         entries[_name(run)] = {
             "family": run.config.model.family,
             "seed": run.config.seed,
             "b": trained_loops(run.config),
             "step": run.step,
             "remarks": remarks(run),
-            "loops": chosen.loops,
-            "by_examples": intervals(ours["model"]),
-            "by_loop": intervals(ours["by_loop"]),
-            "near_least": near_least(ours["by_loop"], chosen),
-            "last": intervals(ours["model"][:, -1:]),
-            "mean_over_k": intervals(ours["model"].mean(1, keepdims=True)),
+            "loops": run_settings.loops,
+            "by_examples": intervals(run_arrays["model"]),
+            "by_loop": intervals(run_arrays["by_loop"]),
+            "near_least": near_least(run_arrays["by_loop"], run_settings),
+            "last": intervals(run_arrays["model"][:, -1:]),
+            "mean_over_k": intervals(run_arrays["model"].mean(1, keepdims=True)),
             "minus_first": {
                 "by_examples": intervals(difference),
                 "last": intervals(difference[:, -1:]),

@@ -1,4 +1,4 @@
-"""The pictures of a comparison: error by examples, by loop, and less the first run's."""
+"""The pictures of a comparison: errors by examples, by loop, and minus the first run's."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def draw_comparison(result: Mapping[str, Any], folder: Path) -> None:
 
 
 def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
-    """A short label for each run: model, loops and seed, and where that is not enough the end of
-    its name."""
+    """A short label for each run: model, loops and seed, and the end of its name if these are not
+    unique."""
     labels = {
         name: f"{model_label(entry, entry['loops'])}, seed {entry['seed']}"
         for name, entry in result["runs"].items()
     }
-    several = list(labels.values())
+    all_labels = list(labels.values())
     return {
-        name: label if several.count(label) == 1 else f"{label} ({name.rpartition('-')[2]})"
+        name: label if all_labels.count(label) == 1 else f"{label} ({name.rpartition('-')[2]})"
         for name, label in labels.items()
     }
 
@@ -51,44 +51,46 @@ def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
 def _by_examples(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
-    own: dict[str, Curve] = {run: entry["by_examples"] for run, entry in result["runs"].items()}
-    for index, (run, curve) in enumerate(own.items()):
+    run_curves: dict[str, Curve] = {
+        run: entry["by_examples"] for run, entry in result["runs"].items()
+    }
+    for index, (run, curve) in enumerate(run_curves.items()):
         band(axes, result["k"], curve, labels[run], line(index))
-    for index, (name, curve) in enumerate(result["baselines"].items(), start=len(own)):
+    for index, (name, curve) in enumerate(result["baselines"].items(), start=len(run_curves)):
         band(axes, result["k"], curve, result["labels"][name], line(index, dashed=True))
-    error_axis(axes, result["error"], list(own.values()), list(result["baselines"].values()))
-    _finish(figure, result, path, own | result["baselines"])
+    error_axis(axes, result["error"], list(run_curves.values()), list(result["baselines"].values()))
+    _finish(figure, result, path, run_curves | result["baselines"])
 
 
 def _differences(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
-    first, *others = result["runs"]
-    shown = {run: result["runs"][run]["minus_first"]["by_examples"] for run in others}
-    for index, (run, curve) in enumerate(shown.items(), start=1):
+    first, *other_runs = result["runs"]
+    curves = {run: result["runs"][run]["minus_first"]["by_examples"] for run in other_runs}
+    for index, (run, curve) in enumerate(curves.items(), start=1):
         band(axes, result["k"], curve, labels[run], line(index))
     note_level(axes, 0, labels[first])
     axes.set_ylabel(f"{result['error']}, less the first run's")
-    _finish(figure, result, path, shown)
+    _finish(figure, result, path, curves)
 
 
-def _finish(figure: Figure, result: Mapping[str, Any], path: Path, shown: Any) -> None:
+def _finish(figure: Figure, result: Mapping[str, Any], path: Path, curves: Any) -> None:
     (axes,) = figure.axes
     axes.set_xlabel("in-context examples k")
     whole_numbers(axes)
     legend_beside(axes)
     figure.suptitle(title(result))
-    save(figure, path, "k", result["k"], shown)
+    save(figure, path, "k", result["k"], curves)
 
 
 def _by_loop(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
-    shown: dict[str, Curve] = {run: entry["by_loop"] for run, entry in result["runs"].items()}
-    most = max(len(curve["mean"]) for curve in shown.values())
-    loops = list(range(1, most + 1))
-    for index, (run, curve) in enumerate(shown.items()):
-        band(axes, loops, padded(curve, most), labels[run], line(index))
+    curves: dict[str, Curve] = {run: entry["by_loop"] for run, entry in result["runs"].items()}
+    max_loops = max(len(curve["mean"]) for curve in curves.values())
+    loops = list(range(1, max_loops + 1))
+    for index, (run, curve) in enumerate(curves.items()):
+        band(axes, loops, padded(curve, max_loops), labels[run], line(index))
     for b in sorted({entry["b"] for entry in result["runs"].values()}):
         mark_loops(axes, b)
     axes.set_xlabel("loop (layer, for standard models)")
@@ -97,5 +99,5 @@ def _by_loop(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -
     whole_numbers(axes)
     legend_beside(axes)
     figure.suptitle(title(result))
-    columns = {run: padded(curve, most) for run, curve in shown.items()}
+    columns = {run: padded(curve, max_loops) for run, curve in curves.items()}
     save(figure, path, "loop", loops, columns)

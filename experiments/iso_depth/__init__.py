@@ -1,1 +1,1 @@
-"""What one recurrence is worth on linear functions in context: the iso-depth experiment."""
+"""The iso-depth experiment: the worth of one recurrence on linear functions in context."""

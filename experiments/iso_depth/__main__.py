@@ -13,7 +13,7 @@ from reloop.conf.command import defaults, run_command
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.plateau import LEAVES
 
-_STOPPED = "stopped, with every training saved; the same command resumes"
+_STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
 _HELP = """\
 Train a grid of looped models of one effective depth and fit the law of what one recurrence is worth
 to their errors: L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, D in prompts.
@@ -27,23 +27,24 @@ stream normed in the loop. It is trained on linear functions without noise, on t
 error, through all loops, at one rate, which falls to zero at each run's last step.
 
 The loss is the error over the variance of y, averaged over 0 to points - 1 examples; predicting 0
-costs 1. E is held at what the best possible predictor makes of the same prompts. A run whose loss
-stays above E + {leaves:g} (Z - E), where Z is that of predicting 0, has not left the plateau: it is
-counted, for each r, and left out of the fit. To leave out by loss selects on the outcome: the worst
-of the short trainings are missing, which flattens the fit in D (beta tends to come out low) and
-leaves phi less certain. All runs see the same prompts: no interval covers another set of them.
+costs 1. E is fixed at the error of the best possible predictor on the same prompts. A run whose
+loss stays above E + {leaves:g} (Z - E), where Z is that of predicting 0, has not left the plateau:
+it is counted, for each r, and left out of the fit. To leave out by loss selects on the outcome: the
+worst of the short trainings are missing, which flattens the fit in D (beta tends to come out low)
+and leaves phi less certain. All runs see the same prompts: no interval covers another set of them.
 
 Settings, with their defaults:
 {settings}
-jobs=null takes as many processes as there are cores. The same command finds what is done and goes
-on where it stopped. Exit code: 0 done, 1 a run failed or no law can be fitted, 2 a mistake in the
-command, 130 and 143 stopped by a signal.
+jobs=null takes as many processes as there are cores. The same command resumes. Exit code: 0 done,
+1 a run failed or no law can be fitted, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
-    return run_command("experiments.iso_depth", IsoDepthSettings, words, _help, _measure, _STOPPED)
+    """Run the command; returns the exit code."""
+    return run_command(
+        "experiments.iso_depth", IsoDepthSettings, words, _help, _measure, _STOP_MESSAGE
+    )
 
 
 def _help() -> str:
@@ -51,7 +52,7 @@ def _help() -> str:
 
 
 def _measure(settings: IsoDepthSettings) -> str:
-    """Train what is not trained yet, fit; what is shown of it."""
+    """Train what is not trained yet, fit; returns the text to print."""
     from reloop.experiments.iso_depth.run import iso_depth
 
     return iso_depth(settings)

@@ -1,4 +1,4 @@
-"""The runs of the iso-depth experiment: their configurations, and training one in a process.
+"""The runs of the iso-depth experiment: their configurations, and the job of one run.
 
 jobs = [TrainAndMeasure(config) for config in grid(IsoDepthSettings())]
 """
@@ -28,8 +28,8 @@ from reloop.training.run_folder.run import RunFolder
 from ..scaling_law.runs import Row, row_of
 from .settings import IsoDepthSettings
 
-_WARMUP = 100  # steps, over which the rate rises; then it falls to zero at the last one
-_PROMPTS = 4096  # that a model is measured on
+_WARMUP = 100  # steps in which the rate rises; then it falls to zero at the last one
+_PROMPTS = 4096  # of the evaluation
 
 
 def grid(settings: IsoDepthSettings) -> list[Config]:
@@ -65,33 +65,33 @@ def _config(settings: IsoDepthSettings, steps: int, width: int, r: int) -> Confi
             prompts=_PROMPTS, batch_size=512, max_loops=r, baselines=("bayes",), resamples=200
         ),
         seed=settings.seed,
-        device="cpu",  # models this small are fastest with a core each
+        device="cpu",  # models this small are fastest with one core each
         folder=settings.folder,
     )
 
 
 @dataclass(frozen=True)
 class TrainAndMeasure:
-    """Train as configured, unless that is done, and measure the run."""
+    """Train as configured, unless it is trained, and measure the run."""
 
     config: Config
 
     @property
     def name(self) -> str:
-        """r, width and steps, for a user."""
+        """r, width and steps, for messages."""
         config = self.config
         return f"r = {config.loops.b}, {config.model.n_embd} wide, {config.training.steps} steps"
 
     def __call__(self) -> dict[str, Any]:
-        """`row`, the run's of a scaling table; `bayes`, the mean Bayes error on its prompts;
-        `seconds` of training. Raises what `train` does."""
+        """`row`, the run's row of a scaling table; `bayes`, the mean Bayes error on its prompts;
+        `seconds` of training. Raises the errors of `train`."""
         run = train(self.config)
-        found = evaluate(run, self.config.evaluation, self.config.device)
-        bayes = float(np.mean(found["by_examples"]["bayes"]["mean"]))
+        evaluation = evaluate(run, self.config.evaluation, self.config.device)
+        bayes = float(np.mean(evaluation["by_examples"]["bayes"]["mean"]))
         seconds = RunFolder(run.path).status().get("seconds")
         return {"row": row_of(run), "bayes": bayes, "seconds": seconds}
 
     def describe(self, result: dict[str, Any]) -> str:
-        """The loss found, in a few words."""
+        """The loss and the time of training, as a short text."""
         row: Row = result["row"]
         return f"loss {row.loss:.4f}, trained in {result['seconds'] or 0:.0f} s"

@@ -1,4 +1,4 @@
-"""What the iso-depth experiment found, as text."""
+"""The results of the iso-depth experiment as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..plateau import LEAVES, highest
 from ..scaling_law.table import ScalingTable
 
-_WELL = 0.9  # R² from which on the law is said to describe the losses
+_WELL = 0.9  # the least R² at which the law describes the losses
 _SELECTED = (
     "leaving out by loss selects on the outcome: the worst of the short trainings are missing, "
     "which flattens the fit in D (beta tends to come out low) and leaves phi less certain"
@@ -19,26 +19,26 @@ _SELECTED = (
 
 def verdict(
     fits: Mapping[str, Any],
-    off: ScalingTable,
-    on: ScalingTable,
+    off_plateau: ScalingTable,
+    on_plateau: ScalingTable,
     bayes: float,
     zero: float,
     expected: float,
 ) -> str:
-    """What phi is and how well it is determined, how many runs took part and how that bears on the
-    fit, and what E is. `fits` is what `fitted` made of those that are `off` the plateau."""
-    free, found = fits["fits"]["free"], fits["intervals"]
-    phi, most = free["law"]["phi"], off.r.max()
-    low, high = (_end(found, end, edge) for end, edge in (("low", -np.inf), ("high", np.inf)))
-    unknown = fits["not_determined"]
+    """phi and how well it is determined, the number of runs in the fit and what that means for it,
+    and E. `fits` is the result of `fitted` on the runs that are `off_plateau`."""
+    free, intervals = fits["fits"]["free"], fits["intervals"]
+    phi, largest_r = free["law"]["phi"], off_plateau.r.max()
+    low, high = (_end(intervals, end, edge) for end, edge in (("low", -np.inf), ("high", np.inf)))
+    undetermined = fits["not_determined"]
     meaning = "it is not determined" if "phi" in free["at_edge"] else _meaning(low, high)
-    if "phi" in unknown and "not determined" not in meaning:
+    if "phi" in undetermined and "not determined" not in meaning:
         meaning = f"its value is not determined, but {meaning}"
     if "not determined" not in meaning:
-        meaning += f"; a shared parameter run {most:g} times counts as {most**phi:.2f}"
-    lines = [f"phi = {phi:.2f}, 90 % interval {_shown(low)} to {_shown(high)}: {meaning}"]
-    if others := [name for name in unknown if name != "phi"]:
-        lines.append(f"of the law's other parameters, not determined: {', '.join(others)}")
+        meaning += f"; a shared parameter run {largest_r:g} times counts as {largest_r**phi:.2f}"
+    lines = [f"phi = {phi:.2f}, 90 % interval {_end_text(low)} to {_end_text(high)}: {meaning}"]
+    if names := [name for name in undetermined if name != "phi"]:
+        lines.append(f"of the law's other parameters, not determined: {', '.join(names)}")
     lines += [
         "all runs were trained on the same prompts (one seed): the interval does not cover what "
         "another set of them would change",
@@ -46,11 +46,11 @@ def verdict(
     if free["r2"] < _WELL:
         lines.append(f"the law describes these losses badly: R² is {free['r2']:.2f}")
     lines.append(
-        f"{len(off)} of {len(off) + len(on)} runs left the plateau (loss at most "
-        f"{highest(bayes, zero):.4f}: E + {LEAVES:g} (Z - E)) and are fitted; "
-        f"{len(on)} did not and are left out" + _by_r(off, on)
+        f"{len(off_plateau)} of {len(off_plateau) + len(on_plateau)} runs left the plateau (loss "
+        f"at most {highest(bayes, zero):.4f}: E + {LEAVES:g} (Z - E)) and are fitted; "
+        f"{len(on_plateau)} did not and are left out" + _by_r(off_plateau, on_plateau)
     )
-    if len(on):
+    if len(on_plateau):
         lines.append(_SELECTED)
     lines += [
         f"E = {bayes:.4f}, the Bayes error on the evaluation's prompts ({expected:.4f} expected); "
@@ -59,25 +59,25 @@ def verdict(
     return "\n".join(lines)
 
 
-def _end(found: Mapping[str, Any], end: str, edge: float) -> float:
-    """An end of phi's interval; `edge`, where it is where the search ends."""
-    return edge if "phi" in found[f"{end}_at_edge"] else found[end]["phi"]
+def _end(intervals: Mapping[str, Any], end: str, edge: float) -> float:
+    """An end of phi's interval; `edge`, if it is where the search ends."""
+    return edge if "phi" in intervals[f"{end}_at_edge"] else intervals[end]["phi"]
 
 
-def _shown(end: float) -> str:
+def _end_text(end: float) -> str:
     return f"{end:.2f}" if np.isfinite(end) else "the search's edge"
 
 
-def _by_r(off: ScalingTable, on: ScalingTable) -> str:
-    """How many were left out, by r."""
-    if not len(on):
+def _by_r(off_plateau: ScalingTable, on_plateau: ScalingTable) -> str:
+    """The number of runs left out, by r."""
+    if not len(on_plateau):
         return ""
-    counts = ((r, np.sum(on.r == r)) for r in np.union1d(off.r, on.r))
+    counts = ((r, np.sum(on_plateau.r == r)) for r in np.union1d(off_plateau.r, on_plateau.r))
     return ": " + ", ".join(f"{count} of r = {r:g}" for r, count in counts)
 
 
 def _meaning(low: float, high: float) -> str:
-    """What an interval of phi says of a recurrence."""
+    """The meaning of an interval of phi for a recurrence."""
     if low <= 0 and high >= 1:
         return "it is not determined, both 0 (nothing) and 1 (as much as layers of its own) may be"
     if low > 1:
@@ -91,17 +91,17 @@ def _meaning(low: float, high: float) -> str:
     return "a recurrence is worth something, and less than layers of its own"
 
 
-def grid_table(off: ScalingTable, on: ScalingTable) -> str:
-    """The losses, a line for each r and width and a column for each number of steps; in brackets
-    those on the plateau, a dash for a run that failed."""
+def grid_table(off_plateau: ScalingTable, on_plateau: ScalingTable) -> str:
+    """The losses, a line for each r and width and a column for each number of steps; those on the
+    plateau in brackets, a dash for a run that failed."""
     losses: dict[tuple[int, int, int], str] = {}
-    for table, form in ((off, "{:.4f}"), (on, "({:.4f})")):
+    for table, form in ((off_plateau, "{:.4f}"), (on_plateau, "({:.4f})")):
         axes = zip(table.r, table.labels["width"], table.labels["steps"], table.loss, strict=True)
         for r, width, steps, loss in axes:
             losses[int(r), int(width), int(steps)] = form.format(loss)
     columns = sorted({key[2] for key in losses})
-    lines = ["loss by steps".ljust(16) + "".join(f"{each:>10}" for each in columns)]
+    lines = ["loss by steps".ljust(16) + "".join(f"{column:>10}" for column in columns)]
     for model in sorted({key[:2] for key in losses}):
-        cells = (losses.get((*model, each), "-").rjust(10) for each in columns)
+        cells = (losses.get((*model, column), "-").rjust(10) for column in columns)
         lines.append("r = {}, {} wide".format(*model).ljust(16) + "".join(cells))
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The iso-depth experiment: train the grid, leave out who is on the plateau, fit, write.
+"""The iso-depth experiment: train the grid, leave out runs on the plateau, fit, write.
 
 print(iso_depth(IsoDepthSettings(widths=(16, 32), steps=(500, 1000))))
 """
@@ -21,7 +21,7 @@ from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.files import write_bytes, write_json
 
-from ..plateau import bayes_error, left
+from ..plateau import bayes_error, has_left_plateau
 from ..scaling_law.report import fitted, report, write
 from ..scaling_law.runs import Row, table_of
 from ..scaling_law.table import ScalingTable, csv_of
@@ -29,16 +29,16 @@ from .grid import TrainAndMeasure, grid
 from .report import grid_table, verdict
 from .settings import IsoDepthSettings, in_settings
 
-CLUSTERS = ("r", "width")  # such runs start alike; the prompts are the same for the whole grid
+CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Who left the plateau and who did not, the remarks on all of them, and the mean errors of the
-    best predictor and of predicting 0 on the prompts that all were measured on."""
+class Measurements:
+    """The runs that left the plateau and those that did not, the remarks on all of them, and the
+    mean errors of the best predictor and of predicting 0 on the prompts of the evaluation."""
 
-    off: ScalingTable
-    on: ScalingTable
+    off_plateau: ScalingTable
+    on_plateau: ScalingTable
     remarks: tuple[str, ...]
     bayes: float
     zero: float
@@ -46,11 +46,11 @@ class Measured:
 
 def iso_depth(settings: IsoDepthSettings) -> str:
     """Train what is not trained yet, fit, write into <folder>/iso_depth-<hash>: iso_depth.json,
-    runs.csv, plateau.csv and, with a fit, scaling_law.json and figures/; what is shown of it.
+    runs.csv, plateau.csv and, with a fit, scaling_law.json and figures/; returns the text to print.
 
-    Raises ConfigError for settings that cannot run; RunError, when all else is written and printed,
-    where a run failed or the table does not determine a law. At a signal KeyboardInterrupt or
-    SystemExit, when every training has saved.
+    Raises ConfigError for invalid settings; RunError, after all else is written and printed, if a
+    run failed or the table does not determine a law. At a signal KeyboardInterrupt or SystemExit,
+    after every training has saved.
     """
     configs = grid(settings)
     for config in configs:
@@ -59,87 +59,90 @@ def iso_depth(settings: IsoDepthSettings) -> str:
         except ConfigError as error:
             raise in_settings(error) from None
     folder = Path(settings.folder) / f"iso_depth-{_digest(settings)}"
-    at_once = min(settings.jobs or cores(), len(configs))
+    processes = min(settings.jobs or cores(), len(configs))
     jobs = [TrainAndMeasure(config) for config in configs]
-    outcomes = run_jobs(jobs, at_once, folder / "logs")
-    failed = [
+    outcomes = run_jobs(jobs, processes, folder / "logs")
+    failures = [
         f"{job.name}: {outcome.failure}"
         for job, outcome in zip(jobs, outcomes, strict=True)
         if outcome.result is None
     ]
-    measured = _measured(configs, outcomes)
-    if measured is None:
-        raise RunError(f"every run failed; the first: {failed[0]}")
-    text = _fit_and_write(settings, measured, folder, failed)
-    if failed:
+    measurements = _measurements(configs, outcomes)
+    if measurements is None:
+        raise RunError(f"every run failed; the first: {failures[0]}")
+    text = _fit_and_write(settings, measurements, folder, failures)
+    if failures:
         print(text, flush=True)
-        raise RunError(f"{len(failed)} of {len(jobs)} runs failed; the first: {failed[0]}")
+        raise RunError(f"{len(failures)} of {len(jobs)} runs failed; the first: {failures[0]}")
     return text
 
 
-def _measured(configs: Sequence[Config], outcomes: Sequence[Outcome]) -> Measured | None:
-    """What the runs that did not fail came to, by r, width and steps; None without any."""
+def _measurements(configs: Sequence[Config], outcomes: Sequence[Outcome]) -> Measurements | None:
+    """The results of the runs that did not fail, by r, width and steps; None without any."""
     results = [outcome.result for outcome in outcomes if outcome.result is not None]
     if not results:
         return None
     config, bayes = configs[0], results[0]["bayes"]
-    task, asked = build_task(config), config.evaluation
-    prompts = evaluation_prompts(task, asked.prompts, config.task.points, asked.seed)
+    task, evaluation = build_task(config), config.evaluation
+    prompts = evaluation_prompts(task, evaluation.prompts, config.task.points, evaluation.seed)
     zero = float(prompts.ys.double().square().mean()) / task.divisor
-    trained = [
+    entries = [
         (result.result["row"], config.model.n_embd, config.training.steps)
         for config, result in zip(configs, outcomes, strict=True)
         if result.result is not None
     ]
-    trained.sort(key=lambda each: (each[0].r, *each[1:]))
-    off = [each for each in trained if left(each[0].loss, bayes, zero)]
-    on = [each for each in trained if each not in off]
-    told = tuple(shared({row.name: row.remarks for row, *_ in trained}))
-    return Measured(_table(off), _table(on), told, bayes, zero)
+    entries.sort(key=lambda entry: (entry[0].r, *entry[1:]))
+    off_plateau = [entry for entry in entries if has_left_plateau(entry[0].loss, bayes, zero)]
+    on_plateau = [entry for entry in entries if entry not in off_plateau]
+    remarks = tuple(shared({row.name: row.remarks for row, *_ in entries}))
+    return Measurements(_table(off_plateau), _table(on_plateau), remarks, bayes, zero)
 
 
-def _table(trained: Sequence[tuple[Row, int, int]]) -> ScalingTable:
-    rows = [row for row, _, _ in trained]
-    widths, steps = [width for _, width, _ in trained], [steps for _, _, steps in trained]
+def _table(entries: Sequence[tuple[Row, int, int]]) -> ScalingTable:
+    rows = [row for row, _, _ in entries]
+    widths, steps = [width for _, width, _ in entries], [steps for _, _, steps in entries]
     return table_of(rows, width=widths, steps=steps, run=[row.name for row in rows])
 
 
 def _fit_and_write(
-    settings: IsoDepthSettings, measured: Measured, folder: Path, failed: Sequence[str]
+    settings: IsoDepthSettings, measurements: Measurements, folder: Path, failures: Sequence[str]
 ) -> str:
-    """All that follows from the losses; where they determine no law a RunError, and what was found
-    is printed."""
-    off, on = measured.off, measured.on
+    """Write everything computed from the losses, and return its text; RunError, after the losses
+    are printed, if they determine no law."""
+    off_plateau, on_plateau = measurements.off_plateau, measurements.on_plateau
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(folder / "runs.csv", csv_of(off).encode())
-    write_bytes(folder / "plateau.csv", csv_of(on).encode())
+    write_bytes(folder / "runs.csv", csv_of(off_plateau).encode())
+    write_bytes(folder / "plateau.csv", csv_of(on_plateau).encode())
     expected = bayes_error(settings.dims, settings.points)
     result: dict[str, Any] = {
         "settings": _plain(settings),
-        "bayes": measured.bayes,
+        "bayes": measurements.bayes,
         "bayes_expected": expected,
-        "zero": measured.zero,
-        "fitted": len(off),
-        "on_plateau": list(on.labels["run"]),
-        "failed": list(failed),
-        "remarks": list(measured.remarks),
+        "zero": measurements.zero,
+        "fitted": len(off_plateau),
+        "on_plateau": list(on_plateau.labels["run"]),
+        "failed": list(failures),
+        "remarks": list(measurements.remarks),
     }
-    shown = [*measured.remarks, grid_table(off, on), ""]
+    lines = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
     try:
-        fits = fitted(off, {"E": measured.bayes}, CLUSTERS, settings.resamples, seed=0)
+        fits = fitted(off_plateau, {"E": measurements.bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
         write_json(folder / "iso_depth.json", result | {"verdict": None})
-        print("\n".join(shown), flush=True)
+        print("\n".join(lines), flush=True)
         raise RunError(
-            f"no law can be fitted to the {len(off)} runs of {len(off) + len(on)} that left the "
-            f"plateau: {error}; {folder} has their losses"
+            f"no law can be fitted to the {len(off_plateau)} runs of "
+            f"{len(off_plateau) + len(on_plateau)} that left the plateau: {error}; "
+            f"{folder} has their losses"
         ) from None
-    write(fits, off, folder)
-    said = verdict(fits, off, on, measured.bayes, measured.zero, expected)
-    unknown = list(fits["not_determined"])
-    write_json(folder / "iso_depth.json", result | {"verdict": said, "not_determined": unknown})
+    write(fits, off_plateau, folder)
+    text = verdict(fits, off_plateau, on_plateau, measurements.bayes, measurements.zero, expected)
+    undetermined = list(fits["not_determined"])
+    write_json(
+        folder / "iso_depth.json", result | {"verdict": text, "not_determined": undetermined}
+    )
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
-    return "\n".join([*shown, report(fits), "", said, "", f"{folder}: {files}"])
+    return "\n".join([*lines, report(fits), "", text, "", f"{folder}: {files}"])
 
 
 def _digest(settings: IsoDepthSettings) -> str:
@@ -148,6 +151,6 @@ def _digest(settings: IsoDepthSettings) -> str:
 
 
 def _plain(settings: IsoDepthSettings) -> dict[str, Any]:
-    """The settings that bear on the result."""
+    """The settings that the result depends on."""
     plain = asdict(replace(settings, folder="", jobs=None))
     return {key: value for key, value in plain.items() if key not in ("folder", "jobs")}

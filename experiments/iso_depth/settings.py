@@ -1,4 +1,4 @@
-"""What `python -m experiments.iso_depth` may be asked for. No torch here."""
+"""The settings of `python -m experiments.iso_depth`. No torch here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reloop.conf.setting import check_settings, setting
 
 from .size import check_size
 
-# What a run's configuration calls what these settings say.
+# Keys of a run's configuration: the settings that they are made of.
 _NAMES = {
     "model.n_embd": "widths",
     "model.n_head": "heads",
@@ -34,7 +34,7 @@ _ANY = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(_NAMES, 
 
 @dataclass(frozen=True)
 class IsoDepthSettings:
-    """Which models on which task for how long, and how intervals are found."""
+    """The models, the task, the trainings, and the bootstrap of the intervals."""
 
     r: tuple[int, ...] = setting((1, 2, 4, 8), "recurrences", at_least=1)
     widths: tuple[int, ...] = setting((24, 32, 48), "widths of the models", at_least=1)
@@ -51,7 +51,7 @@ class IsoDepthSettings:
     folder: str = setting("runs", "where run folders are made")
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         for name in ("r", "widths", "steps"):
             values = getattr(self, name)
             if not values:
@@ -62,25 +62,25 @@ class IsoDepthSettings:
         self._check_divisors()
 
     def _check_divisors(self) -> None:
-        """Of two settings that do not go together, names the one that is not its default."""
+        """Of two settings that do not match, the error names the one that is not the default."""
         for r in self.r:
             if self.depth % r:
                 if self.r == IsoDepthSettings.r:
-                    every = f"must be a multiple of each of r={as_word(self.r)}, got {self.depth}"
-                    raise ConfigError("depth", every)
+                    problem = f"must be a multiple of each of r={as_word(self.r)}, got {self.depth}"
+                    raise ConfigError("depth", problem)
                 raise ConfigError("r", f"must divide depth={self.depth}, got {r}")
         for width in self.widths:
             if width % self.heads:
                 if self.widths == IsoDepthSettings.widths:
-                    every = f"must divide each of widths={as_word(self.widths)}, got {self.heads}"
-                    raise ConfigError("heads", every)
+                    problem = f"must divide each of widths={as_word(self.widths)}, got {self.heads}"
+                    raise ConfigError("heads", problem)
                 raise ConfigError("widths", f"must be multiples of heads={self.heads}, got {width}")
         check_size(self)
         check_folder("folder", self.folder)
 
 
 def in_settings(error: ConfigError) -> ConfigError:
-    """A mistake in a run's configuration as one in the settings that it was made of."""
-    own = _ANY.sub(lambda found: _NAMES[found[0]], str(error))
-    key, _, problem = own.partition(" ")
+    """The error of a run's configuration as one of the settings that it was made of."""
+    message = _ANY.sub(lambda match: _NAMES[match[0]], str(error))
+    key, _, problem = message.partition(" ")
     return ConfigError(key, problem)

@@ -10,7 +10,7 @@ from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, Tra
 if TYPE_CHECKING:
     from .settings import IsoDepthSettings
 
-# What a run's settings are called here.
+# Keys of a run's configuration: the settings' names.
 _NAMES = {
     **{"task.dims": "dims", "task.points": "points", "model.n_positions": "points"},
     **{"model.n_embd": "widths", "model.n_head": "heads", "model.n_layer": "depth"},
@@ -19,8 +19,8 @@ _NAMES = {
 
 
 def check_size(settings: IsoDepthSettings) -> None:
-    """Raises ConfigError, naming the setting that drives it, where a step of the widest model, with
-    as many layers as there are, needs more memory than there is."""
+    """Raises ConfigError, naming the setting responsible, if a step of the widest and deepest model
+    needs more memory than the machine has."""
     config = Config(
         task=TaskConfig("linear", dims=settings.dims, points=settings.points),
         model=ModelConfig(

@@ -1,1 +1,1 @@
-"""What one recurrence is worth: the iso-depth scaling law, fitted to a table of losses."""
+"""The worth of one recurrence: the iso-depth scaling law, fitted to a table of losses."""

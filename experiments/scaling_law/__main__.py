@@ -1,4 +1,4 @@
-"""`python -m experiments.scaling_law table=runs.csv`: what one recurrence is worth."""
+"""`python -m experiments.scaling_law table=runs.csv`: the worth of one recurrence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ loops r and amounts of data D; intervals, the fits with phi = 0 and phi = 1 besi
   python -m experiments.scaling_law table={published}       # the 24 minima of arXiv 2604.21106
 
 A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
-run r times), r, D (tokens, prompts) and loss; others may stand beside, and one called budget
+run r times), r, D (tokens, prompts) and loss; other columns are allowed, and one called budget
 divides the curves of the figure.
 
 A finished run of a looped model is a row: N_rec counts its looped layers; N_once prelude, coda,
@@ -46,16 +46,16 @@ Settings, with their defaults:
 E=null fits it too; in context it is known, the Bayes error. clusters names columns: rows that agree
 in all of them are resampled together; with none, each row is by itself.
 
-Intervals are 90 %: the outer ends of what fits to resampled rows give, and of the profile (each
-parameter held further and further out, the others fitted anew, until the losses speak against it).
-What the losses leave open is in brackets and named, with the reason: too few values of N, D or r
-(two of D tell no E, B and beta together), a profile without an end, an E that may as well be 0.
+Intervals are 90 %: the outer ends of the fits to resampled rows and of the profile (each parameter
+is moved further and further out, the others refitted, until the losses reject it). What the losses
+do not determine is in brackets and named, with the reason: too few values of N, D or r (two of D
+do not determine E, B and beta together), a profile without an end, an E that may as well be 0.
 """
 
 
 @dataclass(frozen=True)
 class ScalingSettings:
-    """The table or the runs, what is held, and how intervals are found."""
+    """The table or the runs, the fixed parameter E, and the bootstrap of the intervals."""
 
     table: str = setting("", "a CSV file, or the name of the published table")
     runs: tuple[str, ...] = setting((), "run folders, or folders of them")
@@ -66,7 +66,7 @@ class ScalingSettings:
     folder: str = setting("runs", "where the results are written")
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be."""
+        """Raises ConfigError for the first invalid setting."""
         if self.runs:
             if self.table:
                 raise ConfigError("runs", "cannot stand beside table=")
@@ -80,7 +80,7 @@ class ScalingSettings:
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the command; returns the exit code."""
     return run_command("experiments.scaling_law", ScalingSettings, words, _help, _measure)
 
 
@@ -89,25 +89,25 @@ def _help() -> str:
 
 
 def _measure(settings: ScalingSettings) -> str:
-    """Fit the table; what is shown of it."""
+    """Fit the table; returns the text to print."""
     from reloop.experiments.scaling_law.report import fitted, folder_of, report, write
 
     table, name = _table(settings)
-    held = {} if settings.E is None else {"E": settings.E}
-    result = fitted(table, held, settings.clusters, settings.resamples, settings.seed)
+    fixed = {} if settings.E is None else {"E": settings.E}
+    result = fitted(table, fixed, settings.clusters, settings.resamples, settings.seed)
     folder = folder_of(result, table, Path(settings.folder), name)
     write(result, table, folder)
     return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
 
 
 def _table(settings: ScalingSettings) -> tuple[ScalingTable, str]:
-    """What is fitted, and its name; says which runs have no row."""
+    """The table to fit and its name; prints which runs have no row."""
     if settings.runs:
         from reloop.experiments.scaling_law.runs import read_runs
 
-        table, left_out = read_runs(run_folders(settings.runs))
-        for line in left_out:
-            print(line, flush=True)
+        table, messages = read_runs(run_folders(settings.runs))
+        for message in messages:
+            print(message, flush=True)
         return table, "runs"
     from reloop.experiments.scaling_law.published import minima
     from reloop.experiments.scaling_law.table import read_csv

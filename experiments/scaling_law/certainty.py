@@ -1,8 +1,8 @@
-"""What is known of each parameter of a fitted law, and what is not: the counts of the table, the
-profiles and the resamples together.
+"""The certainty of each parameter of a fitted law, from the counts of the table, the profiles and
+the resamples.
 
-known = certainty(table, fit, intervals(…), profiles(table, fit))
-known.low["phi"], known.high["phi"], known.not_determined
+result = certainty(table, fit, intervals(…), profiles(table, fit))
+result.low["phi"], result.high["phi"], result.not_determined
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .bootstrap import Intervals
-from .counts import counted, untold
+from .counts import describe_counts, unidentifiable
 from .fit import Fit
 from .problem import NAMES
 from .profile import LEAST_NOISE, Profiles
 from .table import ScalingTable
 
-_WIDER = 2.0  # a profile's interval than the resamples': these were then fitted badly
-_NO_E = 0.05  # of the lowest loss: an E that is at most this is known, as next to nothing
-_BADLY = 2.0  # the ends of an interval apart, as a factor
+_WIDER = 2.0  # a profile's interval over the resamples': beyond, these were fitted badly
+_NO_E = 0.05  # of the lowest loss: an E of at most this counts as determined, close to 0
+_BADLY = 2.0  # the ratio of the ends of an interval
 
 
 @dataclass(frozen=True)
 class Certainty:
-    """The outer ends of profile and resamples, for each parameter (one that is held ends where it
-    is); `low_at_edge` and `high_at_edge`, those whose interval is open, because the search ends
-    before it; `not_determined`, for each parameter that is not, why; `factors`, for each other one
-    but phi whose ends are far apart, by which factor."""
+    """The outer ends of profile and resamples, for each parameter (both ends of a fixed one are its
+    value); `low_at_edge` and `high_at_edge`, those whose interval is open, because the search ends
+    before it; `not_determined`, the reason for each parameter that is not; `factors`, the ratio of
+    the ends for each other one but phi whose ends are far apart."""
 
     low: Mapping[str, float]
     high: Mapping[str, float]
@@ -38,27 +38,37 @@ class Certainty:
     factors: Mapping[str, float]
 
 
-def certainty(table: ScalingTable, fit: Fit, resampled: Intervals, profiled: Profiles) -> Certainty:
-    """An interval is never narrower than the profile's. A parameter is not determined where the
-    table has too few values to tell it, where its profile is open, where E may as well be 0, and
-    where the profile's interval is more than twice as wide as the resamples': they then stayed near
-    the fit that they start from, and not because the losses hold them there."""
-    low = {**resampled.low} | {k: min(v, resampled.low[k]) for k, v in profiled.low.items()}
-    high = {**resampled.high} | {k: max(v, resampled.high[k]) for k, v in profiled.high.items()}
-    edges = {
-        end: tuple(n for n in NAMES if n in getattr(resampled, end) + getattr(profiled, end))
+def certainty(
+    table: ScalingTable, fit: Fit, bootstrap_intervals: Intervals, profile_intervals: Profiles
+) -> Certainty:
+    """An interval is never narrower than the profile's. A parameter is not determined if the table
+    has too few values for it, if its profile is open, if E may as well be 0, and if the profile's
+    interval is more than twice as wide as the resamples': their fits then stayed near their start
+    although the losses do not require it."""
+    low = {**bootstrap_intervals.low} | {
+        k: min(v, bootstrap_intervals.low[k]) for k, v in profile_intervals.low.items()
+    }
+    high = {**bootstrap_intervals.high} | {
+        k: max(v, bootstrap_intervals.high[k]) for k, v in profile_intervals.high.items()
+    }
+    at_edge = {
+        end: tuple(
+            n
+            for n in NAMES
+            if n in getattr(bootstrap_intervals, end) + getattr(profile_intervals, end)
+        )
         for end in ("low_at_edge", "high_at_edge")
     }
-    few = untold(table, fit.held)
+    unidentified = unidentifiable(table, fit.fixed)
     reasons: dict[str, str] = {}
-    for name in profiled.low:
-        if name in few:
-            reasons[name] = f"{counted(table)} cannot tell, however exact the losses"
-        elif name in edges["low_at_edge"] + edges["high_at_edge"]:
+    for name in profile_intervals.low:
+        if name in unidentified:
+            reasons[name] = f"{describe_counts(table)} cannot tell, however exact the losses"
+        elif name in at_edge["low_at_edge"] + at_edge["high_at_edge"]:
             reasons[name] = "where the search for it ends, the losses are fitted as well"
         elif name == "E" and low[name] == 0 and high[name] > _NO_E * table.loss.min():
             reasons[name] = f"all from 0 to {high[name]:.3g} fit the losses as well"
-        elif _flat(name, resampled, profiled):
+        elif _flat(name, bootstrap_intervals, profile_intervals):
             reasons[name] = "the losses leave it freer than resampling them shows"
     for term, exponent in (("A", "alpha"), ("B", "beta")):
         if exponent in reasons:
@@ -66,20 +76,20 @@ def certainty(table: ScalingTable, fit: Fit, resampled: Intervals, profiled: Pro
     reasons = {name: reasons[name] for name in NAMES if name in reasons}
     factors = {
         name: high[name] / low[name]
-        for name in profiled.low
+        for name in profile_intervals.low
         if name not in reasons and name != "phi" and high[name] > _BADLY * low[name] > 0
     }
-    return Certainty(low, high, **edges, not_determined=reasons, factors=factors)
+    return Certainty(low, high, **at_edge, not_determined=reasons, factors=factors)
 
 
-def _flat(name: str, resampled: Intervals, profiled: Profiles) -> bool:
-    """Whether the profile's interval is much wider, of A and B on a logarithmic axis. Losses that
-    the law meets exactly tell nothing of it: the resamples' intervals are then of no width."""
-    if profiled.noise <= LEAST_NOISE:
+def _flat(name: str, bootstrap_intervals: Intervals, profile_intervals: Profiles) -> bool:
+    """Whether the profile's interval is much wider, for A and B on a logarithmic axis. False for
+    losses that the law fits exactly: the resamples' intervals then have no width."""
+    if profile_intervals.noise <= LEAST_NOISE:
         return False
     widths = []
-    for found in (resampled, profiled):
-        low, high = found.low[name], found.high[name]
+    for intervals in (bootstrap_intervals, profile_intervals):
+        low, high = intervals.low[name], intervals.high[name]
         if name in ("A", "B"):
             low, high = math.log(low), math.log(high)
         widths.append(high - low)

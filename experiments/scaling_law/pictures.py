@@ -1,4 +1,4 @@
-"""The picture of a fitted scaling law: losses by size, a panel for each r, and what the law misses.
+"""The picture of a fitted scaling law: losses by size, a panel for each r, and the residuals.
 
 draw_scaling(table, law, folder)                  # scaling_law.png and .csv
 """
@@ -20,24 +20,24 @@ from reloop.evaluation.figures import Curve, line, save, styled
 from .problem import Law
 from .table import Floats, ScalingTable, parabola_minimum
 
-_MOST = 8  # curves that a legend names
+_MAX_LABELS = 8  # of a legend
 
 
 def draw_scaling(
     table: ScalingTable, law: Law, folder: Path, not_determined: Sequence[str] = ()
 ) -> None:
     """Above: measured losses, the law at the same sizes and data joined by lines, and the minimum
-    of each parabola in log N. Below: log L less the law's, in per cent. The title
-    names the parameters that are `not_determined`.
+    of each parabola in log N. Below: log L minus the law's, in per cent. The title names the
+    parameters that are `not_determined`.
 
-    A curve is the models of one r and budget, or of one r and D where the table names no budget;
-    of one r, where each model would be a curve of its own. The CSV has a row a model.
+    A curve is the models of one r and budget, or of one r and D if the table has no budget; of one
+    r, if each model would be its own curve. The CSV has a row for each model.
     """
-    by = _curves_by(table)
-    curves = table.groups(["r", *by])
-    colours = table.groups(by) if by else np.zeros(len(table), dtype=np.intp)
+    grouping = _grouping(table)
+    curves = table.groups(["r", *grouping])
+    colours = table.groups(grouping) if grouping else np.zeros(len(table), dtype=np.intp)
     predicted = law.loss(table)
-    missed = 100 * np.log(table.loss / predicted)
+    residuals = 100 * np.log(table.loss / predicted)
     minima = _minima(table, curves)
     with styled():
         panels = np.unique(table.r)
@@ -52,21 +52,21 @@ def draw_scaling(
                 above.plot(table.parameters[rows], predicted[rows], linewidth=1.4, **style)
                 _points(above, table.parameters[rows], table.loss[rows], style)
                 above.plot(*minima[rows[0]], "*", color=style["color"], markersize=10)
-                _points(below, table.parameters[rows], missed[rows], style)
+                _points(below, table.parameters[rows], residuals[rows], style)
             above.set_title(f"r = {r:g}")
             below.set_xlabel("parameters N")
             below.axhline(0, color="grey", linewidth=0.8)
         grid[0, 0].set_xscale("log")
-        for axes in grid[1]:  # a decade or less may be all there is
+        for axes in grid[1]:  # often a decade or less
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             axes.xaxis.set_minor_formatter(NullFormatter())
         grid[0, 0].set_ylabel("loss")
         grid[1, 0].set_ylabel("less the law's, %")
         stars = "" if np.isnan(minima).all() else "; stars: lowest points of parabolas"
-        unknown = f"\nnot determined: {', '.join(not_determined)}" if not_determined else ""
-        figure.suptitle(f"circles: measured; lines: the law{stars}{unknown}")
-        _legend(figure, grid[0, -1], table, by, colours)
+        note = f"\nnot determined: {', '.join(not_determined)}" if not_determined else ""
+        figure.suptitle(f"circles: measured; lines: the law{stars}{note}")
+        _legend(figure, grid[0, -1], table, grouping, colours)
         order = np.lexsort((table.parameters, curves))
         save(
             figure,
@@ -76,32 +76,32 @@ def draw_scaling(
             {
                 "model": _parts(order, r=table.r, D=table.D, curve=curves),
                 "loss": _parts(order, measured=table.loss, law=predicted),
-                "residual": _parts(order, percent=missed),
+                "residual": _parts(order, percent=residuals),
                 "minimum": _parts(order, N=minima[:, 0], loss=minima[:, 1]),
             },
         )
 
 
-def _curves_by(table: ScalingTable) -> list[str]:
-    """What a curve's models have in common beside r."""
-    by = ["budget"] if "budget" in table.labels else ["D"]
-    alone = len(np.unique(table.groups(["r", *by]))) == len(table)
-    return [] if alone else by
+def _grouping(table: ScalingTable) -> list[str]:
+    """The column that the models of a curve share beside r, if any."""
+    grouping = ["budget"] if "budget" in table.labels else ["D"]
+    all_single = len(np.unique(table.groups(["r", *grouping]))) == len(table)
+    return [] if all_single else grouping
 
 
 def _minima(table: ScalingTable, curves: NDArray[np.intp]) -> Floats:
-    """Size and loss at each row's curve's minimum, [rows, 2]; NaN where there is none."""
-    found = np.full((len(table), 2), np.nan)
+    """Size and loss at the minimum of each row's curve, [rows, 2]; NaN if it has none."""
+    minima = np.full((len(table), 2), np.nan)
     for curve in np.unique(curves):
-        there = curves == curve
-        lowest = parabola_minimum(table.parameters[there], table.loss[there])
+        mask = curves == curve
+        lowest = parabola_minimum(table.parameters[mask], table.loss[mask])
         if lowest is not None:
-            found[there] = lowest
-    return found
+            minima[mask] = lowest
+    return minima
 
 
-def _by_size(table: ScalingTable, there: NDArray[np.bool_]) -> NDArray[np.intp]:
-    rows = np.flatnonzero(there)
+def _by_size(table: ScalingTable, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
+    rows = np.flatnonzero(mask)
     return rows[np.argsort(table.parameters[rows], kind="stable")]
 
 
@@ -110,13 +110,13 @@ def _points(axes: Axes, x: Floats, y: Floats, style: dict[str, Any]) -> None:
 
 
 def _legend(
-    figure: Figure, axes: Axes, table: ScalingTable, by: list[str], colours: NDArray[np.intp]
+    figure: Figure, axes: Axes, table: ScalingTable, grouping: list[str], colours: NDArray[np.intp]
 ) -> None:
-    """Names the colours, where they stand for something and are few."""
+    """A label for each colour, if there is a grouping with few values."""
     numbers, first = np.unique(colours, return_index=True)
-    if not by or len(numbers) > _MOST:
+    if not grouping or len(numbers) > _MAX_LABELS:
         return
-    (name,) = by
+    (name,) = grouping
     for number, row in zip(numbers, first, strict=True):
         value = table.labels[name][row] if name in table.labels else f"{table.D[row]:.3g}"
         axes.plot([], [], label=f"{name} {value}", **line(int(number)))

@@ -1,4 +1,4 @@
-"""What fitting the law of what one recurrence is worth minimises, and its gradient.
+"""The objective of fitting the law of the worth of one recurrence, and its gradient.
 
 problem = Problem.of(table, weights)
 value, gradient = problem.value(problem.theta(law))
@@ -30,16 +30,16 @@ class Law:
     phi: float
 
     def loss(self, table: ScalingTable) -> Floats:
-        """The losses the law gives for a table's rows, [rows]."""
+        """The law's losses for the rows of a table, [rows]."""
         effective = table.N_once + table.r**self.phi * table.N_rec
         return self.E + self.A * effective**-self.alpha + self.B * table.D**-self.beta
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised over theta = (log E, log A', log B', alpha, beta, phi), where A' and B'
-    stand for the terms at the table's middle sizes: A and B themselves would move by powers of ten
-    with alpha and beta. All arrays are [rows]; sizes are logarithms."""
+    """The objective over theta = (log E, log A', log B', alpha, beta, phi), where A' and B' are the
+    terms at the table's middle sizes: A and B themselves change by powers of ten with alpha and
+    beta. All arrays are [rows]; sizes are logarithms."""
 
     once: Floats
     rec: Floats
@@ -54,10 +54,10 @@ class Problem:
         table: ScalingTable, weights: Floats, middle: tuple[float, float] | None = None
     ) -> Problem:
         """The problem of a table whose rows count `weights` [rows] times. `middle`, logarithms of N
-        and D, may be another than the table's: at 0 the terms are A and B themselves."""
+        and D, is the table's by default; at 0 the terms are A and B themselves."""
         if middle is None:
             middle = float(np.log(table.parameters).mean()), float(np.log(table.D).mean())
-        with np.errstate(divide="ignore"):  # log 0: nothing runs once
+        with np.errstate(divide="ignore"):  # log 0 if nothing runs once
             once = np.log(table.N_once) - middle[0]
         rec, data = np.log(table.N_rec) - middle[0], np.log(table.D) - middle[1]
         target = np.log(table.loss)
@@ -76,26 +76,26 @@ class Problem:
         size, share = self.effective(phi)
         n, d = a - alpha * size, b - beta * self.data
         log_loss = np.logaddexp(np.logaddexp(e, n), d)
-        of_e, of_n, of_d = (np.exp(each - log_loss) / DELTA for each in (e, n, d))
-        by = (of_e, of_n, of_d, -of_n * size, -of_d * self.data, -of_n * alpha * share * self.loops)
-        return (log_loss - self.target) / DELTA, np.stack(by, axis=-1)
+        de, dn, dd = (np.exp(term - log_loss) / DELTA for term in (e, n, d))
+        derivatives = (de, dn, dd, -dn * size, -dd * self.data, -dn * alpha * share * self.loops)
+        return (log_loss - self.target) / DELTA, np.stack(derivatives, axis=-1)
 
     def value(self, theta: Floats) -> tuple[Floats, Floats]:
         """The Huber loss over delta², summed over the rows, [...], and its gradient [..., 6], for
         theta [..., 6]. In units of delta², because the optimiser's tolerances are absolute."""
         residual, slopes = self.slopes(theta)
-        inside = np.clip(residual, -1, 1)
-        outer = self.weights * inside
-        return (outer * (residual - inside / 2)).sum(-1), (outer[..., None] * slopes).sum(-2)
+        psi = np.clip(residual, -1, 1)
+        scores = self.weights * psi
+        return (scores * (residual - psi / 2)).sum(-1), (scores[..., None] * slopes).sum(-2)
 
     def law(self, theta: Floats) -> Law:
-        """The law in its own parameters."""
+        """The law with these parameters."""
         e, a, b, alpha, beta, phi = (float(each) for each in theta)
         A, B = math.exp(a + alpha * self.middle[0]), math.exp(b + beta * self.middle[1])
         return Law(math.exp(e), A, B, alpha, beta, phi)
 
     def theta(self, law: Law) -> Floats:
-        """The parameters that are searched, [6]."""
+        """The parameters of a law, [6]."""
         E, A, B, alpha, beta, phi = astuple(law)
         e = math.log(E) if E > 0 else -math.inf
         a, b = math.log(A) - alpha * self.middle[0], math.log(B) - beta * self.middle[1]

@@ -1,7 +1,7 @@
-"""How far each parameter of a fitted law could be moved, the others fitted anew, before the losses
-speak against it: its profile's interval.
+"""Profile intervals: how far each parameter of a fitted law can be moved, with the others refitted,
+until the losses reject it.
 
-found = profiles(table, fit)               # found.low["phi"], found.high["phi"], found.open
+result = profiles(table, fit)              # result.low["phi"], result.high["phi"]
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .problem import DELTA, NAMES, Problem
 from .search import End, polished, ranges_of, search
 from .table import Floats, ScalingTable
 
-# No loss is taken to be known better than this, in log L: without it, losses that a law gave, or
-# that the law happens to meet, would leave no interval at all.
+# The least noise of log L: without it, losses that are exactly a law's would give no interval at
+# all.
 LEAST_NOISE = 1e-5
-_NEAR = 0.05  # of an interval's half: how well its ends are found
-_MOST = 40  # points of a profile on one side
+_NEAR = 0.05  # of an interval's half: the tolerance of its ends
+_MAX_POINTS = 40  # of a profile on one side
 
 
 @dataclass(frozen=True)
 class Profiles:
     """The 90 % interval of each free parameter by its profile; `low_at_edge` and `high_at_edge`,
-    those whose profile is still within it where the search for them ends. An E of 0 is no such
-    edge: no law has less. `noise` is the standard deviation of log L's residuals it goes by."""
+    those whose interval is not closed at the edge of the search. An E of 0 is no such edge: no law
+    has less. `noise` is the estimated standard deviation of log L's residuals."""
 
     low: Mapping[str, float]
     high: Mapping[str, float]
@@ -39,21 +39,23 @@ class Profiles:
 
 
 def noise_of(residuals: Floats, free: int) -> float:
-    """The standard deviation of a fit's residuals of log L, [rows], by the median of all but the
-    `free` - 1 smallest, as many as a fit with so many parameters may make 0 (so that no few runs
-    that failed decide it); at least LEAST_NOISE."""
-    smallest = np.sort(np.abs(residuals))
-    return max(float(np.median(smallest[max(free - 1, 0) :])) / float(norm.ppf(0.75)), LEAST_NOISE)
+    """The standard deviation of a fit's residuals of log L, [rows], from the median of all but
+    the `free` - 1 smallest, which a fit with so many parameters may make 0 (the median, so that a
+    few outliers do not decide it); at least LEAST_NOISE."""
+    deviations = np.sort(np.abs(residuals))
+    return max(
+        float(np.median(deviations[max(free - 1, 0) :])) / float(norm.ppf(0.75)), LEAST_NOISE
+    )
 
 
 def allowance(noise: float, rows: int, free: int) -> float:
-    """By how much a parameter's profile may exceed the least value and be within 90 %.
+    """The excess of a parameter's profile over the least value at the ends of the 90 % interval.
 
-    Twice the excess over c is the square of a t variable, where the residuals u are of a normal
-    distribution with this standard deviation (over delta): c = mean of psi(u)² / mean of psi'(u),
-    psi the derivative of Huber's loss (Schrader and Hettmansperger 1980). For noise well below
-    delta that is least squares' F test; for noise far above, that of absolute deviations. Without a
-    row more than parameters nothing tells the noise: infinite.
+    Twice the excess over c is the square of a t variable, if the residuals u are normal with this
+    standard deviation (over delta): c = mean of psi(u)² / mean of psi'(u), psi the derivative of
+    Huber's loss (Schrader and Hettmansperger 1980). For noise well below delta this is the F test
+    of least squares; far above it, that of absolute deviations. Infinite without more rows than
+    parameters, as the noise is then unknown.
     """
     if rows <= free:
         return math.inf
@@ -64,106 +66,106 @@ def allowance(noise: float, rows: int, free: int) -> float:
 
 
 def profiles(table: ScalingTable, fit: Fit) -> Profiles:
-    """Moves each parameter that was fitted further and further out, until the others can no longer
-    make up for it."""
-    free = [name for name in NAMES if name not in fit.held]
+    """Move each fitted parameter further and further out, until the others cannot compensate for
+    it."""
+    free = [name for name in NAMES if name not in fit.fixed]
     noise = noise_of(np.log(fit.law.loss(table) / table.loss), len(free))
-    most = allowance(noise, len(table), len(free))
+    excess = allowance(noise, len(table), len(free))
     problem = Problem.of(table, np.ones(len(table)))
-    valleys = search(problem, {name: getattr(fit.law, name) for name in fit.held})
+    minima = search(problem, {name: getattr(fit.law, name) for name in fit.fixed})
     sides: dict[str, list[tuple[float, bool]]] = {}
     for name in free:
-        line = _Line.of(table, problem, valleys, name, fit.held)
-        sides[name] = [line.end(side, most) for side in (-1, 1)]
+        line = _Line.of(table, problem, minima, name, fit.fixed)
+        sides[name] = [line.end(side, excess) for side in (-1, 1)]
     low, high = ({name: ends[side][0] for name, ends in sides.items()} for side in (0, 1))
-    below, above = (tuple(n for n, ends in sides.items() if ends[side][1]) for side in (0, 1))
+    below, above = (tuple(name for name, ends in sides.items() if ends[side][1]) for side in (0, 1))
     return Profiles(low, high, below, above, noise)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """One parameter's profile, in the units in which it is searched (of E, A and B the logarithm):
-    the entry of theta, those that stay, where it may go and the valleys it starts from."""
+    """One parameter's profile, in the units of theta (for E, A and B the logarithm): its index in
+    theta, the fixed parameters, the ranges and the local minima to start from."""
 
     index: int
     problem: Problem
-    held: tuple[str, ...]
+    fixed: tuple[str, ...]
     ranges: Floats
-    valleys: list[End]
+    minima: list[End]
 
     @staticmethod
     def of(
-        table: ScalingTable, problem: Problem, valleys: list[End], name: str, held: tuple[str, ...]
+        table: ScalingTable, problem: Problem, minima: list[End], name: str, fixed: tuple[str, ...]
     ) -> _Line:
-        """For A and B of a problem whose theta holds them, not the terms at the middle sizes."""
+        """For A and B the problem has them in theta, instead of the terms at the middle sizes."""
         index, ranges, middle = NAMES.index(name), ranges_of(problem), list(problem.middle)
         if name in ("A", "B"):
             of_size, exponent = index - 1, index + 2
             ranges[index] += np.sort(ranges[exponent] * middle[of_size])
-            laws = [(value, problem.law(theta)) for value, theta in valleys]
+            laws = [(value, problem.law(theta)) for value, theta in minima]
             middle[of_size] = 0.0
             problem = Problem.of(table, problem.weights, (middle[0], middle[1]))
-            valleys = [(value, problem.theta(law)) for value, law in laws]
-        return _Line(index, problem, (*held, name), ranges, valleys)
+            minima = [(value, problem.theta(law)) for value, law in laws]
+        return _Line(index, problem, (*fixed, name), ranges, minima)
 
-    def end(self, side: int, most: float) -> tuple[float, bool]:
-        """Where the profile has risen by `most`, and whether it has not where the search ends."""
-        limit = self.valleys[0][0] + most
+    def end(self, side: int, excess: float) -> tuple[float, bool]:
+        """Where the profile has risen by `excess`, and whether it has not up to the edge."""
+        limit = self.minima[0][0] + excess
         edge = float(self.ranges[self.index, (1 + side) // 2])
-        within = [theta for value, theta in self.valleys if value <= limit]
-        inside = max(within, key=lambda theta: side * float(theta[self.index]))
-        begin, outside = float(inside[self.index]), None
-        step = self._first_step(inside, most)
-        for _ in range(_MOST):
-            here = float(inside[self.index])
-            if side * (edge - here) <= 0:
+        thetas = [theta for value, theta in self.minima if value <= limit]
+        inner = max(thetas, key=lambda theta: side * float(theta[self.index]))
+        start, outer = float(inner[self.index]), None
+        step = self._first_step(inner, excess)
+        for _ in range(_MAX_POINTS):
+            position = float(inner[self.index])
+            if side * (edge - position) <= 0:
                 break
-            if outside is None:
-                at = here + side * min(step, abs(edge - here))
+            if outer is None:
+                trial = position + side * min(step, abs(edge - position))
                 step *= 2
             else:
-                at = (here + outside) / 2
-            value, theta = self._refitted(inside, at, limit)
+                trial = (position + outer) / 2
+            value, theta = self._refit(inner, trial, limit)
             if value <= limit:
-                inside = theta
+                inner = theta
             else:
-                outside = at
-            if outside is not None and abs(outside - here) <= _NEAR * abs(outside - begin):
+                outer = trial
+            if outer is not None and abs(outer - position) <= _NEAR * abs(outer - start):
                 break
-        return self._named(edge if outside is None else outside, edge, side)
+        return self._parameter(edge if outer is None else outer, edge, side)
 
-    def _refitted(self, inside: Floats, at: float, limit: float) -> End:
-        """The least value with the parameter there, from along the valley's floor; if that is too
-        much, from straight beside too."""
-        along = (at - inside[self.index]) * self._floor(inside)
-        starts = [np.clip(inside + along, self.ranges[:, 0], self.ranges[:, 1]), inside.copy()]
-        best: End = (math.inf, inside)
+    def _refit(self, inner: Floats, trial: float, limit: float) -> End:
+        """The least value with the parameter at `trial`, from a start along the linearised profile;
+        if it is above `limit`, also from one with the others unchanged."""
+        offset = (trial - inner[self.index]) * self._direction(inner)
+        starts = [np.clip(inner + offset, self.ranges[:, 0], self.ranges[:, 1]), inner.copy()]
+        best: End = (math.inf, inner)
         for start in starts:
-            start[self.index] = at
-            found = polished(self.problem, start, self.held, self.ranges)
-            best = min(best, found, key=lambda end: end[0])
+            start[self.index] = trial
+            result = polished(self.problem, start, self.fixed, self.ranges)
+            best = min(best, result, key=lambda end: end[0])
             if best[0] <= limit:
                 break
         return best
 
-    def _floor(self, theta: Floats) -> Floats:
-        """How the others follow the parameter, [6], where residuals are linear in both."""
+    def _direction(self, theta: Floats) -> Floats:
+        """How the others follow the parameter, [6], for residuals linear in both."""
         slopes = self.problem.slopes(theta)[1]
-        free = [i for i, name in enumerate(NAMES) if name not in self.held]
+        free = [i for i, name in enumerate(NAMES) if name not in self.fixed]
         direction = np.zeros(len(NAMES))
         direction[self.index] = 1
         if free:
             direction[free] = np.linalg.lstsq(slopes[:, free], -slopes[:, self.index], 1e-8)[0]
         return direction
 
-    def _first_step(self, theta: Floats, most: float) -> float:
-        """Where the profile would end if residuals were linear, at most a tenth of the range."""
-        slopes = self.problem.slopes(theta)[1] @ self._floor(theta)
+    def _first_step(self, theta: Floats, excess: float) -> float:
+        """The step to the end of the profile for linear residuals, at most a tenth of the range."""
+        slopes = self.problem.slopes(theta)[1] @ self._direction(theta)
         low, high = self.ranges[self.index]
-        return float(min(math.sqrt(2 * most / max((slopes**2).sum(), 1e-12)), (high - low) / 10))
+        return float(min(math.sqrt(2 * excess / max((slopes**2).sum(), 1e-12)), (high - low) / 10))
 
-    def _named(self, value: float, edge: float, side: int) -> tuple[float, bool]:
-        """The parameter itself, and whether it is where the search ends. E ends there at 0."""
+    def _parameter(self, value: float, edge: float, side: int) -> tuple[float, bool]:
+        """The parameter itself, and whether it is at the edge. The low edge of E stands for 0."""
         name = NAMES[self.index]
         if name not in ("E", "A", "B"):
             return value, value == edge

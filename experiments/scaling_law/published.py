@@ -1,7 +1,7 @@
-"""The published iso-depth experiment (arXiv 2604.21106): which models on how much data, the law its
-authors report and the minima they found. Numbers and sources stand in scaling_published.json.
+"""The published iso-depth experiment (arXiv 2604.21106): its models and amounts of data, the law
+and the minima that its authors report. Numbers and sources are in published.json.
 
-table = drawn(published_law(), noise=0.003, seed=0)      # 116 rows, as if measured
+table = sample_table(published_law(), noise=0.003, seed=0)      # 116 rows, as if measured
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VOCABULARY = 32064  # 32,001 tokens, padded to a multiple of 64
 
 @dataclass(frozen=True)
 class Counts:
-    """Parameters of a model, embedding and head left out, and the FLOPs of training it on a
+    """Parameters of a model without embedding and head, and the FLOPs of training it on a
     token."""
 
     once: float
@@ -41,12 +41,12 @@ def width(size: int) -> int:
 
 
 def counts(d: float, r: int) -> Counts:
-    """Of the model of width d whose 16 / r shared blocks run r times.
+    """The counts of the model of width d whose 16 / r shared blocks run r times.
 
     A block holds 12 d² weights (attention 4, its MLP 8) and two norms of d. From r = 2 on the
     injection, 2 d², runs with the loop but is counted among what runs once, as the authors do; at
-    r = 1 there is none, and 16 of the 20 blocks count as the loop's. FLOPs: 6 a weight and use, the
-    head's included, and 12 d T a block for attention.
+    r = 1 there is none, and 16 of the 20 blocks count as the loop's. FLOPs: 6 per weight and use,
+    including the head, and 12 d T per block for attention.
     """
     block = 12 * d**2 + 2 * d
     inject = 2 * d**2 if r > 1 else 0.0
@@ -58,13 +58,13 @@ def counts(d: float, r: int) -> Counts:
 
 
 def published_law() -> Law:
-    """The law the authors report."""
+    """The law that the authors report."""
     law = {name: value for name, value in _published()["law"].items() if name != "source"}
     return Law(**law)
 
 
-def drawn(law: Law, noise: float, seed: int) -> ScalingTable:
-    """The 116 runs of the design with losses of this law, times e to a normal number of standard
+def sample_table(law: Law, noise: float, seed: int) -> ScalingTable:
+    """The 116 runs of the design with losses of this law times exp(ε), ε normal with standard
     deviation `noise`."""
     table = design()
     normal = np.random.default_rng(seed).normal(0, noise, len(table))
@@ -72,7 +72,7 @@ def drawn(law: Law, noise: float, seed: int) -> ScalingTable:
 
 
 def design() -> ScalingTable:
-    """The 116 runs: N and D as trained, the published law's losses. A budget C of FLOPs pays for
+    """The 116 runs: N and D as trained, the published law's losses. A budget of C FLOPs gives
     C / (flops · batch) steps, rounded."""
     rows = []
     for entry in _published()["design"]["grid"]:
@@ -86,9 +86,8 @@ def design() -> ScalingTable:
 
 
 def minima() -> ScalingTable:
-    """The authors' 24 empirical minima, one for each r and budget. Printed is N alone: the width
-    (not a whole one) that has as many parameters says how they divide, and what the budget pays
-    for D."""
+    """The authors' 24 empirical minima, one for each r and budget. Only N is printed: the
+    (fractional) width with as many parameters gives N_once and N_rec, and the budget gives D."""
     rows = []
     for cell in _published()["minima"]["cells"]:
         r, budget = cell["r"], cell["budget"]
@@ -98,7 +97,7 @@ def minima() -> ScalingTable:
 
 
 def _width_of(parameters: float, r: int) -> float:
-    """The width at which a model has so many: the root of quadratic · d² + linear · d."""
+    """The width d of a model with these parameters = quadratic · d² + linear · d."""
     blocks = _ONCE + _REC / r
     quadratic, linear = 12 * blocks + (2 if r > 1 else 0), 2 * blocks
     return float((-linear + np.sqrt(linear**2 + 4 * quadratic * parameters)) / (2 * quadratic))
@@ -107,7 +106,7 @@ def _width_of(parameters: float, r: int) -> float:
 def _table(rows: Sequence[tuple[float, ...]]) -> ScalingTable:
     columns = np.array(rows, dtype=np.float64).T
     once, rec, r, data, loss, budget = columns
-    labels = {"budget": tuple(f"{each:.3g}" for each in budget)}
+    labels = {"budget": tuple(f"{value:.3g}" for value in budget)}
     return ScalingTable(once, rec, r, data, loss, labels)
 
 

@@ -1,6 +1,6 @@
-"""Run folders as rows of a scaling law's table: what a model owns, was trained on, and gets wrong.
+"""Run folders as rows of a scaling law's table: parameters, training prompts and loss of a model.
 
-table, left_out = read_runs(run_folders(["runs"]))
+table, messages = read_runs(run_folders(["runs"]))
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from .table import COLUMNS, ScalingTable
 
 @dataclass(frozen=True)
 class Row:
-    """One run's row; `evaluation_key` says on which prompts its loss was measured, `remarks` what a
-    reader must know of the run."""
+    """One run's row; `evaluation_key` identifies the task and the prompts of the evaluation."""
 
     name: str
     N_once: int
@@ -39,17 +38,17 @@ class Row:
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
-    """The table of those of these run folders that are finished runs of looped models, labelled
-    with their names, and lines: why others have no row, and the remarks on those that have one. A
-    run that has no evaluation is evaluated.
+    """The table of the finished runs of looped models among these folders, labelled with their
+    names, and messages: the reasons why other runs have no row, and the remarks on those that have
+    one. A run without an evaluation is evaluated.
 
-    Raises RunError where no run has a row, or rows would be of errors on different prompts.
+    Raises RunError if no run has a row, or if the errors are on different prompts.
     """
     rows: list[Row] = []
-    left_out: list[str] = []
+    messages: list[str] = []
     for path in paths:
         try:
-            reason = _unfit(path)
+            reason = _why_no_row(path)
             if reason is None:
                 run = load_run(path)
                 reason = _unfinished(run)
@@ -58,17 +57,17 @@ def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
         except (ConfigError, RunError) as error:
             reason = str(error)
         if reason is not None:
-            left_out.append(f"left out: {path}: {reason}")
+            messages.append(f"left out: {path}: {reason}")
     if not rows:
-        raise RunError("; ".join(["no run has a row for the table", *left_out]))
+        raise RunError("; ".join(["no run has a row for the table", *messages]))
     for row in rows[1:]:
         if row.evaluation_key != rows[0].evaluation_key:
             raise RunError(
                 f"{rows[0].name} and {row.name} are of different tasks, or were evaluated on "
                 "different prompts: their errors do not belong into one table"
             )
-    told = shared({row.name: row.remarks for row in rows})
-    return table_of(rows, run=[row.name for row in rows]), left_out + told
+    remarks = shared({row.name: row.remarks for row in rows})
+    return table_of(rows, run=[row.name for row in rows]), messages + remarks
 
 
 def row_of(run: Run) -> Row:
@@ -80,20 +79,20 @@ def row_of(run: Run) -> Row:
     prompts = run.step * config.training.batch_size
     task = replace(config.task, distinct_prompts=0)
     evaluation_key = (task, result["prompts"], result["seed"])
-    told = tuple(result["remarks"])
-    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, evaluation_key, told)
+    remarks = tuple(result["remarks"])
+    return Row(run.path.name, once, rec, config.loops.b, prompts, loss, evaluation_key, remarks)
 
 
 def parameter_counts(model: Model) -> tuple[int, int]:
     """N_once and N_rec of a looped model. N_rec: the layers that run r times. N_once: prelude,
-    coda, injection and norms (as in arXiv 2604.21106, also where they run in the loop), and what
-    lanes own. Neither counts read-in, read-out and positions."""
+    coda, injection and norms (as in arXiv 2604.21106, even if they run in the loop), and the
+    parameters of lanes. Neither counts read-in, read-out and positions."""
     rec = sum(parameter.numel() for parameter in model.loop.blocks.parameters())
     return model.backbone_parameters() - rec, rec
 
 
 def table_of(rows: Sequence[Row], **labels: Sequence[object]) -> ScalingTable:
-    """The rows as a table, with further columns."""
+    """The rows as a table, with further columns as labels."""
     columns = {
         name: np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in COLUMNS
     }
@@ -101,8 +100,8 @@ def table_of(rows: Sequence[Row], **labels: Sequence[object]) -> ScalingTable:
     return ScalingTable(**columns, labels=words)
 
 
-def _unfit(path: Path) -> str | None:
-    """Why a run has no row; None where it has one."""
+def _why_no_row(path: Path) -> str | None:
+    """Why a run has no row; None if it may have one."""
     config, status = read_config(path), RunFolder(path).status()
     if config.model.family == "standard":
         return "a standard model runs each layer once: it has no loop to count"
@@ -113,7 +112,7 @@ def _unfit(path: Path) -> str | None:
 
 
 def _unfinished(run: Run) -> str | None:
-    """What the curriculum of a finished run had not come to: its errors are not those of its steps
-    and sizes."""
-    left = curriculum_left(run)
-    return f"curriculum unfinished: {left}" if left else None
+    """The message for a finished run whose curriculum has not reached its end: its errors are not
+    those of its sizes; else None."""
+    missing = curriculum_left(run)
+    return f"curriculum unfinished: {missing}" if missing else None

@@ -1,4 +1,4 @@
-"""Losses of models of several sizes and loops, as a table to fit the scaling law to.
+"""Losses of models of several sizes and loops, as a table for fitting the scaling law.
 
 table = read_csv(Path("runs.csv"))                         # columns N_once, N_rec, r, D, loss
 """
@@ -22,22 +22,22 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 COLUMNS = ("N_once", "N_rec", "r", "D", "loss")
-# No number is above its column's, nor, if it is not 0, below the inverse: A, B and powers of r stay
-# far from what overflows wherever the exponents are searched.
+# No number is above its column's, nor, if it is not 0, below the inverse: A, B and powers of r
+# cannot overflow in the range of the exponents.
 _LARGEST = {"N_once": 1e20, "N_rec": 1e20, "r": 1e6, "D": 1e20, "loss": 1e20}
 
 
 @dataclass(frozen=True, eq=False)
 class ScalingTable:
-    """One trained model a row; every array is [rows].
+    """A row for each trained model; every array is [rows].
 
-    N_once counts the parameters that run once, N_rec those that run r times, D what was trained on
-    (tokens, prompts), loss is the mean of held-out data. `labels` holds further columns, word for
-    word: a budget, a run's name.
+    N_once counts the parameters that run once, N_rec those that run r times, D the training data
+    (tokens, prompts), loss is the mean on held-out data. `labels` are further columns, as text: a
+    budget, a run's name.
 
-    Raises RunError, naming column and row (from 1), for a number that cannot be: N_once may be 0,
-    where a model has nothing outside its loop, all others are above 0; r lies between 1e-6 and 1e6,
-    the rest between 1e-20 and 1e20.
+    Raises RunError, naming column and row (from 1), for an invalid number: N_once may be 0, for a
+    model with nothing outside its loop, all others are above 0; r is between 1e-6 and 1e6, the rest
+    between 1e-20 and 1e20.
     """
 
     N_once: Floats
@@ -49,27 +49,27 @@ class ScalingTable:
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
-            values, most = getattr(self, name), _LARGEST[name]
-            least = "at least 0" if name == "N_once" else "above 0"
-            wrong = ~np.isfinite(values) | (values < 0 if name == "N_once" else values <= 0)
-            _refuse(name, values, wrong, least)
-            far = (values > most) | ((values != 0) & (values < 1 / most))
-            _refuse(name, values, far, f"between {1 / most:g} and {most:g}")
+            values, largest = getattr(self, name), _LARGEST[name]
+            bound = "at least 0" if name == "N_once" else "above 0"
+            invalid = ~np.isfinite(values) | (values < 0 if name == "N_once" else values <= 0)
+            _refuse(name, values, invalid, bound)
+            out_of_range = (values > largest) | ((values != 0) & (values < 1 / largest))
+            _refuse(name, values, out_of_range, f"between {1 / largest:g} and {largest:g}")
 
     def __len__(self) -> int:
         return len(self.loss)
 
     @property
     def parameters(self) -> Floats:
-        """The parameters a model owns, each counted once."""
+        """The parameters of each model, each counted once."""
         return self.N_once + self.N_rec
 
     def groups(self, columns: Sequence[str]) -> NDArray[np.intp]:
         """For each row the number of its group: rows that agree in all these columns (labels that
-        are numbers are compared, and ordered, as such) are one group, and without columns each row
-        is its own.
+        are numbers are compared, and ordered, as numbers) are one group; without columns each row
+        is a group.
 
-        Raises RunError for a column that is not there.
+        Raises RunError for a column that the table lacks.
         """
         if not columns:
             return np.arange(len(self))
@@ -88,17 +88,17 @@ class ScalingTable:
         raise RunError(f"the table has no column {name}{nearest(name, (*COLUMNS, *self.labels))}")
 
 
-def _refuse(name: str, values: Floats, wrong: Flags, expected: str) -> None:
-    """Raise RunError for the first of a column's values that is `wrong`, if any is."""
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+def _refuse(name: str, values: Floats, invalid: Flags, expected: str) -> None:
+    """Raise RunError for the first of a column's values that is `invalid`, if any is."""
+    if invalid.any():
+        row = int(np.flatnonzero(invalid)[0])
         raise RunError(f"{name} must be {expected}, got {values[row]} in row {row + 1}")
 
 
 def read_csv(path: Path) -> ScalingTable:
     """The table in a CSV file whose header names the columns N_once, N_rec, r, D and loss, in any
-    order; other columns become labels. Raises RunError, naming the file, for what is missing or no
-    number, a column named twice, and a row with more fields than columns."""
+    order; other columns become labels. Raises RunError, naming the file, for a missing column, a
+    value that is no number, a duplicate column, and a row with more fields than columns."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -107,23 +107,23 @@ def read_csv(path: Path) -> ScalingTable:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     for name in COLUMNS:
         if name not in names:
-            has = f"; it has {', '.join(names)}" if names else "; it is empty"
-            raise RunError(f"{path} has no column {name}{has}")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise RunError(f"{path} names the column {twice!r} twice")
+            suffix = f"; it has {', '.join(names)}" if names else "; it is empty"
+            raise RunError(f"{path} has no column {name}{suffix}")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise RunError(f"{path} names the column {duplicate!r} twice")
     try:
         _check_lengths(rows, len(names))
         numbers = {name: _numbers(name, [row[name] for row in rows]) for name in COLUMNS}
-        others = [name for name in names if name not in COLUMNS]
-        labels = {name: tuple(row[name] or "" for row in rows) for name in others}
+        label_names = [name for name in names if name not in COLUMNS]
+        labels = {name: tuple(row[name] or "" for row in rows) for name in label_names}
         return ScalingTable(**numbers, labels=labels)
     except RunError as error:
         raise RunError(f"{path}: {error}") from None
 
 
 def csv_of(table: ScalingTable) -> str:
-    """The table as such a file's content."""
+    """The content of such a file."""
     columns = {name: getattr(table, name).tolist() for name in COLUMNS} | dict(table.labels)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -133,26 +133,26 @@ def csv_of(table: ScalingTable) -> str:
 
 def _check_lengths(rows: Sequence[Mapping[Any, Any]], columns: int) -> None:
     """Raise RunError for the first row with more fields than the header: they belong to no column,
-    and where a number was written with a comma, those before them to the wrong one."""
+    and if a number was written with a comma, those before them to the wrong one."""
     for row, fields in enumerate(rows, start=1):
-        if None in fields:  # where csv puts what is left over
-            found = columns + len(fields[None])
-            raise RunError(f"row {row} has {found} fields, the header {columns} columns")
+        if None in fields:  # the key of surplus fields
+            field_count = columns + len(fields[None])
+            raise RunError(f"row {row} has {field_count} fields, the header {columns} columns")
 
 
-def _numbers(name: str, words: Sequence[str | None]) -> Floats:
+def _numbers(name: str, texts: Sequence[str | None]) -> Floats:
     values = []
-    for row, word in enumerate(words, start=1):
+    for row, text in enumerate(texts, start=1):
         try:
-            values.append(float(word or ""))
+            values.append(float(text or ""))
         except ValueError:
-            raise RunError(f"{name} must be a number, got {word or ''!r} in row {row}") from None
+            raise RunError(f"{name} must be a number, got {text or ''!r} in row {row}") from None
     return np.array(values, dtype=np.float64)
 
 
 def parabola_minimum(sizes: Floats, losses: Floats) -> tuple[float, float] | None:
-    """Size and loss at the lowest point of the parabola in log N through these losses by least
-    squares; None for fewer than three sizes, or where it has no lowest point between the ends."""
+    """Size and loss at the minimum of the least-squares parabola in log N; None for fewer than
+    three sizes, or if it has no minimum between the ends."""
     if len(np.unique(sizes)) < 3:
         return None
     centre = np.log(sizes).mean()

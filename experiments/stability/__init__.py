@@ -1,1 +1,1 @@
-"""What keeps a loop stable: figures of residual scaling and of the Fully Looped Transformer."""
+"""The stability of loops: figures of residual scaling and of the Fully Looped Transformer."""

@@ -1,4 +1,4 @@
-"""`python -m experiments.stability figure=toy`: what keeps a loop stable."""
+"""`python -m experiments.stability figure=toy`: the stability of loops."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reloop.experiments.stability.settings import (
 )
 
 _HELP = """\
-What keeps a loop stable: how its stream grows with its loops R, how far an update moves its
-output, and what it learns at which rate, with residual branches scaled by 1 (none), 1/√R (sqrt) and
-1/R (linear) (arXiv 2606.18524), and with fully looped connectivities (arXiv 2605.18797).
+The stability of a loop: how its stream grows with its loops R, how far an update moves its output,
+and its error after training by learning rate, with residual branches scaled by 1 (none), 1/√R
+(sqrt) and 1/R (linear) (arXiv 2606.18524), and with fully looped connectivities (arXiv 2605.18797).
 
   python -m experiments.stability figure=toy
   python -m experiments.stability figure=changes init=strong
 
-Figures, with what each takes of init, loops, rates and seeds where none are given:
+Figures, with each one's defaults of init, loops, rates and seeds:
 {figures}
 Settings, with their defaults:
 {settings}
@@ -35,28 +35,30 @@ init names a transformer of Llama blocks (width {width}):
 loops are the values of R (K for connectivities), seeds their number, seed the first of them, rates
 learning rates; null: the figure's own. A model is trained at all its loops from the first step.
 Into folder go PNGs, the CSV behind each, and a JSON with every seed's numbers. Figures that train
-do so in jobs processes; the same command finds what is done and goes on where it stopped.
+do so in jobs processes; the same command resumes.
 """
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
-    stopped = "stopped; the same command resumes from what was trained"
-    return run_command("experiments.stability", StabilitySettings, words, _help, _measure, stopped)
+    """Run the command; returns the exit code."""
+    stop_message = "stopped; the same command resumes from what was trained"
+    return run_command(
+        "experiments.stability", StabilitySettings, words, _help, _measure, stop_message
+    )
 
 
 def _help() -> str:
-    wide = max(map(len, FIGURES))
+    pad = max(map(len, FIGURES))
     figures = []
     for name, figure in FIGURES.items():
-        figures.append(f"  {name.ljust(wide)}  {figure.shows}")
-        if own := _own(figure):
-            figures.append(f"  {' ' * wide}    {own}")
-    wide = max(map(len, INITS))
+        figures.append(f"  {name.ljust(pad)}  {figure.shows}")
+        if words := _figure_defaults(figure):
+            figures.append(f"  {' ' * pad}    {words}")
+    pad = max(map(len, INITS))
     transformers = [
-        f"  {name.ljust(wide)}  U = {it.layers}, embedding std {it.embedding_std:g}, block std "
-        f"{it.block_std:g}, AdamW {it.learning_rate:g}"
-        for name, it in INITS.items()
+        f"  {name.ljust(pad)}  U = {init.layers}, embedding std {init.embedding_std:g}, block std "
+        f"{init.block_std:g}, AdamW {init.learning_rate:g}"
+        for name, init in INITS.items()
     ]
     return _HELP.format(
         figures="\n".join(figures),
@@ -66,14 +68,14 @@ def _help() -> str:
     )
 
 
-def _own(figure: Figure) -> str:
-    """What a figure takes where nothing is given, as words of the command."""
+def _figure_defaults(figure: Figure) -> str:
+    """A figure's own defaults, as words of the command."""
     names = [each for each in ("init", "loops", "rates", "seeds") if each in figure.takes]
     return " ".join(f"{name}={as_word(getattr(figure, name))}" for name in names)
 
 
 def _measure(settings: StabilitySettings) -> str:
-    """Measure and draw the figure; what is shown of it."""
+    """Measure and draw the figure; returns the text to print."""
     from reloop.experiments.stability.run import stability
 
     return stability(settings)

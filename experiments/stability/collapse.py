@@ -1,6 +1,6 @@
-"""Whether training collapsed, by a rule on its loss curve, and when it left its first plateau.
+"""Whether a training collapsed, by a rule on its loss curve, and when it left its first plateau.
 
-reason = collapse(losses, final=0.9, plain=0.5)         # "" for a curve that did not
+reason = collapse(losses, final=0.9, plain=0.5)         # "" if it did not
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 DECAY = 0.98  # of the smoothed loss: its noise is that of the mean of 99 losses
-MARGIN = 0.5  # what a loss may end above its best: nats, or squared errors over that of zero
-RATIO = 1.5  # how often a model's error may be that of the same model without loops
+MARGIN = 0.5  # the most that a loss may end above its best: nats, or errors over that of zero
+RATIO = 1.5  # the most that an error may be over that of the same model of one loop
 _LAST = 200  # steps whose mean counts as the end
-_SETTLED = 50  # losses that a smoothed one needs to be more than their noise
+_SETTLED = 50  # losses that a smoothed one needs to be above their noise
 
 
 def smoothed(losses: ArrayLike, decay: float = DECAY) -> NDArray[np.float64]:
-    """The mean of losses [steps, ...] so far, weights falling by `decay` a step."""
+    """The running mean of losses [steps, ...], with weights that decay by `decay` per step."""
     curve = np.asarray(losses, dtype=np.float64)
-    found, total, weight = np.empty_like(curve), np.zeros_like(curve[:1].sum(0)), 0.0
+    means, total, weight = np.empty_like(curve), np.zeros_like(curve[:1].sum(0)), 0.0
     for step, loss in enumerate(curve):
         total, weight = decay * total + loss, decay * weight + 1
-        found[step] = total / weight
-    return found
+        means[step] = total / weight
+    return means
 
 
 def collapse(losses: ArrayLike, final: float | None = None, plain: float | None = None) -> str:
-    """Why a run whose losses [steps] are these collapsed, empty where it did not.
+    """The reason why a run with these losses [steps] collapsed, empty if it did not.
 
-    A loss is not finite; or the smoothed loss over the last 200 steps is on average more than 0.5
-    above the least that it was; or the `final` error is more than 1.5 times the `plain` one, that
-    of the same model of one loop, where both are known. (arXiv 2605.18797 means by collapse high
-    plateaus, fluctuations and useless models, without numbers: these are ours, for losses in nats
-    or for squared errors over that of predicting zero.)
+    A loss is not finite; or the mean of the smoothed loss over the last 200 steps is more than 0.5
+    above its minimum; or the `final` error is more than 1.5 times the `plain` one, that of the same
+    model of one loop, if both are given. (arXiv 2605.18797 calls high plateaus, fluctuations and
+    useless models collapse, without numbers: these are ours, for losses in nats or for squared
+    errors over that of predicting zero.)
     """
     curve = np.asarray(losses, dtype=np.float64)
     if not np.isfinite(curve).all() or not (final is None or np.isfinite(final)):
@@ -45,8 +45,8 @@ def collapse(losses: ArrayLike, final: float | None = None, plain: float | None 
     return ""
 
 
-def left_plateau(losses: ArrayLike, below: float) -> int | None:
-    """The first step (counted from 1, at least 50) whose smoothed loss is below this; None where
-    none is."""
-    under = np.flatnonzero(smoothed(losses)[_SETTLED - 1 :] < below)
-    return int(under[0]) + _SETTLED if len(under) else None
+def plateau_exit(losses: ArrayLike, threshold: float) -> int | None:
+    """The first step (counted from 1, at least 50) whose smoothed loss is below `threshold`; None
+    if there is none."""
+    steps = np.flatnonzero(smoothed(losses)[_SETTLED - 1 :] < threshold)
+    return int(steps[0]) + _SETTLED if len(steps) else None

@@ -1,5 +1,5 @@
-"""Cosines between the increments of a new transformer's loops, and of as deep a stack that shares
-nothing, without residual scaling (arXiv 2606.18524, Figure 3)."""
+"""Cosines between the increments of a new transformer's loops, and of an equally deep stack without
+shared weights, without residual scaling (arXiv 2606.18524, Figure 3)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from reloop.training.progress import Progress
 
 from .near_init import SHARED, Stack, token_model
 from .settings import INITS, Init, StabilitySettings
-from .tables import Floats, described, over_seeds
+from .tables import Floats, description, over_seeds
 
-LOOPS = 16  # chosen: the paper does not say how many
+LOOPS = 16  # our choice: the paper does not give it
 LAYERS = 12  # the paper's
 
 
@@ -32,7 +32,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     init = INITS[settings.init_name]._replace(layers=LAYERS)
     seeds = settings.all_seeds
     result: dict[str, Any] = {"cosine": {}, "apart": {}}
-    apart = ~np.eye(LOOPS, dtype=bool)
+    off_diagonal = ~np.eye(LOOPS, dtype=bool)
     with Progress(2 * len(seeds), "cosines", "seed") as progress:
         for sharing, shared in SHARED.items():
             matrices = []
@@ -40,14 +40,13 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
                 matrices.append(increment_cosines(init, Stack(LOOPS, shared, "none"), seed))
                 progress.update()
             result["cosine"][sharing] = over_seeds(np.stack(matrices))
-            result["apart"][sharing] = over_seeds(np.stack(matrices)[:, apart].mean(1))
-    return described(settings, init) | {"loops": list(range(1, LOOPS + 1))} | result
+            result["apart"][sharing] = over_seeds(np.stack(matrices)[:, off_diagonal].mean(1))
+    return description(settings, init) | {"loops": list(range(1, LOOPS + 1))} | result
 
 
 @torch.no_grad()
 def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
-    """The cosines between what each loop adds to the stream, averaged over tokens, [loops,
-    loops]."""
+    """The cosines between the increments of the stream, averaged over tokens, [loops, loops]."""
     model, tokens = token_model(init, stack, seed)
     increments = torch.stack([stream.double() for stream in model.streams(tokens)]).diff(dim=0)
     units = increments / torch.linalg.vector_norm(increments, dim=-1, keepdim=True)
@@ -68,10 +67,9 @@ def report(result: Mapping[str, Any]) -> str:
 def heat_map(
     axes: Axes, cosine: Sequence[Sequence[float | None]], loops: Sequence[int]
 ) -> AxesImage:
-    """A picture of the cosines [loops, loops] between loops' increments, empty where there is
-    none."""
+    """A picture of the cosines [loops, loops] between loops' increments, empty at None."""
     edges = (loops[0] - 0.5, loops[-1] + 0.5)
-    # From red to blue: the colour-blind tell the two apart, and both from white.
+    # Red to blue: readable for the colour-blind.
     image = axes.imshow(
         np.array(cosine, dtype=np.float64),
         cmap="RdBu",

@@ -1,5 +1,5 @@
-"""The first optimiser steps of a small transformer: the norm of its stream, and how far each step
-moves its output."""
+"""The first optimiser steps of a small transformer: the norm of its stream, and the change of its
+output by each step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tables import Floats
 
 STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
 PLACES = {"raw": "before the final norm", "normed": "after the final norm"}
-_BETAS = (0.9, 0.95)  # that paper's; it does not say its ε, which is PyTorch's 1e-8 here
+_BETAS = (0.9, 0.95)  # that paper's; it does not give ε: here PyTorch's 1e-8
 
 
 class FirstSteps(NamedTuple):
@@ -32,8 +32,8 @@ class FirstSteps(NamedTuple):
 
 
 def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> FirstSteps:
-    """Train a new model on its tokens for so many steps of AdamW without weight decay, so that all
-    that moves is the gradient's doing."""
+    """Train a new model on its tokens with AdamW, without weight decay, so that only gradients
+    change the weights."""
     model, tokens = token_model(init, stack, seed)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=init.learning_rate, betas=_BETAS, weight_decay=0.0, foreach=True
@@ -56,22 +56,22 @@ def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> Firs
 
 
 def all_first_steps(
-    tasks: Iterable[tuple[Init, Stack, int]], seeds: Sequence[int], what: str
+    tasks: Iterable[tuple[Init, Stack, int]], seeds: Sequence[int], title: str
 ) -> list[FirstSteps]:
-    """For each init, stack and number of steps what `first_steps` gives, with the seeds as a
+    """The result of `first_steps` for each init, stack and number of steps, with the seeds as the
     first axis. Shows its progress."""
-    listed = list(tasks)
-    # In forward passes of a block; a backward pass is worth two.
-    work = [init.layers * stack.loops * (3 * steps + 1) for init, stack, steps in listed]
-    found = []
-    with Progress(sum(work) * len(seeds), what, "block") as progress:
-        for (init, stack, steps), each in zip(listed, work, strict=True):
+    task_list = list(tasks)
+    # In forward passes of a block; a backward pass counts as two.
+    work = [init.layers * stack.loops * (3 * steps + 1) for init, stack, steps in task_list]
+    results = []
+    with Progress(sum(work) * len(seeds), title, "block") as progress:
+        for (init, stack, steps), blocks in zip(task_list, work, strict=True):
             runs = []
             for seed in seeds:
                 runs.append(first_steps(init, stack, seed, steps))
-                progress.update(each)
-            found.append(FirstSteps(*(np.stack(parts) for parts in zip(*runs, strict=True))))
-    return found
+                progress.update(blocks)
+            results.append(FirstSteps(*(np.stack(parts) for parts in zip(*runs, strict=True))))
+    return results
 
 
 def _rms(states: Tensor) -> Floats:

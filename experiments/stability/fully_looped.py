@@ -21,8 +21,8 @@ from .tables import Floats, number, table
 from .variants.measure import all_variants
 
 VARIANTS = ("LT", "FLT")
-_EVERY = 10  # steps between the points that are drawn; the last step is drawn always
-# Panel, and of each of its lines: the name in metrics.jsonl, and whether it is dashed.
+_EVERY = 10  # steps between the points of a curve; the last step is always one
+# Panels; for each line its name in metrics.jsonl, and whether it is dashed.
 _PANELS = {
     "loss, smoothed": {"loss": False},
     "residual norm (first loop dashed)": {"last_residual": False, "first_residual": True},
@@ -35,7 +35,7 @@ _PANELS = {
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """For each variant, number of loops and metric the smoothed curve [points], the mean over the
-    seeds that are finite there, None where there is none; at `steps`, counted from 1."""
+    seeds that are finite there, None if there is none; at `steps`, counted from 1."""
     runs = all_variants(settings, VARIANTS)
     measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     curves: dict[str, dict[str, Any]] = {name: {} for name in VARIANTS}
@@ -56,7 +56,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
 
 
 def report(result: Mapping[str, Any]) -> str:
-    """What every curve ends at."""
+    """The final value of every curve."""
     names = [metric for lines in _PANELS.values() for metric in lines]
     lines = [
         f"at step {result['steps'][-1]}, smoothed, mean of {len(result['seeds'])} seeds, "
@@ -65,8 +65,13 @@ def report(result: Mapping[str, Any]) -> str:
     rows = []
     for variant, by_loops in result["curves"].items():
         for K, curves in by_loops.items():
-            ends = [curves[name][-1] for name in names]
-            rows.append([f"{variant}, {K}", *("-" if end is None else number(end) for end in ends)])
+            final_values = [curves[name][-1] for name in names]
+            rows.append(
+                [
+                    f"{variant}, {K}",
+                    *("-" if value is None else number(value) for value in final_values),
+                ]
+            )
     return "\n".join([*lines, *table(["", *names], rows)])
 
 
@@ -103,8 +108,8 @@ def _plot(
 
 
 def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:
-    """Of a curve by step and seed the smoothed mean over those finite, at the drawn steps."""
-    drawn = smoothed(values)[np.array(steps) - 1]
+    """The mean over the finite seeds of smoothed curves [steps, seeds], at these steps."""
+    selected = smoothed(values)[np.array(steps) - 1]
     return [
-        float(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in drawn
+        float(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in selected
     ]

@@ -1,5 +1,5 @@
-"""A small transformer over fixed random tokens, near its initialisation: what a loop does to its
-stream before anything is learned.
+"""A small transformer on fixed random tokens, near its initialisation: the effect of a loop on its
+stream before any training.
 
 model, tokens = token_model(INITS["weak"], Stack(16, shared=True, scaling="linear"), seed=0)
 raw, normed = model(tokens)             # [1, 128, 64] each
@@ -22,15 +22,15 @@ from reloop.models.residual import residual_scale
 
 from .settings import WIDTH, Init
 
-# The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are chosen here.
+# The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are our choice.
 TOKENS, VOCABULARY, HEADS = 128, 256, 4
 
-SHARED = {"looped": True, "non_shared": False}  # by what stacks are called
+SHARED = {"looped": True, "non_shared": False}  # by the names of stacks
 
 
 class Stack(NamedTuple):
-    """R `loops` of a init's U layers: the same ones each time, or (not `shared`) R U different
-    ones. Either way ε is that of R loops."""
+    """R `loops` of an init's U layers: the same ones each time, or (not `shared`) R U different
+    ones; in both cases with the ε of R loops."""
 
     loops: int
     shared: bool
@@ -38,11 +38,11 @@ class Stack(NamedTuple):
 
 
 class TokenModel(nn.Module):
-    """Embedding, a stack whose stream is neither normed between loops nor given anything anew,
-    final norm, and the embedding again as the head."""
+    """Embedding, a stack without norm or injection between loops, final norm, and the embedding
+    again as the head."""
 
     def __init__(self, loop: Loop, loops: int, steps: int, scale: float) -> None:
-        """`loop` makes `steps` steps, branches times `scale`, for each of the `loops`."""
+        """Each of the `loops` is `steps` steps of `loop`, branches times `scale`."""
         super().__init__()
         self.embedding = nn.Parameter(torch.empty(VOCABULARY, loop.spec.n_embd))
         self.loop, self.loops, self.steps, self.scale = loop, loops, steps, scale
@@ -70,8 +70,8 @@ class TokenModel(nn.Module):
 
 
 def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor]:
-    """A new model of Llama blocks and its tokens [1, 128], of this seed. Tokens and embedding do
-    not depend on the stack, nor do the first U blocks."""
+    """A new model of Llama blocks and its tokens [1, 128] for a seed. Tokens, embedding and the
+    first U blocks do not depend on the stack."""
     generator = Generator().manual_seed(seed)
     layers = init.layers if stack.shared else init.layers * stack.loops
     spec = BlockSpec(WIDTH, HEADS, layers, kind="llama", length=TOKENS, std=init.block_std)

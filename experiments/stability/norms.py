@@ -15,7 +15,7 @@ from reloop.evaluation.figures import band, line, log_of_few_decades, save, styl
 from .first_steps import STEPS, all_first_steps
 from .near_init import SHARED, Stack
 from .settings import INITS, StabilitySettings
-from .tables import LABELS, band_of, described, number, over_seeds, shown, table
+from .tables import LABELS, band_of, csv_columns, description, number, over_seeds, table
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
@@ -29,17 +29,17 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
         for sharing, scaling in cells
         for loops in settings.all_loops
     ]
-    found = iter(all_first_steps(tasks, seeds, "norms"))
+    results = iter(all_first_steps(tasks, seeds, "norms"))
     result: dict[str, Any] = {"norm": {sharing: {} for sharing in SHARED}}
     for sharing, scaling in cells:
-        norms = np.stack([next(found).norm for _ in settings.all_loops], axis=1)
+        norms = np.stack([next(results).norm for _ in settings.all_loops], axis=1)
         result["norm"][sharing][scaling] = over_seeds(norms)
-    return described(settings, init) | {"steps": STEPS} | result
+    return description(settings, init) | {"steps": STEPS} | result
 
 
 def report(result: Mapping[str, Any]) -> str:
-    """The norms before the first step and after the last, and what they grow by from the fewest to
-    the most loops."""
+    """The norms before the first step and after the last, and their ratio of the most loops to the
+    fewest."""
     loops = result["loops"]
     lines = [
         f"root mean square of the stream before the final norm, {result['what']}, "
@@ -49,10 +49,10 @@ def report(result: Mapping[str, Any]) -> str:
         rows = []
         for sharing, curves in result["norm"].items():
             for scaling, curve in curves.items():
-                mean = [each[step] for each in curve["mean"]]
+                mean = [values[step] for values in curve["mean"]]
                 ratio = f"{mean[-1] / mean[0]:.3g}"
                 rows.append([f"{sharing} {scaling}", *map(number, mean), ratio])
-                errors = [f"±{each[step]:.2g}" for each in curve["standard_error"]]
+                errors = [f"±{values[step]:.2g}" for values in curve["standard_error"]]
                 rows.append(["", *errors, ""])
         head = ["R", *map(str, loops), f"{loops[-1]} / {loops[0]}"]
         lines += ["", f"after {step} steps", *table(head, rows)]
@@ -70,7 +70,7 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
             for axes, (scaling, all_loops) in zip(row, curves.items(), strict=True):
                 for index, loops in enumerate(result["loops"]):
                     curve = {part: all_loops[part][index] for part in ("mean", "standard_error")}
-                    columns[f"{sharing}_{scaling}_{loops}"] = shown(curve)
+                    columns[f"{sharing}_{scaling}_{loops}"] = csv_columns(curve)
                     band(axes, steps, band_of(curve), f"R = {loops}", line(index))
                 log_of_few_decades(axes)
                 axes.set_title(f"{sharing.replace('_', '-')}, {LABELS[scaling]}", fontsize=10)

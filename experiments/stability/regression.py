@@ -1,5 +1,5 @@
-"""Linear regression in context as the figures that train learn it: small enough that a grid of
-rates, loops and seeds takes minutes."""
+"""Linear regression in context for the figures that train: small enough that a grid of rates, loops
+and seeds takes minutes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def regression_runs(
     model: ModelConfig,
     training: TrainingConfig,
 ) -> Population:
-    """All rates and seeds of a model of so many loops from the first step on. `model` and
-    `training` are given but for what the figures have in common: the problem, the width, the batch,
-    the steps and a gradient through all loops."""
+    """All rates and seeds of a model with `loops` loops from the first step on. `model` and
+    `training` are completed by the settings that all figures share: the task, the width, the batch,
+    the steps and gradients through all loops."""
     config = Config(
         task=TaskConfig("linear", dims=DIMS, points=POINTS),
         model=replace(model, n_embd=WIDTH, n_head=HEADS, n_positions=POINTS),
@@ -39,7 +39,7 @@ def regression_runs(
         training=replace(
             training, steps=settings.steps, batch_size=BATCH, log_every=1, log_norms=True
         ),
-        device="cpu",  # models this small are fastest with a core each
+        device="cpu",  # models this small are fastest with one core each
         folder=settings.folder,
     )
     return Population(name, config, settings.all_rates, settings.all_seeds)

@@ -1,4 +1,4 @@
-"""A figure of stability from its settings: measured, drawn, written, and told in a few lines.
+"""Measure, draw and write a figure of stability from its settings, with a report as text.
 
 print(stability(StabilitySettings("toy")))
 """
@@ -27,7 +27,7 @@ _TRAINING = (
 
 
 class FigureModule(Protocol):
-    """What the module of a figure holds."""
+    """The functions of a figure's module."""
 
     def measure(self, settings: StabilitySettings) -> dict[str, Any]:
         """The figure's numbers as plain values; the same for the same settings."""
@@ -36,21 +36,21 @@ class FigureModule(Protocol):
         """The numbers as text for the terminal."""
 
     def draw(self, result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-        """Write the pictures, `name`.png or names that begin with it, each with its CSV; their
-        paths."""
+        """Write the pictures, `name`.png or names that begin with it, each with its CSV; returns
+        their paths."""
 
 
 def stability(settings: StabilitySettings) -> str:
-    """Measure the figure that the settings name and write it into their folder, under a name with
-    a hash of all that it depends on, or find it there; what to print. Raises ConfigError for
-    settings that cannot be."""
+    """Measure the figure of the settings and write it into their folder, under a name with a hash
+    of all that it depends on, or find it there; returns the text to print. Raises ConfigError for
+    invalid settings."""
     settings.check()
     figure = FIGURES[settings.figure]
     module = cast(FigureModule, import_module(f".{figure.module}", __package__))
     folder = Path(settings.folder)
     runs = [load_run(run) for run in settings.runs]
-    told = shared({run.path.name: remarks(run) for run in runs})
-    asked = {
+    remark_lines = shared({run.path.name: remarks(run) for run in runs})
+    request = {
         "settings": {
             name: _plain(settings, name) for name in sorted(figure.takes) if name != "jobs"
         },
@@ -60,24 +60,26 @@ def stability(settings: StabilitySettings) -> str:
             "reloop.models.model", *_TRAINING, f"{__package__}.{figure.module}", also=(__package__,)
         ),
     }
-    kept = Artefacts(folder, "stability", name=settings.name)
-    result = kept.find(asked)
+    artefacts = Artefacts(folder, "stability", name=settings.name)
+    result = artefacts.find(request)
     if result is None:
-        result = kept.keep(asked, module.measure(settings))
-    path = kept.path(asked)
+        result = artefacts.keep(request, module.measure(settings))
+    path = artefacts.path(request)
     pictures = module.draw(result, folder, path.stem)
-    written = [each.with_suffix(kind).name for each in pictures for kind in (".png", ".csv")]
-    text = "\n".join([*told, module.report(result)])
-    return f"{text}\n\n{folder}: {', '.join(written)}, {path.name}"
+    file_names = [
+        picture.with_suffix(kind).name for picture in pictures for kind in (".png", ".csv")
+    ]
+    text = "\n".join([*remark_lines, module.report(result)])
+    return f"{text}\n\n{folder}: {', '.join(file_names)}, {path.name}"
 
 
 def _plain(settings: StabilitySettings, name: str) -> Any:
-    """A init as it is used, whether it was given or is the figure's own."""
-    used = {
+    """The value of a setting, with null replaced by the figure's own."""
+    values = {
         "init": settings.init_name,
         "loops": list(settings.all_loops),
         "rates": list(settings.all_rates),
         "seeds": len(settings.all_seeds),
         "runs": list(settings.runs),
     }
-    return used.get(name, getattr(settings, name))
+    return values.get(name, getattr(settings, name))

@@ -1,4 +1,4 @@
-"""What `python -m experiments.stability` may be asked for: figures and settings. No torch here."""
+"""The figures and the settings of `python -m experiments.stability`. No torch here."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from reloop.conf.setting import check_settings, setting
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
 _RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
-_MOST_SEEDS = 100_000
-# Bytes, about: of a process, and of what a model keeps for a loop and of a step.
-_STARTED, _LOOP, _STEP = 400 * 2**20, 10**6, 24
-SLOPES_FROM = 4  # loops; with fewer, what does not grow with them has its share
+_MAX_SEEDS = 100_000
+# Approximate: of a process, and per model for a loop and for a step.
+_PROCESS_BYTES, _LOOP_BYTES, _STEP_BYTES = 400 * 2**20, 10**6, 24
+SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
 
 
 class Figure(NamedTuple):
-    """A figure: the module of this room that measures, reports and draws it, what it shows, and the
-    settings that bear on it beside `figure` and `folder`; what it takes of loops, learning rates
-    and seeds, and of `init`, where none are given."""
+    """A figure: the module of this folder that measures, reports and draws it, what it shows, and
+    the settings that it uses beside `figure` and `folder`; its defaults of loops, learning rates,
+    seeds and `init`."""
 
     module: str
     shows: str
@@ -107,7 +107,7 @@ class Init(NamedTuple):
 
 
 WIDTH = 64
-# Weak and strong say how large the branches are beside the embedding.
+# Weak and strong: the size of the branches relative to the embedding.
 INITS = {
     "weak": Init(1, 1.0, 0.01, 1e-4),
     "strong": Init(1, 2.0, WIDTH**-0.5, 1e-4),
@@ -132,13 +132,13 @@ class StabilitySettings:
     folder: str = setting("stability", "where pictures, CSV and JSON are written")
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be, or that this figure does not
-        look at."""
+        """Raises ConfigError for the first setting that is invalid, or that this figure does not
+        use."""
         check_choice("figure", self.figure, FIGURES)
         for field in fields(self):
-            unlike = getattr(self, field.name) != field.default
+            is_changed = getattr(self, field.name) != field.default
             takes = ("figure", "folder", *FIGURES[self.figure].takes)
-            if unlike and field.name not in takes:
+            if is_changed and field.name not in takes:
                 raise ConfigError(field.name, f"does not bear on figure={self.figure}")
         check_choice("init", self.init_name, INITS)
         self._check_loops()
@@ -146,14 +146,14 @@ class StabilitySettings:
         if self.figure == "trained":
             self._check_runs()
         check_settings("", self)
-        least = 1 if self.all_rates else 2  # one has no spread
-        check_count("seeds", self._number_of_seeds, least, _MOST_SEEDS)
+        minimum = 1 if self.all_rates else 2  # one has no spread
+        check_count("seeds", self._number_of_seeds, minimum, _MAX_SEEDS)
         self._check_size()
         check_folder("folder", self.folder)
 
     @property
     def init_name(self) -> str:
-        """Which of INITS."""
+        """The name of the init, a key of INITS."""
         return FIGURES[self.figure].init if self.init is None else self.init
 
     @property
@@ -163,7 +163,7 @@ class StabilitySettings:
 
     @property
     def all_rates(self) -> tuple[float, ...]:
-        """The learning rates that are trained at."""
+        """The learning rates of the trainings."""
         return FIGURES[self.figure].rates if self.rates is None else self.rates
 
     @property
@@ -177,7 +177,7 @@ class StabilitySettings:
 
     @property
     def name(self) -> str:
-        """What the figure's files are called."""
+        """The name of the figure's files."""
         takes = FIGURES[self.figure].takes
         return f"{self.figure}-{self.init_name}" if "init" in takes else self.figure
 
@@ -206,14 +206,14 @@ class StabilitySettings:
             raise ConfigError("rates", f"must be one for figure={self.figure}, got {rates}")
 
     def _check_size(self) -> None:
-        """What is kept grows with the loops and, where models are trained at once, with them and
-        their steps."""
-        members = 1
+        """Memory grows with the loops and, if several models are trained together, with their
+        number and steps."""
+        runs = 1
         if self.all_rates:
-            members = len(self.all_rates) * self._number_of_seeds
-        sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if members > 1 else 1}
+            runs = len(self.all_rates) * self._number_of_seeds
+        sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if runs > 1 else 1}
         check_bytes(
-            lambda s: _STARTED + members * (_LOOP * s["loops"] + _STEP * s["steps"]),
+            lambda s: _PROCESS_BYTES + runs * (_LOOP_BYTES * s["loops"] + _STEP_BYTES * s["steps"]),
             sizes,
             f"figure={self.figure}",
         )

@@ -1,4 +1,4 @@
-"""Numbers of several seeds put together: means with standard errors, slopes, tables of text."""
+"""Summaries over seeds: means with standard errors, slopes, tables of text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .settings import WIDTH, Init, StabilitySettings
 
 Floats = NDArray[np.float64]
-# Of residual scalings, arXiv 2606.18524's three.
+# The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
 SCALINGS = tuple(LABELS)
 
@@ -29,8 +29,8 @@ def over_seeds(values: Floats) -> dict[str, Any]:
     }
 
 
-def described(settings: StabilitySettings, init: Init) -> dict[str, Any]:
-    """What a result of a small transformer says of itself: also `what`, for titles."""
+def description(settings: StabilitySettings, init: Init) -> dict[str, Any]:
+    """The description in the result of a small transformer; `what` is for titles."""
     return {
         "init": {"name": settings.init_name, "width": WIDTH, **init._asdict()},
         "what": f"{settings.init_name.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
@@ -40,13 +40,13 @@ def described(settings: StabilitySettings, init: Init) -> dict[str, Any]:
     }
 
 
-def slopes(loops: Sequence[int], values: Floats, least: int) -> Floats:
-    """The slope of log values [..., loops] over log loops, from `least` loops on, by least squares,
+def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
+    """The slope of log values [..., loops] over log loops, from `min_loops` on, by least squares,
     [...]."""
-    far = np.array(loops) >= least
-    x = np.log(np.array(loops, dtype=np.float64)[far])
+    mask = np.array(loops) >= min_loops
+    x = np.log(np.array(loops, dtype=np.float64)[mask])
     x -= x.mean()
-    return np.log(values[..., far]) @ x / (x @ x)
+    return np.log(values[..., mask]) @ x / (x @ x)
 
 
 def band_of(curve: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -55,27 +55,30 @@ def band_of(curve: Mapping[str, Any]) -> dict[str, list[float]]:
     return {"mean": mean.tolist(), "low": (mean - error).tolist(), "high": (mean + error).tolist()}
 
 
-def shown(curve: Mapping[str, Any]) -> dict[str, list[float]]:
-    """The parts of a curve that its CSV holds."""
+def csv_columns(curve: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The parts of a curve for its CSV."""
     return {part: curve[part] for part in ("mean", "standard_error")}
 
 
-def ends_of(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """The mean of each row with its least and most, of the values that there are."""
-    known = [[value for value in row if value is not None] for row in rows]
+def mean_and_range(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
+    """The mean of each row with its least and most, without None."""
+    valid = [[value for value in row if value is not None] for row in rows]
     return {
-        "mean": [float(np.mean(values)) if values else None for values in known],
-        "low": [min(values, default=None) for values in known],
-        "high": [max(values, default=None) for values in known],
+        "mean": [float(np.mean(values)) if values else None for values in valid],
+        "low": [min(values, default=None) for values in valid],
+        "high": [max(values, default=None) for values in valid],
     }
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text below a head, the first column flush left, the others right."""
-    wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    """Rows of text below a header, the first column flush left, the others right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return [
         "  ".join(
-            [row[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(row[1:], wide[1:], strict=True))]
+            [
+                row[0].ljust(widths[0]),
+                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
+            ]
         ).rstrip()
         for row in (head, *rows)
     ]

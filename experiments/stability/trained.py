@@ -1,5 +1,5 @@
 """Trained runs from loop to loop: the norm of the residual stream and the cosines between loops'
-increments, as far as each was trained to loop (arXiv 2606.18524, Figures 6 to 8)."""
+increments, up to the trained number of loops (arXiv 2606.18524, Figures 6 to 8)."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from reloop.training.run_folder.run import Run, RunError
 
 from .cosines import heat_map
 from .settings import StabilitySettings
-from .tables import Floats, band_of, number, over_seeds, shown, table
+from .tables import Floats, band_of, csv_columns, number, over_seeds, table
 
 PROMPTS = 64
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """For each run `norm`, that of a token's state before the final norm from index 0, the read-in,
-    to loop b, over prompts; `cosine` [b, b] between increments, None where one of the two moves no
-    token; and `apart`, its mean over pairs of different ones that both move some, None where there
-    are none. Raises RunError where a run has no good checkpoint or its states are not finite."""
-    runs = [_of_run(load_run(path), settings.seed) for path in settings.runs]
+    to loop b, over prompts; `cosine` [b, b] between increments, None if one of the two is zero at
+    all tokens; and `apart`, its mean over pairs of different ones, None if there are none. Raises
+    RunError if a run has no undamaged checkpoint or its states are not finite."""
+    runs = [_run_result(load_run(path), settings.seed) for path in settings.runs]
     return {"runs": runs, "prompts": PROMPTS, "seed": settings.seed}
 
 
-def _of_run(run: Run, seed: int) -> dict[str, Any]:
+def _run_result(run: Run, seed: int) -> dict[str, Any]:
     config, model = run.config, run.model.requires_grad_(False).double()
     b = trained_loops(config)
     prompts = evaluation_prompts(run.task, PROMPTS, config.task.points, seed)
     prompts = type(prompts)(prompts.xs.double(), prompts.ys.double())
-    movements = Movements(near=b)
+    movements = Movements(window=b)
     last = movements.add(follow(model, prompts, b))
     if not bool(last.isfinite().all()):
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
     cosine = _mean(arrays["cosines"])
-    apart = [cosine[i][j] for i in range(b) for j in range(b) if i != j]
-    known = [value for value in apart if value is not None]
+    off_diagonal = [cosine[i][j] for i in range(b) for j in range(b) if i != j]
+    values = [value for value in off_diagonal if value is not None]
     norm = over_seeds(arrays["raw"])
     del norm["by_seed"]
     scaling = config.model.residual_scaling
@@ -66,7 +66,7 @@ def _of_run(run: Run, seed: int) -> dict[str, Any]:
         "loops": b,
         "norm": norm,
         "cosine": cosine,
-        "apart": float(np.mean(known)) if known else None,
+        "apart": float(np.mean(values)) if values else None,
     }
 
 
@@ -77,8 +77,8 @@ def report(result: Mapping[str, Any]) -> str:
             run["run"],
             run["what"],
             str(run["step"]),
-            *(number(run["norm"]["mean"][at]) for at in (0, 1, -1)),
-            _apart(run),
+            *(number(run["norm"]["mean"][loop]) for loop in (0, 1, -1)),
+            _mean_cosine_text(run),
         ]
         for run in result["runs"]
     ]
@@ -92,32 +92,31 @@ def report(result: Mapping[str, Any]) -> str:
 
 
 def _mean(cosines: Floats) -> list[list[float | None]]:
-    """Of the cosines of prompts [P, b, b] the mean over those that there are, None where there is
-    none."""
-    known = np.isfinite(cosines)
-    counts = known.sum(0)
-    means = np.where(known, cosines, 0).sum(0) / np.maximum(counts, 1)
+    """The mean of cosines [P, b, b] over the prompts that have one, None if there is none."""
+    valid = np.isfinite(cosines)
+    counts = valid.sum(0)
+    means = np.where(valid, cosines, 0).sum(0) / np.maximum(counts, 1)
     return [
-        [value if count else None for value, count in zip(values, row, strict=True)]
-        for values, row in zip(means.tolist(), counts.tolist(), strict=True)
+        [value if count else None for value, count in zip(values, row_counts, strict=True)]
+        for values, row_counts in zip(means.tolist(), counts.tolist(), strict=True)
     ]
 
 
-def _apart(run: Mapping[str, Any]) -> str:
+def _mean_cosine_text(run: Mapping[str, Any]) -> str:
     """The mean cosine, or why there is none."""
     if run["apart"] is not None:
         return f"{run['apart']:.3f}"
     if run["loops"] == 1:
         return "–"
-    moves = any(row[at] is not None for at, row in enumerate(run["cosine"]))
+    moves = any(row[index] is not None for index, row in enumerate(run["cosine"]))
     return "no two move" if moves else "none moves"
 
 
 def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """The norms of all runs in one picture, the cosines of each in one of its own."""
+    """The norms of all runs in one picture, the cosines in one for each run."""
     runs = result["runs"]
     paths = [folder / f"{name}-norms.png"]
-    paths += [folder / f"{name}-cosines-{at}.png" for at in range(1, len(runs) + 1)]
+    paths += [folder / f"{name}-cosines-{index}.png" for index in range(1, len(runs) + 1)]
     with styled():
         _norms(runs, paths[0])
         for run, path in zip(runs, paths[1:], strict=True):
@@ -127,7 +126,7 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
             image = heat_map(axes, run["cosine"], loops)
             figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
             axes.set_title(f"{run['what']}, step {run['step']}")
-            columns = {str(loop): run["cosine"][at] for at, loop in enumerate(loops)}
+            columns = {str(loop): run["cosine"][index] for index, loop in enumerate(loops)}
             save(figure, path, "loop", loops, {"cosine": columns})
     return paths
 
@@ -139,7 +138,7 @@ def _norms(runs: list[dict[str, Any]], path: Path) -> None:
     for index, run in enumerate(runs):
         label = f"{index + 1}: {run['what']}"
         band(axes, range(run["loops"] + 1), band_of(run["norm"]), label, line(index))
-        columns[label] = padded(shown(run["norm"]), longest + 1)
+        columns[label] = padded(csv_columns(run["norm"]), longest + 1)
     log_of_few_decades(axes)
     axes.set_xlabel("loop (0: the read-in)")
     axes.set_ylabel("norm of a token's state before the norm")

@@ -1,4 +1,4 @@
-"""Attention in its kinds: with as many heads of keys as of queries, with fewer (grouped), from a
+"""The kinds of attention: with as many heads of keys as of queries, with fewer (grouped), from a
 latent (Multi-head Latent Attention), and within a sliding window."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def attend_heads(heads: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) -> Tensor:
-    """layer(x) [B, S, out], the first outputs (the queries) of `memory` instead where it is
+    """layer(x) [B, S, out], but the first outputs (the queries) are those of `memory` where it is
     given."""
     if memory is None:
         return linear(x, layer)
@@ -33,7 +33,7 @@ def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) ->
 
 
 class Attention(nn.Module, ABC):
-    """What all kinds share: rotation, window, softmax and the projection back to the stream."""
+    """The base class: rotation, window, softmax and the projection back to the stream."""
 
     projection: nn.Linear
 
@@ -44,8 +44,8 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def read(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Queries and then keys [B, S, n_head + kv_heads, size], and values [B, S, kv_heads, size],
-        before rotation; queries from `memory` where it is given."""
+        """Queries and keys concatenated, [B, S, n_head + kv_heads, size], and values, [B, S,
+        kv_heads, size], before rotation; queries from `memory` where it is given."""
 
     def forward(
         self,
@@ -55,26 +55,26 @@ class Attention(nn.Module, ABC):
         mask: Tensor | None,
         tokens: slice,
     ) -> Tensor:
-        """What the normed stream x [B, S, n_embd] gets at these tokens; queries come from `memory`
-        [B, S, n_embd], where given. Tokens stand at `positions` [S], or one after another."""
+        """The residual branch at these tokens for the normed stream x [B, S, n_embd]; queries from
+        `memory` [B, S, n_embd], where given. Tokens have `positions` [S], or 0 .. S - 1."""
         spec, length = self.spec, x.shape[1]
-        asked, value = self.read(x, memory)
+        qk, value = self.read(x, memory)
         if positions is None:
             positions = torch.arange(length, device=x.device)
         if spec.rotary:
-            asked = rotate(asked, *rotation(positions, spec.head_size, asked.dtype))
+            qk = rotate(qk, *rotation(positions, spec.head_size, qk.dtype))
         if spec.kind == "flt":
-            asked = free_norm(asked)
-        query, key = asked.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)
+            qk = free_norm(qk)
+        query, key = qk.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)
         if spec.kv_heads != spec.n_head:
-            each = spec.n_head // spec.kv_heads
-            key, value = (part.repeat_interleave(each, dim=2) for part in (key, value))
+            group = spec.n_head // spec.kv_heads
+            key, value = (part.repeat_interleave(group, dim=2) for part in (key, value))
         heads = torch.stack((query, key, value)).transpose(2, 3)
-        mixed = attend_heads(heads, self._seen(positions, mask))
+        mixed = attend_heads(heads, self._window_mask(positions, mask))
         return linear(mixed[:, tokens], self.projection)
 
-    def _seen(self, positions: Tensor, mask: Tensor | None) -> Tensor | None:
-        """The mask [S, S], within the window where there is one."""
+    def _window_mask(self, positions: Tensor, mask: Tensor | None) -> Tensor | None:
+        """The mask [S, S], restricted to the window where there is one."""
         if self.window is None:
             return mask
         near = positions[:, None] - positions < self.window
@@ -82,8 +82,8 @@ class Attention(nn.Module, ABC):
 
 
 class HeadAttention(Attention):
-    """Multi-head attention (Vaswani et al. 2017), with fewer heads of keys and values where n_kv
-    says so (Ainslie et al. 2023): query head i reads the head of keys i · n_kv // n_head."""
+    """Multi-head attention (Vaswani et al. 2017), with `kv_heads` heads of keys and values (Ainslie
+    et al. 2023): query head i reads key head i · kv_heads // n_head."""
 
     def __init__(self, spec: BlockSpec, layer: int) -> None:
         super().__init__(spec, layer)
@@ -94,13 +94,13 @@ class HeadAttention(Attention):
     def read(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
         spec = self.spec
         heads = read_both(x, memory, self.qkv, spec.n_embd).unflatten(-1, (-1, spec.head_size))
-        asked, value = heads.split((spec.n_head + spec.kv_heads, spec.kv_heads), dim=2)
-        return asked, value
+        qk, value = heads.split((spec.n_head + spec.kv_heads, spec.kv_heads), dim=2)
+        return qk, value
 
 
 class LatentAttention(Attention):
     """Multi-head latent attention (DeepSeek-V2, 2024), with the rotation after the expansion (arXiv
-    2605.18797): keys and values of all heads are read from `rank` normed numbers a token."""
+    2605.18797): keys and values of all heads are read from `rank` normed numbers per token."""
 
     def __init__(self, spec: BlockSpec, layer: int) -> None:
         super().__init__(spec, layer)
@@ -112,7 +112,7 @@ class LatentAttention(Attention):
 
     def read(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
         query = linear(x if memory is None else memory, self.query)
-        latent = self.norm(linear(x, self.down).to(x.dtype))  # normed as exactly as the stream
+        latent = self.norm(linear(x, self.down).to(x.dtype))  # normed in the stream's precision
         key, value = linear(latent, self.up).chunk(2, dim=-1)
         size = (-1, self.spec.head_size)
         return torch.cat((query, key), dim=-1).unflatten(-1, size), value.unflatten(-1, size)

@@ -33,13 +33,13 @@ class Block(nn.Module):
         scale: float = 1.0,
         tokens: slice = ALL_TOKENS,
     ) -> Tensor:
-        """Map the stream x [B, S, n_embd] to the next, at these of its `tokens`; `scale` multiplies
-        each residual branch. A token attends to those where its row of `mask` [S, S] is true;
-        without a mask, to itself and those before it. Queries are read from `memory` [B, S, n_embd]
-        where it is given, keys and values from x. `positions` [S] are in the stream already: they
-        are taken, as all blocks take them, and not looked at."""
-        asked = None if memory is None else self.norm_1(memory)
-        mixed = self._attend(self.norm_1(x), asked, mask)[:, tokens]
+        """Map the stream x [B, S, n_embd] to the next, at these `tokens`; `scale` multiplies each
+        residual branch. A token attends to those where its row of `mask` [S, S] is true; without a
+        mask, to itself and those before it. Queries are read from `memory` [B, S, n_embd] where it
+        is given, keys and values from x. `positions` [S], a parameter of all blocks, is ignored:
+        positions are in the stream already."""
+        normed_memory = None if memory is None else self.norm_1(memory)
+        mixed = self._attend(self.norm_1(x), normed_memory, mask)[:, tokens]
         x = torch.add(x[:, tokens], linear(mixed, self.projection), alpha=scale)
         hidden = linear_gelu(self.norm_2(x), self.expand)
         return torch.add(x, linear(hidden, self.contract), alpha=scale)

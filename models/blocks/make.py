@@ -1,4 +1,4 @@
-"""Any block from its shape: norm, attention and MLP put together, behind one signature.
+"""Any block from its shape: norm, attention and MLP behind one signature.
 
 block = make_block(BlockSpec(n_embd=256, n_head=8, kind="llama"), layer=0)
 x = block(x, memory=h, positions=positions, mask=mask, scale=0.25)      # [B, S, n_embd]
@@ -37,18 +37,17 @@ class PreNormBlock(nn.Module):
         scale: float = 1.0,
         tokens: slice = ALL_TOKENS,
     ) -> Tensor:
-        """As the GPT-2 block's. The tokens stand at `positions` [S], int64, which rotation and
-        window look at; without them, one after another."""
-        asked = None if memory is None else self.norm_1(memory)
-        mixed = self.attention(self.norm_1(x), asked, positions, mask, tokens)
+        """As `forward` of the GPT-2 block. `positions` [S], int64, are those of the tokens for
+        rotation and window; without them, 0 .. S - 1."""
+        normed_memory = None if memory is None else self.norm_1(memory)
+        mixed = self.attention(self.norm_1(x), normed_memory, positions, mask, tokens)
         x = torch.add(x[:, tokens], mixed, alpha=scale)
         return torch.add(x, self.mlp(self.norm_2(x)), alpha=scale)
 
 
 def make_block(spec: BlockSpec, layer: int = 0) -> nn.Module:
-    """The block of layer `layer` (counted from 0); its weights are still to be drawn, see
-    initialise_block. The GPT-2 block with full attention is the one of its own that the kernels
-    know.
+    """The block of layer `layer` (counted from 0), uninitialised (see initialise_block). The GPT-2
+    block with full attention is a class of its own, which the kernels support.
 
     Raises ValueError for a layer that the stack does not have.
     """

@@ -10,18 +10,18 @@ from .spec import BlockSpec
 
 
 class Mlp(nn.Module):
-    """Expand, bend, contract: by GELU in its tanh form (gpt2), by the square of ReLU (flt, So et
-    al. 2021), or by SiLU of one half times the other (llama, Shazeer 2020)."""
+    """Expand, activate, contract: by GELU in its tanh form (gpt2), the square of ReLU (flt, So et
+    al. 2021), or SiLU of one half times the other (llama, Shazeer 2020)."""
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.kind = spec.kind
-        halves = 2 if spec.kind == "llama" else 1  # the gate, then what it lets through
+        halves = 2 if spec.kind == "llama" else 1  # the gate, then the values
         self.expand = nn.Linear(spec.n_embd, halves * spec.n_hidden, bias=spec.biased)
         self.contract = nn.Linear(spec.n_hidden, spec.n_embd, bias=spec.biased)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the normed stream x [..., n_embd] gets."""
+        """The residual branch for the normed stream x [..., n_embd]."""
         return linear(self._hidden(x), self.contract)
 
     def _hidden(self, x: Tensor) -> Tensor:

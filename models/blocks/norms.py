@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_EPS = 1e-5  # under the root, of GPT-2 and Llama alike
-_FREE_EPS = 2.0**-23  # PyTorch's for float32, whatever the dtype: normed twice is normed once
+_EPS = 1e-5  # under the root, for GPT-2 and Llama
+_FREE_EPS = 2.0**-23  # PyTorch's for float32, for every dtype: the norm is idempotent
 
 
 def make_norm(kind: str, width: int) -> nn.Module:

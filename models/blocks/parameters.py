@@ -1,4 +1,4 @@
-"""The parameters of a block: how they start, what role each has, and how many there are."""
+"""The parameters of a block: their initial values, their roles and their number."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Generator, nn
 
 from .spec import BlockSpec
 
-_WRITES = ("projection", "contract")  # the products whose output is added to the stream
-_BLOCK = 64  # tokens that a vocabulary is rounded up to
+_OUTPUTS = ("projection", "contract")  # the layers whose outputs are added to the stream
+_BLOCK = 64  # a vocabulary is rounded up to a multiple of it
 
 
 class Role(NamedTuple):
-    """What a parameter is: a `matrix`, `norm` or `bias` (of a model an `embedding`, `read_out`,
-    `lane` or `injection`); `parts` are the rows of each of the matrices that are kept as one
-    (queries, keys and values), of a single one all its rows; `layer` is that of the looped stack,
-    None outside it."""
+    """The role of a parameter: `kind` is `matrix`, `norm` or `bias` (in a model also `embedding`,
+    `read_out`, `lane` or `injection`); `parts` are the rows of each matrix of a fused one (queries,
+    keys and values), or all rows of a single one; `layer` is its index in the looped stack, None
+    outside it."""
 
     kind: str
     parts: tuple[int, ...]
@@ -27,17 +27,16 @@ class Role(NamedTuple):
 
 @torch.no_grad()
 def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) -> None:
-    """Draw the weights of `make_block(spec)`; biases 0, norms the identity.
+    """Sample the weights of `make_block(spec)`; biases 0, norms the identity.
 
-    gpt2: N(0, std²), divided by sqrt(2 n_layer) in std for those that write to the stream (Radford
-    et al. 2019). llama: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of
-    variance 1 / fan-in, and 0 for those that write to the stream: a new block is the identity
-    (arXiv 2605.18797)."""
+    gpt2: N(0, std²), with std / sqrt(2 n_layer) for outputs to the stream (Radford et al. 2019).
+    llama: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of variance
+    1 / fan-in, and 0 for outputs to the stream: a new block is the identity (arXiv 2605.18797)."""
     for name, module in block.named_modules():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
         elif isinstance(module, nn.Linear):
-            _draw(module, name.endswith(_WRITES), spec, generator)
+            _initialise_linear(module, name.endswith(_OUTPUTS), spec, generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
 
@@ -59,7 +58,7 @@ def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
 def count_block(spec: BlockSpec) -> int:
     """The number of parameters of `make_block(spec)`, without making it."""
     d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
-    norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind]  # parameters a number
+    norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind]  # parameters per number
     gates = 2 if spec.kind == "llama" else 1
     products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
     if spec.attention == "latent":
@@ -79,11 +78,13 @@ def count_language_model(spec: BlockSpec, vocabulary: int, *, tied: bool) -> int
     return spec.n_layer * count_block(spec) + norm + (1 if tied else 2) * tokens * spec.n_embd
 
 
-def _draw(layer: nn.Linear, writes: bool, spec: BlockSpec, generator: Generator) -> None:
+def _initialise_linear(
+    layer: nn.Linear, is_output: bool, spec: BlockSpec, generator: Generator
+) -> None:
     if spec.kind == "flt":
-        bound = 0.0 if writes else math.sqrt(3 / layer.in_features)
+        bound = 0.0 if is_output else math.sqrt(3 / layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         return
-    thinner = writes and spec.kind == "gpt2"
-    std = spec.std / math.sqrt(2 * spec.n_layer) if thinner else spec.std
+    is_scaled = is_output and spec.kind == "gpt2"
+    std = spec.std / math.sqrt(2 * spec.n_layer) if is_scaled else spec.std
     nn.init.normal_(layer.weight, std=std, generator=generator)

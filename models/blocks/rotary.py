@@ -1,4 +1,4 @@
-"""Rotary position embedding (Su et al. 2021): pairs of a head's numbers turn with the position.
+"""Rotary position embedding (Su et al. 2021): pairs of a head's numbers rotate by position.
 
 cos, sin = rotation(positions, head_size, torch.float32)
 queries = rotate(queries, cos, sin)                         # [B, S, heads, head_size]
@@ -15,9 +15,8 @@ _BASE = 1e4
 
 
 def rotation(positions: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [S, 1, size] for positions [S]: number i of a head turns with number
-    i + size / 2, by position / 10⁴^(2i / size). At least in float32, where bfloat16 would mistake
-    the angle of a position beyond 256."""
+    """Cosines and sines [S, 1, size] for positions [S]: numbers i and i + size / 2 of a head rotate
+    by position / 10⁴^(2i / size). At least in float32: bfloat16 rounds positions beyond 256."""
     dtype = torch.promote_types(dtype, torch.float32)
     pairs = torch.arange(size // 2, device=positions.device, dtype=dtype)
     angles = positions.to(dtype)[:, None, None] * torch.exp(pairs * (-2 * math.log(_BASE) / size))
@@ -26,6 +25,6 @@ def rotation(positions: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, 
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Heads [B, S, heads, size], turned; in the dtype of the cosines."""
+    """Heads [B, S, heads, size], rotated; in the dtype of the cosines."""
     first, second = x.chunk(2, dim=-1)
     return torch.addcmul(x * cos, torch.cat((-second, first), dim=-1), sin)

@@ -1,11 +1,11 @@
-"""The shape of a block: which kind it is, how it attends, and what follows from that."""
+"""The shape of a block: its kind, its attention, and the sizes that follow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 _SHARE = 4  # a sliding window sees the last quarter of the length
-_MULTIPLE = 8  # that a gated MLP's width is rounded up to
+_MULTIPLE = 8  # a gated MLP's width is rounded up to it
 
 
 @dataclass(frozen=True)
@@ -13,13 +13,13 @@ class BlockSpec:
     """A block of `n_layer` different ones, `n_embd` wide, with `n_head` heads.
 
     `kind`: gpt2 (LayerNorm, GELU, biases, no rotation), llama (RMSNorm with a gain, SwiGLU, RoPE)
-    or flt (that of the Fully Looped Transformer, arXiv 2605.18797: RMSNorm without parameters,
+    or flt (of the Fully Looped Transformer, arXiv 2605.18797: RMSNorm without parameters,
     RoPE and then normed queries and keys, squared ReLU). `attention`: full; grouped, with `n_kv`
-    heads of keys and values; latent, with keys and values read from `rank` numbers a token; or
+    heads of keys and values; latent, with keys and values read from `rank` numbers per token; or
     sliding, where the letters of `pattern` go to the layers in turn: S sees a quarter of `length`,
-    the most tokens a stream can have, L (and the last layer, whatever its letter) all of them.
-    `std` is that of the initial weights of gpt2 and llama. What fits together is checked where
-    settings are (conf/checks/model.py).
+    the most tokens of a stream, L (and always the last layer) all of them. `std` is that of the
+    initial weights of gpt2 and llama. Combinations are checked with the settings
+    (conf/checks/model.py).
     """
 
     n_embd: int
@@ -50,7 +50,7 @@ class BlockSpec:
 
     @property
     def kv_heads(self) -> int:
-        """How many heads the keys and values have."""
+        """The number of heads of keys and of values."""
         return self.n_kv if self.attention == "grouped" else self.n_head
 
     @property
@@ -62,7 +62,7 @@ class BlockSpec:
         return -(-8 * self.n_embd // (3 * _MULTIPLE)) * _MULTIPLE
 
     def window(self, layer: int) -> int | None:
-        """How many tokens, itself the last, a token of this layer sees; None: all before it."""
+        """The number of tokens, itself the last, that a token of this layer sees; None: all."""
         if self.attention != "sliding" or layer == self.n_layer - 1:
             return None
         short = self.pattern[layer % len(self.pattern)] == "S"

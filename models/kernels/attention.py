@@ -1,8 +1,8 @@
 """Causal attention for short sequences: one program per (prompt, head) and tile of rows.
 
-Softmax is taken over blocks of keys as they come (Milakov and Gimelshein 2018), the blocks beyond
-the diagonal are left out, and the backward pass recomputes the probabilities from what is kept, the
-logarithm of each row's sum (Dao et al. 2022).
+Softmax is taken online over blocks of keys (Milakov and Gimelshein 2018), the blocks beyond the
+diagonal are skipped, and the backward pass recomputes the probabilities from the saved logarithm of
+each row's sum (Dao et al. 2022).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def backward_kernel(
     D: tl.constexpr, HEADS: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One tile's gradients: as queries over the keys up to it, as keys over the rows from it on."""
+    """The gradients of one tile: as queries over earlier keys, as keys over later rows."""
     H: tl.constexpr = D // HEADS
     start = tl.program_id(1) * BLOCK
     prompt, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
@@ -105,26 +105,26 @@ def backward_kernel(
     out += prompt * S * D + head * H
     dout += prompt * S * D + head * H
     log_sums += tl.program_id(0) * S
-    here = start + tl.arange(0, BLOCK)
-    back: tl.constexpr = 0.6931471805599453  # scale holds log2(e), which a derivative has not
+    tile_rows = start + tl.arange(0, BLOCK)
+    ln_2: tl.constexpr = 0.6931471805599453  # scale includes log2(e), a derivative does not
 
     query = _block(qkv, start, S, 3 * D, H, BLOCK_H, BLOCK)
     doutput = _block(dout, start, S, D, H, BLOCK_H, BLOCK)
     output = _block(out, start, S, D, H, BLOCK_H, BLOCK)
-    along = tl.sum(doutput.to(tl.float32) * output.to(tl.float32), 1)
-    log_sum = tl.load(log_sums + here, here < S, 0.0)
+    delta = tl.sum(doutput.to(tl.float32) * output.to(tl.float32), 1)
+    log_sum = tl.load(log_sums + tile_rows, tile_rows < S, 0.0)
     dquery = tl.zeros([BLOCK, BLOCK_H], tl.float32)
     for at in range(0, start + BLOCK, BLOCK):
         key = _block(qkv + D, at, S, 3 * D, H, BLOCK_H, BLOCK)
         value = _block(qkv + 2 * D, at, S, 3 * D, H, BLOCK_H, BLOCK)
         keys = at + tl.arange(0, BLOCK)
-        weights = _weights(query, key, log_sum, here, keys, scale, BLOCK, PRECISION)
+        weights = _weights(query, key, log_sum, tile_rows, keys, scale, BLOCK, PRECISION)
         dweights = product(
             doutput, tl.trans(value), tl.zeros([BLOCK, BLOCK], tl.float32), PRECISION
         )
-        dscores = weights * (dweights - along[:, None])
+        dscores = weights * (dweights - delta[:, None])
         dquery = product(rounded(dscores, qkv), key, dquery, PRECISION)
-    _store(dqkv, dquery * (scale * back), start, S, 3 * D, H, BLOCK_H, BLOCK)
+    _store(dqkv, dquery * (scale * ln_2), start, S, 3 * D, H, BLOCK_H, BLOCK)
 
     key = _block(qkv + D, start, S, 3 * D, H, BLOCK_H, BLOCK)
     value = _block(qkv + 2 * D, start, S, 3 * D, H, BLOCK_H, BLOCK)
@@ -135,35 +135,35 @@ def backward_kernel(
         query = _block(qkv, at, S, 3 * D, H, BLOCK_H, BLOCK)
         doutput = _block(dout, at, S, D, H, BLOCK_H, BLOCK)
         output = _block(out, at, S, D, H, BLOCK_H, BLOCK)
-        along = tl.sum(doutput.to(tl.float32) * output.to(tl.float32), 1)
+        delta = tl.sum(doutput.to(tl.float32) * output.to(tl.float32), 1)
         log_sum = tl.load(log_sums + rows, rows < S, 0.0)
-        weights = _weights(query, key, log_sum, rows, here, scale, BLOCK, PRECISION)
+        weights = _weights(query, key, log_sum, rows, tile_rows, scale, BLOCK, PRECISION)
         dvalue = product(tl.trans(rounded(weights, qkv)), doutput, dvalue, PRECISION)
         dweights = product(
             doutput, tl.trans(value), tl.zeros([BLOCK, BLOCK], tl.float32), PRECISION
         )
-        dscores = weights * (dweights - along[:, None])
+        dscores = weights * (dweights - delta[:, None])
         dkey = product(tl.trans(rounded(dscores, qkv)), query, dkey, PRECISION)
-    _store(dqkv + D, dkey * (scale * back), start, S, 3 * D, H, BLOCK_H, BLOCK)
+    _store(dqkv + D, dkey * (scale * ln_2), start, S, 3 * D, H, BLOCK_H, BLOCK)
     _store(dqkv + 2 * D, dvalue, start, S, 3 * D, H, BLOCK_H, BLOCK)
 
 
 def tiles(compute: Compute) -> Tiles:
-    """Rows of queries and of keys alike."""
+    """The tiles: as many rows of queries as of keys."""
     if compute.precision == "ieee":
         return Tiles(16, 0, 4, 1)
     return Tiles(32, 0, 4, 1) if compute.tf32 else Tiles(64, 0, 4, 2)
 
 
-def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *others: Tensor) -> None:
+def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *tensors: Tensor) -> None:
     prompts, length, D = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    head, chosen = D // heads, tiles(compute)
-    # PyTorch's attention does not round float32 to TF32 either, whatever is allowed elsewhere.
+    head, launch = D // heads, tiles(compute)
+    # PyTorch's attention does not round float32 to TF32 either, even where TF32 is allowed.
     precision = "tf32x3" if compute.tf32 else compute.precision
-    kernel[(prompts * heads, triton.cdiv(length, chosen.rows))](
-        qkv, *others, length, _LOG2_E / math.sqrt(head),
-        D, heads, precision, max(16, width(head)), chosen.rows,
-        num_warps=chosen.warps, num_stages=chosen.stages,
+    kernel[(prompts * heads, triton.cdiv(length, launch.rows))](
+        qkv, *tensors, length, _LOG2_E / math.sqrt(head),
+        D, heads, precision, max(16, width(head)), launch.rows,
+        num_warps=launch.warps, num_stages=launch.stages,
     )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def attend(qkv: Tensor, heads: int, compute: Compute, out: Tensor) -> Tensor:
 
 
 class Attention(torch.autograd.Function):
-    """Heads mixed, [B, S, D]. The gradient is left where `operation`, which made qkv, wants it."""
+    """Mixed heads, [B, S, D]. The gradient goes to the slot of `operation`, which made qkv."""
 
     @staticmethod
     def forward(

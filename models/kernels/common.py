@@ -1,4 +1,4 @@
-"""What all kernels share: how they multiply, round and normalise, and how rows are tiled.
+"""The shared parts of all kernels: products, rounding, norms, and the tiling of rows.
 
 A kernel's program works on whole rows of width D, held as a tile [BLOCK_M, BLOCK_D] with BLOCK_D
 the next power of two. Streams, sums and statistics are float32; the operands of products have the
@@ -29,11 +29,11 @@ class Compute:
 
     @property
     def precision(self) -> str:
-        """Triton's name for it, which bfloat16 operands do not look at."""
+        """Triton's name for it, which is ignored for bfloat16 operands."""
         return "tf32" if self.tf32 or self.dtype is torch.bfloat16 else "ieee"
 
     def cast(self, weight: Tensor) -> Tensor:
-        """A weight as operand: contiguous, of the compute dtype, outside any graph."""
+        """A weight as operand: contiguous, of the compute dtype, detached."""
         return weight.detach().to(self.dtype).contiguous()
 
 
@@ -48,7 +48,7 @@ class Tiles(NamedTuple):
 
 
 class TileTable(NamedTuple):
-    """Tiles by precision and by the bytes of a row of operands. Found with `python -m
+    """Tiles by precision and by the bytes of a row of operands. Chosen with `python -m
     benchmarks.kernels --static`, not on a GPU: at the paper's width they spill no registers, and
     they fit an A100 too."""
 
@@ -58,7 +58,7 @@ class TileTable(NamedTuple):
     to_2048: Tiles
 
     def choose(self, compute: Compute, n_embd: int) -> Tiles:
-        """Those for rows of n_embd."""
+        """The tiles for rows of n_embd."""
         if compute.precision == "ieee":
             return self.ieee
         size = width(n_embd) * compute.dtype.itemsize
@@ -66,27 +66,27 @@ class TileTable(NamedTuple):
 
 
 def width(n_embd: int) -> int:
-    """BLOCK_D: the smallest power of two a row fits in."""
+    """BLOCK_D: the smallest power of two that is at least n_embd."""
     return int(triton.next_power_of_2(n_embd))
 
 
 def affine(norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a LayerNorm, outside any graph."""
+    """Weight and bias of a LayerNorm, detached."""
     return norm.weight.detach(), norm.bias.detach()
 
 
 @triton.jit
 def product(a, b, accumulator, PRECISION: tl.constexpr):
     """accumulator + a @ b, in float32."""
-    if INTERPRETED:  # which multiplies the bit patterns of bfloat16
+    if INTERPRETED:  # the interpreter multiplies the bit patterns of bfloat16
         a, b = a.to(tl.float32), b.to(tl.float32)
     return tl.dot(a, b, accumulator, input_precision=PRECISION)
 
 
 @triton.jit
 def rounded(x, like):
-    """x in the dtype that `like` points to."""
-    if INTERPRETED and like.dtype.element_ty == tl.bfloat16:  # which cuts bits off
+    """x, rounded to the dtype that `like` points to."""
+    if INTERPRETED and like.dtype.element_ty == tl.bfloat16:  # the interpreter truncates
         bits = x.to(tl.int32, bitcast=True)
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
         x = bits.to(tl.float32, bitcast=True)
@@ -95,8 +95,8 @@ def rounded(x, like):
 
 @triton.jit
 def rows_of(tile, N, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Of a tile of rows of a contiguous [N, D]: where it begins (a scalar; only it may need 64
-    bits), the offsets from there, and which of them exist."""
+    """For a tile of rows of a contiguous [N, D]: its start (a scalar; only it may need 64 bits),
+    the offsets from there, and the mask of those inside."""
     columns = tl.arange(0, BLOCK_D)
     inside = (tile * BLOCK_M + tl.arange(0, BLOCK_M) < N)[:, None]
     if D != BLOCK_D:
@@ -114,8 +114,8 @@ def vector(pointer, D: tl.constexpr, BLOCK_D: tl.constexpr):
 
 @triton.jit
 def normalise(x, D: tl.constexpr, BLOCK_D: tl.constexpr, EPSILON: tl.constexpr):
-    """Rows less their mean over their standard deviation, and one over that deviation; x must be
-    zero beyond D, and so is the result."""
+    """(Rows - mean) / standard deviation, and 1 / standard deviation; x must be zero beyond D, and
+    so is the result."""
     mean = tl.sum(x, 1) / D
     centred = x - mean[:, None]
     if D != BLOCK_D:
@@ -126,10 +126,10 @@ def normalise(x, D: tl.constexpr, BLOCK_D: tl.constexpr, EPSILON: tl.constexpr):
 
 @triton.jit
 def normalise_backward(gradient, normal, inverse, D: tl.constexpr):
-    """The gradient for x, given that for its normalised rows. Not zero beyond D."""
+    """The gradient of x from that of its normalised rows. Not zero beyond D."""
     mean = tl.sum(gradient, 1) / D
-    along = tl.sum(gradient * normal, 1) / D
-    return (gradient - mean[:, None] - normal * along[:, None]) * inverse[:, None]
+    correlation = tl.sum(gradient * normal, 1) / D
+    return (gradient - mean[:, None] - normal * correlation[:, None]) * inverse[:, None]
 
 
 @triton.jit

@@ -1,6 +1,6 @@
-"""Weight gradients of many uses of one operation, taken in one product for a group of uses.
+"""Weight gradients of many uses of one operation, computed in one product per group of uses.
 
-token = gather([first, second, ...])           # the operations; what they make depends on `token`
+token = gather([first, second, ...])           # the operations; their results depend on `token`
 y = Projection.apply(token, first, 0, x, o)    # use 0 of the first operation
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .common import Compute
 
-_MOST_BYTES = 320 * 2**20  # that a layer's gathered uses may take
+_MOST_BYTES = 320 * 2**20  # limit of a layer's gathered uses
 
 
 class Uses(NamedTuple):
@@ -26,25 +26,25 @@ class Uses(NamedTuple):
 
     @classmethod
     def of(cls, number: int, rows: int, n_embd: int, compute: Compute) -> Uses:
-        """As few groups as memory allows, and those even. A use leaves seven matrices [rows,
-        n_embd]: the gradients of q, k and v, of both results that the stream takes, and the inputs
-        of two products."""
+        """As few groups as memory allows, of equal size. A use stores seven matrices [rows,
+        n_embd]: the gradients of q, k and v, of the two branches' outputs, and the inputs of two
+        products."""
         most = max(1, _MOST_BYTES // (7 * rows * n_embd * compute.dtype.itemsize))
         groups = -(-number // most)
         return cls(number, -(-number // groups))
 
     def place(self, use: int) -> tuple[int, int]:
-        """The first use of this one's group, and how many there are in it."""
+        """The first use of this one's group, and the number of uses in the group."""
         end = self.number - (self.number - 1 - use) // self.group * self.group
         first = max(0, end - self.group)
         return first, end - first
 
 
 class Operation(ABC):
-    """An operation with weights that is used several times: its launches, and what they leave for
-    the weight gradients, one slot a use.
+    """An operation with weights that is used several times: its launches, and what they store for
+    the weight gradients, one slot per use.
 
-    `parameters` are the tensors that gradients are wanted for.
+    `parameters` are the tensors that get gradients.
     """
 
     parameters: tuple[Tensor, ...]
@@ -55,39 +55,39 @@ class Operation(ABC):
         self._totals: tuple[Tensor, ...] = ()
 
     def slot(self, name: str, use: int, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Where use `use` leaves its `name`: uninitialised, of the dtype and device of `like`."""
+        """The slot for `name` of use `use`: uninitialised, of the dtype and device of `like`."""
         first, count = self.uses.place(use)
         if name not in self._stacks:
             self._stacks[name] = like.new_empty(count, *shape)
         return self._stacks[name][use - first]
 
     def finish(self, use: int) -> None:
-        """Use `use` has left everything. With the last of a group its gradients are taken."""
+        """Called when use `use` has filled its slots; a complete group's gradients are computed."""
         first, count = self.uses.place(use)
         if use > first:
             return
-        found = self.weight_gradients(first, self._stacks)
+        gradients = self.weight_gradients(first, self._stacks)
         self._stacks = {}
-        if first + count == self.uses.number:  # a pass begins, whether or not one before was asked
-            self._totals = found
+        if first + count == self.uses.number:  # a new pass; drops the totals of the last
+            self._totals = gradients
             return
-        for total, more in zip(self._totals, found, strict=True):
-            total += more
+        for total, gradient in zip(self._totals, gradients, strict=True):
+            total += gradient
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """The gradient of each parameter, once all uses have run backwards; None for all of them
-        where none has. They begin anew after this."""
+        where none has. Resets the totals."""
         totals, self._totals = self._totals, ()
         return totals or (None,) * len(self.parameters)
 
     @abstractmethod
-    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        """The gradient of each parameter from a group of uses, `first` the first of them, and what
-        they left: by name, stacks [uses, ...]."""
+    def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        """The gradient of each parameter from a group of uses, of which `first` is the first, and
+        their slots: by name, stacks [uses, ...]."""
 
 
 class _Gather(torch.autograd.Function):
-    """Hands out a token that every use takes. Its backward pass runs when theirs have."""
+    """Returns a token that every use takes. Its backward pass runs after theirs."""
 
     @staticmethod
     def forward(ctx: Any, operations: list[Operation], *parameters: Tensor) -> Tensor:

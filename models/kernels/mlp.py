@@ -1,7 +1,7 @@
 """The MLP, added to the stream: x + scale · contract(gelu(expand(norm_2(x)))).
 
-A program keeps its rows and goes through the hidden layer in chunks, in both directions, so that
-the hidden layer is never stored. The weight gradients recompute it once more, for all uses.
+A program loads its rows once and computes the hidden layer in chunks, forwards and backwards, so
+that the hidden layer is never stored. The weight gradients recompute it once more, for all uses.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def backward_kernel(
     D: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """dx from dout; for the weights' gradients norm_2's result and scale · dout, both in the
-    compute dtype; and norm_2's own sums [tiles, 2, D]."""
+    """dx from dout; for the weight gradients, norm_2's output and scale · dout, both in the compute
+    dtype; and the sums for norm_2's gradients [tiles, 2, D]."""
     tile = tl.program_id(0)
     begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
     x += begin
@@ -110,12 +110,12 @@ def backward_kernel(
     db = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     for start in range(0, 4 * D, BLOCK_K):
         units = start + tl.arange(0, BLOCK_K)
-        nothing = tl.zeros([BLOCK_M, BLOCK_K], tl.float32)
-        before = product(b, _outward(expand, units, D, BLOCK_D), nothing, PRECISION)
-        before += tl.load(expand_b + units)[None, :]
-        dhidden = product(g, _outward(contract, units, D, BLOCK_D), nothing, PRECISION)
-        dbefore = dhidden * gelu_slope(before)
-        db = product(rounded(dbefore, expand), _inward(expand, units, D, BLOCK_D), db, PRECISION)
+        zeros = tl.zeros([BLOCK_M, BLOCK_K], tl.float32)
+        pre = product(b, _outward(expand, units, D, BLOCK_D), zeros, PRECISION)
+        pre += tl.load(expand_b + units)[None, :]
+        dhidden = product(g, _outward(contract, units, D, BLOCK_D), zeros, PRECISION)
+        dpre = dhidden * gelu_slope(pre)
+        db = product(rounded(dpre, expand), _inward(expand, units, D, BLOCK_D), db, PRECISION)
     normal, inverse = normalise(tl.load(x + at, inside, 0.0), D, BLOCK_D, EPSILON)
     tl.store(sums + (2 * tile) * D + columns, tl.sum(db * normal, 0), columns < D)
     tl.store(sums + (2 * tile + 1) * D + columns, tl.sum(db, 0), columns < D)
@@ -140,17 +140,17 @@ def weights_kernel(
     sums_e = tl.zeros([BLOCK_K, BLOCK_D], tl.float32)
     sums_c = tl.zeros([BLOCK_K, BLOCK_D], tl.float32)
     sums_b = tl.zeros([BLOCK_K], tl.float32)
-    nothing = tl.zeros([BLOCK_K, BLOCK_M], tl.float32)
+    zeros = tl.zeros([BLOCK_K, BLOCK_M], tl.float32)
     for start in range(part * ROWS, tl.minimum((part + 1) * ROWS, N), BLOCK_M):
         begin, at, inside = rows_of(start // BLOCK_M, N, D, BLOCK_M, BLOCK_D)
-        read = tl.load(b + begin + at, inside, 0.0)
+        b_rows = tl.load(b + begin + at, inside, 0.0)
         g = tl.load(scaled + begin + at, inside, 0.0)
-        # Hidden units are the rows here, so that the sums take them as they come.
-        before = product(inward_e, tl.trans(read), nothing, PRECISION) + bias
-        hidden = gelu(before)
-        dbefore = product(inward_c, tl.trans(g), nothing, PRECISION) * gelu_slope(before)
-        sums_b += tl.sum(dbefore, 1)
-        sums_e = product(rounded(dbefore, expand), read, sums_e, PRECISION)
+        # Hidden units are the rows here, as in the sums.
+        pre = product(inward_e, tl.trans(b_rows), zeros, PRECISION) + bias
+        hidden = gelu(pre)
+        dpre = product(inward_c, tl.trans(g), zeros, PRECISION) * gelu_slope(pre)
+        sums_b += tl.sum(dpre, 1)
+        sums_e = product(rounded(dpre, expand), b_rows, sums_e, PRECISION)
         sums_c = product(rounded(hidden, expand), g, sums_c, PRECISION)
     at = (part * 4 * D + units)[:, None] * D + columns[None, :]
     tl.store(dexpand + at, sums_e, (columns < D)[None, :])
@@ -174,52 +174,52 @@ class MlpOperation(Operation):
 
     def forward(self, x: Tensor) -> Tensor:
         """The stream after the MLP, from x [B, S, D]."""
-        (prompts, length, D), chosen = x.shape, _FORWARD.choose(self.compute, x.shape[-1])
+        (prompts, length, D), launch = x.shape, _FORWARD.choose(self.compute, x.shape[-1])
         rows, out = prompts * length, torch.empty_like(x)
-        forward_kernel[(triton.cdiv(rows, chosen.rows),)](
+        forward_kernel[(triton.cdiv(rows, launch.rows),)](
             x, *affine(self.norm), self.expand, self.expand_b, self.contract, self.contract_b, out,
-            rows, self.scale, *self._constants(D, chosen),
-            num_warps=chosen.warps, num_stages=chosen.stages,
+            rows, self.scale, *self._constants(D, launch),
+            num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
         return out
 
     def backward(self, use: int, x: Tensor, dout: Tensor) -> Tensor:
-        """The gradient of x; the rest is left for `gradients`."""
-        (prompts, length, D), chosen = x.shape, _BACKWARD.choose(self.compute, x.shape[-1])
+        """The gradient of x; `gradients` returns those of the parameters."""
+        (prompts, length, D), launch = x.shape, _BACKWARD.choose(self.compute, x.shape[-1])
         rows = prompts * length
-        count = triton.cdiv(rows, chosen.rows)
+        count = triton.cdiv(rows, launch.rows)
         b = self.slot("b", use, (rows, D), self.expand)
         scaled = self.slot("scaled", use, (rows, D), self.expand)
         sums, dx = self.slot("sums", use, (count, 2, D), x), torch.empty_like(x)
         backward_kernel[(count,)](
             x, *affine(self.norm), self.expand, self.expand_b, self.contract, dout,
-            b, scaled, dx, sums, rows, self.scale, *self._constants(D, chosen),
-            num_warps=chosen.warps, num_stages=chosen.stages,
+            b, scaled, dx, sums, rows, self.scale, *self._constants(D, launch),
+            num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
         self.finish(use)
         return dx
 
-    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        b, scaled, sums = left["b"], left["scaled"], left["sums"].sum((0, 1))
+    def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        b, scaled, sums = stacks["b"], stacks["scaled"], stacks["sums"].sum((0, 1))
         D, rows = b.shape[-1], b.numel() // b.shape[-1]
-        chosen = _WEIGHTS.choose(self.compute, D)
-        chunks, tiles = 4 * D // chosen.columns, triton.cdiv(rows, chosen.rows)
+        launch = _WEIGHTS.choose(self.compute, D)
+        chunks, tiles = 4 * D // launch.columns, triton.cdiv(rows, launch.rows)
         part_tiles = triton.cdiv(tiles, max(1, min(tiles, _PROGRAMS // chunks)))
         parts = triton.cdiv(tiles, part_tiles)
         dexpand, dcontract = sums.new_empty(2, parts, 4 * D, D)
         dexpand_b = sums.new_empty(parts, 4 * D)
         weights_kernel[(chunks, parts)](
             b, self.expand, self.expand_b, self.contract, scaled, dexpand, dexpand_b, dcontract,
-            rows, part_tiles * chosen.rows, D, self.compute.precision,
-            chosen.rows, width(D), chosen.columns, num_warps=chosen.warps, num_stages=chosen.stages,
+            rows, part_tiles * launch.rows, D, self.compute.precision,
+            launch.rows, width(D), launch.columns, num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
         return (
             *(sums[0], sums[1], dexpand.sum(0), dexpand_b.sum(0)),
             *(dcontract.sum(0).T, scaled.sum((0, 1), dtype=torch.float32)),
         )
 
-    def _constants(self, D: int, chosen: Tiles) -> tuple[Any, ...]:
-        shape = (chosen.rows, width(D), chosen.columns)
+    def _constants(self, D: int, launch: Tiles) -> tuple[Any, ...]:
+        shape = (launch.rows, width(D), launch.columns)
         return (D, self.norm.eps, self.compute.precision, *shape)
 
 

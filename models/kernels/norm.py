@@ -1,4 +1,4 @@
-"""The loop's final LayerNorm over a whole stream, where no next loop takes it up."""
+"""The loop's final LayerNorm over a whole stream, after the last step."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NormOperation(Operation):
         return out
 
     def backward(self, x: Tensor, dout: Tensor) -> Tensor:
-        """The gradient of x; that of weight and bias is left for `gradients`."""
+        """The gradient of x; `gradients` returns those of weight and bias."""
         rows, D, grid = self._shape(x)
         sums, dx = self.slot("sums", 0, (*grid, 2, D), x), torch.empty_like(x)
         weight, _ = affine(self.norm)
@@ -72,8 +72,8 @@ class NormOperation(Operation):
         self.finish(0)
         return dx
 
-    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        sums = left["sums"].sum((0, 1))
+    def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        sums = stacks["sums"].sum((0, 1))
         return sums[0], sums[1]
 
     def _shape(self, x: Tensor) -> tuple[int, int, tuple[int]]:
@@ -81,7 +81,7 @@ class NormOperation(Operation):
         return rows, x.shape[2], (triton.cdiv(rows, _ROWS),)
 
 
-_ROWS = 8  # of a program
+_ROWS = 8  # per program
 
 
 class Norm(torch.autograd.Function):

@@ -83,8 +83,8 @@ class ProjectionOperation(Operation):
         self.parameters = (block.projection.weight, block.projection.bias)
 
     def slot_for_mixed(self, use: int, x: Tensor) -> Tensor:
-        """Where the mixed heads of a use are to be written, of the shape of x: side by side, as
-        their product with the gradients wants them."""
+        """The slot for the mixed heads of a use, of the shape of x: the uses are contiguous, for
+        their product with the gradients."""
         if not len(self.mixed):
             rows, D = x.shape[0] * x.shape[1], x.shape[2]
             self.mixed = self.weight.new_empty(self.uses.number, rows, D)
@@ -104,17 +104,17 @@ class ProjectionOperation(Operation):
         self.finish(use)
         return dmixed
 
-    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        scaled = left["scaled"]
+    def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        scaled = stacks["scaled"]
         weight = weight_product(scaled, self.mixed[first : first + len(scaled)])
         return weight, scaled.sum((0, 1), dtype=torch.float32)
 
     def _launch(self, kernel: Any, like: Tensor, *tensors: Tensor) -> None:
-        (prompts, length, D), chosen = like.shape, tiles(self.compute)
+        (prompts, length, D), launch = like.shape, tiles(self.compute)
         rows = prompts * length
-        kernel[(triton.cdiv(rows, chosen.rows), triton.cdiv(D, chosen.columns))](
-            *tensors, rows, self.scale, D, self.compute.precision, chosen.rows, chosen.columns, 32,
-            num_warps=chosen.warps, num_stages=chosen.stages,
+        kernel[(triton.cdiv(rows, launch.rows), triton.cdiv(D, launch.columns))](
+            *tensors, rows, self.scale, D, self.compute.precision, launch.rows, launch.columns, 32,
+            num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from .gather import Operation, Uses, weight_product
 _FORWARD = TileTable(
     Tiles(16, 16, 8, 1), Tiles(64, 32, 8, 2), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2)
 )
-_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 4  # of a kernel without a product
+_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 4  # of the kernel without a product
 
 
 def reference(
@@ -56,14 +56,14 @@ def reference(
 
 @triton.jit
 def _x_rows(rows, S):
-    """Where the x among the rows of [B, S] stand among [B, (S + 1) / 2] rows of x alone."""
+    """The row indices among [B, (S + 1) / 2] rows of x tokens alone, for rows of [B, S]."""
     return rows // S * ((S + 1) // 2) + rows % S // 2
 
 
 @triton.jit
 def forward_kernel(
     source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, weight, bias,
-    x_out, kept, qkv, N, S,
+    x_out, y_out, qkv, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
     KEEP: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -79,7 +79,7 @@ def forward_kernel(
     if KEEP:
         at_x = _x_rows(rows, S).to(tl.int64)[:, None] * D
         even = inside & (rows % S % 2 == 0)[:, None]
-        tl.store(kept + at_x + columns[None, :], y, even & (third == 0))
+        tl.store(y_out + at_x + columns[None, :], y, even & (third == 0))
     if INJECTION == "add":
         y += tl.load(e + begin + at, inside, 0.0)
     if INJECTION == "multiply":
@@ -107,12 +107,12 @@ def forward_kernel(
 
 @triton.jit
 def backward_kernel(
-    da_in, source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, dx_in, dkept,
+    da_in, source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, dx_in, dy_out,
     a_out, dx_sum, de_sum, dsource, sums, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
     KEEP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """All but the product: from the gradient of norm_1's result to that of the source.
+    """All but the product: from the gradient of norm_1's output to that of the source.
 
     A program's sums over its rows for norm_1 and norm_f go to sums [tiles, 4, D]; the gradients of
     x (for e or the positions) are added up over the uses in dx_sum and, times y, in de_sum.
@@ -150,7 +150,7 @@ def backward_kernel(
     if KEEP:
         at_x = _x_rows(rows, S).to(tl.int64)[:, None] * D
         even = inside & (rows % S % 2 == 0)[:, None]
-        dx += tl.load(dkept + at_x + columns[None, :], even, 0.0)
+        dx += tl.load(dy_out + at_x + columns[None, :], even, 0.0)
     if NORM:
         tl.store(sums_at + 2 * D, tl.sum(dx * y_normal, 0), columns < D)
         tl.store(sums_at + 3 * D, tl.sum(dx, 0), columns < D)
@@ -159,11 +159,11 @@ def backward_kernel(
 
 
 class QkvOperation(Operation):
-    """A layer's way from the stream to q, k and v.
+    """A layer's computation of q, k and v from the stream.
 
-    `norm_f` is the loop's norm where it stands between this layer and the one before; e [B, S, D]
-    and positions [S, D] are what `injection` needs of them: add, multiply, none, or inner for a
-    layer that no prompt enters.
+    `norm_f` is the loop's norm if it is between this layer and the one before; e [B, S, D] and
+    positions [S, D] are given if `injection` needs them: add, multiply, none, or inner for a layer
+    without injection.
     """
 
     def __init__(
@@ -184,26 +184,26 @@ class QkvOperation(Operation):
         self._dx: Tensor | None = None
         self._de: Tensor | None = None
         self.weight, self.bias = compute.cast(block.qkv.weight), block.qkv.bias.detach()
-        entering = {"add": (e,), "multiply": (e, positions), "none": (positions,), "inner": ()}
-        final = () if norm_f is None else (norm_f.weight, norm_f.bias)
-        own = (block.norm_1.weight, block.norm_1.bias, block.qkv.weight, block.qkv.bias)
-        self.parameters = tuple(p for p in (*entering[injection], *final, *own) if p is not None)
+        injected = {"add": (e,), "multiply": (e, positions), "none": (positions,), "inner": ()}
+        norm = () if norm_f is None else (norm_f.weight, norm_f.bias)
+        layer = (block.norm_1.weight, block.norm_1.bias, block.qkv.weight, block.qkv.bias)
+        self.parameters = tuple(p for p in (*injected[injection], *norm, *layer) if p is not None)
 
     def forward(self, source: Tensor, normed: bool, keep: bool) -> tuple[Tensor, ...]:
         """x [B, S, D], qkv [B, S, 3 D] and, with `keep`, y at the x positions."""
         prompts, length, D = source.shape
         x = source if self.injection == "inner" else torch.empty_like(source)
         qkv = self.weight.new_empty(prompts, length, 3 * D)
-        kept = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
-        tiles = _FORWARD.choose(self.compute, D)
-        grid = (triton.cdiv(prompts * length, tiles.rows), 3)
+        y_out = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
+        launch = _FORWARD.choose(self.compute, D)
+        grid = (triton.cdiv(prompts * length, launch.rows), 3)
         forward_kernel[grid](
-            source, *self._read(source), self.weight, self.bias, x, kept, qkv,
+            source, *self._read(source), self.weight, self.bias, x, y_out, qkv,
             prompts * length, length, D, self.norm_1.eps, normed, self.injection, keep,
-            self.compute.precision, tiles.rows, width(D), tiles.columns,
-            num_warps=tiles.warps, num_stages=tiles.stages,
+            self.compute.precision, launch.rows, width(D), launch.columns,
+            num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
-        return (x, qkv, kept) if keep else (x, qkv)
+        return (x, qkv, y_out) if keep else (x, qkv)
 
     def backward(
         self,
@@ -212,12 +212,12 @@ class QkvOperation(Operation):
         normed: bool,
         dx: Tensor,
         dqkv: Tensor,
-        dkept: Tensor | None,
+        dy_out: Tensor | None,
     ) -> Tensor:
-        """The gradient of `source`; the rest is left for `gradients`."""
+        """The gradient of `source`; `gradients` returns those of the parameters."""
         prompts, length, D = source.shape
         rows = prompts * length
-        if use == self.uses.number - 1:  # a pass begins
+        if use == self.uses.number - 1:  # a new pass
             self._dx = self._de = None
         count = triton.cdiv(rows, _BACKWARD_ROWS)
         da = dqkv.view(rows, 3 * D) @ self.weight
@@ -227,19 +227,19 @@ class QkvOperation(Operation):
             sums[:, 2:] = 0
         dsource = torch.empty_like(source)
         backward_kernel[(count,)](
-            da, source, *self._read(source), dx, dx if dkept is None else dkept,
+            da, source, *self._read(source), dx, dx if dy_out is None else dy_out,
             a, *self._sums(source), dsource, sums,
-            rows, length, D, self.norm_1.eps, normed, self.injection, dkept is not None,
+            rows, length, D, self.norm_1.eps, normed, self.injection, dy_out is not None,
             _BACKWARD_ROWS, width(D), num_warps=_BACKWARD_WARPS,
         )  # fmt: skip
         self.finish(use)
         return dsource
 
-    def weight_gradients(self, first: int, left: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        sums = left["sums"].sum((0, 1))
-        final = () if self.norm_f is None else (sums[2], sums[3])
-        weight = weight_product(left["dqkv"], left["a"])
-        return (*final, sums[0], sums[1], weight, left["dqkv"].sum((0, 1), dtype=torch.float32))
+    def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        sums = stacks["sums"].sum((0, 1))
+        norm = () if self.norm_f is None else (sums[2], sums[3])
+        weight = weight_product(stacks["dqkv"], stacks["a"])
+        return (*norm, sums[0], sums[1], weight, stacks["dqkv"].sum((0, 1), dtype=torch.float32))
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         dx, de = self._dx, self._de
@@ -248,18 +248,18 @@ class QkvOperation(Operation):
             return super().gradients()
         if self.positions is None:
             return (dx, *super().gradients())
-        entering = (de, dx.sum(0)) if self.injection == "multiply" else (dx.sum(0),)
-        return (*entering, *super().gradients())
+        injected = (de, dx.sum(0)) if self.injection == "multiply" else (dx.sum(0),)
+        return (*injected, *super().gradients())
 
     def _read(self, source: Tensor) -> tuple[Tensor, ...]:
-        """e, positions and the norms; where there is none, a tensor that is not looked at."""
+        """e, positions and the norms; for absent ones, any tensor, which the kernels ignore."""
         e = source if self.e is None else self.e
         positions = source if self.positions is None else self.positions
         return (e, positions, *affine(self.norm_f or self.norm_1), *affine(self.norm_1))
 
     def _sums(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the gradients of x, and of those times y, over the uses so far, zero at first; `like`
-        where this injection has none."""
+        """The sums of the gradients of x, and of those times y, over the uses so far, initially
+        zero; `like` where this injection has none."""
         if self._dx is None and self.injection != "inner":
             self._dx = torch.zeros_like(like)
         if self._de is None and self.injection == "multiply":
@@ -287,10 +287,10 @@ class Qkv(torch.autograd.Function):
 
     @staticmethod
     def backward(
-        ctx: Any, dx: Tensor, dqkv: Tensor, dkept: Tensor | None = None
+        ctx: Any, dx: Tensor, dqkv: Tensor, dy_out: Tensor | None = None
     ) -> tuple[Any, ...]:
         (source,) = ctx.saved_tensors
-        if dkept is not None:
-            dkept = dkept.contiguous()
-        dsource = ctx.operation.backward(ctx.use, source, ctx.normed, dx, dqkv, dkept)
+        if dy_out is not None:
+            dy_out = dy_out.contiguous()
+        dsource = ctx.operation.backward(ctx.use, source, ctx.normed, dx, dqkv, dy_out)
         return None, None, None, dsource, None, None

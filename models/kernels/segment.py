@@ -1,7 +1,7 @@
 """Many steps of a loop on Triton kernels: four launches a layer forward, five backward.
 
-Without gradients nothing is kept but the stream. With them a layer keeps its input, q, k and v, the
-mixed heads and the stream after attention; what else the backward pass needs, it recomputes.
+Without gradients only the stream is stored. With them a layer saves its input, q, k and v, the
+mixed heads and the stream after attention; the backward pass recomputes what else it needs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .projection import Projection, ProjectionOperation
 from .qkv import Qkv, QkvOperation
 
 _MOST_WIDTH, _MOST_HEAD, _MOST_TOKENS = 512, 64, 1024
-_MOST_EXACT_WIDTH = 256  # without tensor cores: wider rows need more than an A100's shared memory
+_MOST_EXACT_WIDTH = 256  # without tensor cores: above it, rows exceed an A100's shared memory
 
 
 class _Layer(NamedTuple):
-    """One layer's operations; `heads` of its attention."""
+    """One layer's operations, and the number of its attention heads."""
 
     qkv: QkvOperation
     projection: ProjectionOperation
@@ -41,31 +41,32 @@ class _Layer(NamedTuple):
     def run(
         self, token: Tensor | None, use: int, source: Tensor, normed: bool, keep: bool
     ) -> tuple[Tensor, list[Tensor]]:
-        """The stream after the layer, and with `keep` that before it, normed, at the x positions.
-        Without a token nothing is kept for a backward pass."""
+        """The stream after the layer, and with `keep` the normed stream before it, at the x
+        positions. Without a token nothing is saved for a backward pass."""
         if token is None:
-            x, qkv, *kept = self.qkv.forward(source, normed, keep)
+            x, qkv, *inputs = self.qkv.forward(source, normed, keep)
             mixed = qkv.new_empty(x.shape)
             attend(qkv, self.heads, self.qkv.compute, mixed)
-            return self.mlp.forward(self.projection.forward(x, mixed)), kept
-        x, qkv, *kept = Qkv.apply(token, self.qkv, use, source, normed, keep)
+            return self.mlp.forward(self.projection.forward(x, mixed)), inputs
+        x, qkv, *inputs = Qkv.apply(token, self.qkv, use, source, normed, keep)
         mixed = self.projection.slot_for_mixed(use, x)
         mixed = Attention.apply(qkv, self.heads, self.qkv, use, mixed)
         x = Projection.apply(token, self.projection, use, x, mixed)
-        return Mlp.apply(token, self.mlp, use, x), kept
+        return Mlp.apply(token, self.mlp, use, x), inputs
 
 
 def run_segment(
     loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
 ) -> tuple[LoopState, Tensor]:
-    """As `models.segment.run_segment`, which serves whatever has no kernel; a line says so once."""
+    """As `models.segment.run_segment`, to which it falls back, with a printed line, where there is
+    no kernel."""
     compute = _compute(e.device)
     reason = why_not(loop, e, compute, context.layout)
     if reason:
         _say(reason)
     if reason or not span.count:
         return eager.run_segment(loop, state, e, span, context)
-    # Triton launches on the current device, which need not be the tensors'.
+    # Triton launches on the current device, which can differ from the tensors'.
     with torch.cuda.device_of(e), torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
         e, stream = e.float(), state.stream.float().contiguous()
         if isinstance(loop, SharedLoop):
@@ -81,12 +82,12 @@ def run_shared(
     span: Span,
     scale: float,
 ) -> tuple[LoopState, Tensor]:
-    """The loop's norm after a step is taken by the step that follows, which also hands out the
-    normed stream where it is kept; after the last step it stands alone."""
+    """The steps of a SharedLoop. The loop's norm is computed at the start of the next step, which
+    also returns the normed stream where it is kept; after the last step, by its own kernel."""
     blocks, norm = _blocks(loop), cast(nn.LayerNorm, loop.norm)
     count, keep = span.count, span.keep
     uses = Uses.of(count, stream.shape[0] * stream.shape[1], stream.shape[2], compute)
-    entering = QkvOperation(
+    first = QkvOperation(
         blocks[0],
         compute,
         uses,
@@ -96,29 +97,29 @@ def run_shared(
         norm_f=norm,
     )
     layers = [
-        _layer(block, compute, uses, scale, None if index else entering)
+        _layer(block, compute, uses, scale, None if index else first)
         for index, block in enumerate(blocks)
     ]
     last = NormOperation(norm, compute)
     token = _token([*layers], last)
-    kept: list[Tensor] = []
+    streams: list[Tensor] = []
     for step in range(count):
         for index, layer in enumerate(layers):
-            follows = index == 0 and step > 0
-            wanted = follows and step > count - keep
-            stream, read = layer.run(token, step, stream, follows, wanted)
-            kept += read
+            normed = index == 0 and step > 0
+            keep_input = normed and step > count - keep
+            stream, inputs = layer.run(token, step, stream, normed, keep_input)
+            streams += inputs
     y = last.forward(stream) if token is None else Norm.apply(token, last, stream)
     if keep:
-        kept.append(y[:, ::2])
-        return LoopState(kept[-1], stream[:, ::2]), torch.stack(kept)
+        streams.append(y[:, ::2])
+        return LoopState(streams[-1], stream[:, ::2]), torch.stack(streams)
     return LoopState(y, stream), e.new_empty(0, *e[:, ::2].shape)
 
 
 def _run_layers(
     loop: Loop, stream: Tensor, compute: Compute, span: Span, scale: float
 ) -> tuple[LoopState, Tensor]:
-    """No norm between steps: each is a layer of its own, or all of them once more."""
+    """Steps without a norm between them: each is one layer, or all layers of the loop."""
     first, count, keep = span.first, span.count, span.keep
     if isinstance(loop, LayerLoop):
         uses = Uses(1, 1)
@@ -129,23 +130,23 @@ def _run_layers(
         layers = [_layer(block, compute, uses, scale) for block in _blocks(loop)]
         steps = [(step, layers) for step in range(count)]
     token = _token(layers)
-    kept: list[Tensor] = []
+    streams: list[Tensor] = []
     for step, (use, body) in enumerate(steps):
         for layer in body:
             stream, _ = layer.run(token, use, stream, False, False)
         if step >= count - keep:
-            kept.append(stream[:, ::2])
+            streams.append(stream[:, ::2])
     if keep:
-        return LoopState(kept[-1], kept[-1]), torch.stack(kept)
+        return LoopState(streams[-1], streams[-1]), torch.stack(streams)
     return LoopState(stream, stream), stream.new_empty(0, *stream[:, ::2].shape)
 
 
 def _layer(
-    block: Block, compute: Compute, uses: Uses, scale: float, entering: QkvOperation | None = None
+    block: Block, compute: Compute, uses: Uses, scale: float, first: QkvOperation | None = None
 ) -> _Layer:
-    """A block's operations; `entering` is the first of them where the prompt enters there."""
+    """A block's operations; `first` is the first of them where the prompt is injected there."""
     return _Layer(
-        entering or QkvOperation(block, compute, uses),
+        first or QkvOperation(block, compute, uses),
         ProjectionOperation(block, compute, uses, scale),
         MlpOperation(block, compute, uses, scale),
         block.n_head,
@@ -156,20 +157,20 @@ def _blocks(loop: Loop) -> list[Block]:
     return cast("list[Block]", list(loop.blocks))
 
 
-def _token(layers: list[_Layer], *others: Operation) -> Tensor | None:
-    """What every use takes where gradients are wanted."""
+def _token(layers: list[_Layer], *operations: Operation) -> Tensor | None:
+    """The token of all uses; None without gradients."""
     if not torch.is_grad_enabled():
         return None
-    return gather([*(part for layer in layers for part in layer[:3]), *others])
+    return gather([*(part for layer in layers for part in layer[:3]), *operations])
 
 
 def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> str | None:
-    """What the kernels do not serve here, or None."""
+    """Why the kernels do not support this case, or None."""
     if layout is not None:
         return "no kernels for queries beside a prompt"
     width, block = e.shape[-1], loop.blocks[0]
-    served = type(loop) in (SharedLoop, LayerLoop) or _runs_on(loop)
-    if not served or type(block) is not Block:
+    is_supported = type(loop) in (SharedLoop, LayerLoop) or _is_unnormed(loop)
+    if not is_supported or type(block) is not Block:
         return f"no kernels for a {type(loop).__name__} of {type(block).__name__}"
     if not (e.is_cuda or INTERPRETED.value):
         return f"no kernels on {e.device.type}"
@@ -188,14 +189,14 @@ def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> s
     return None
 
 
-def _runs_on(loop: Loop) -> bool:
-    """Whether steps are the layers alone, on a stream that nothing enters and no norm touches."""
+def _is_unnormed(loop: Loop) -> bool:
+    """Whether a step is the layers alone, without injection and without norm."""
     plain = type(loop) is RecurrentLoop and loop.injection == "none" and not loop.normed
     return plain and not (loop.prelude or loop.coda)
 
 
 def _positions(loop: Loop) -> Tensor:
-    assert loop.positions is not None  # as the blocks that have kernels do not rotate
+    assert loop.positions is not None  # blocks with kernels are not rotary
     return loop.positions
 
 
@@ -205,7 +206,7 @@ def _say(reason: str) -> None:
 
 
 def _compute(device: torch.device) -> Compute:
-    """How eager would multiply here: autocast's dtype, and whether TF32 is allowed."""
+    """How `eager` would multiply here: autocast's dtype, and whether TF32 is allowed."""
     if torch.is_autocast_enabled(device.type):
         return Compute(torch.get_autocast_dtype(device.type))
     return Compute(torch.float32, torch.backends.cuda.matmul.allow_tf32)

@@ -1,5 +1,5 @@
-"""The loops of the Fully Looped Transformer (arXiv 2605.18797), by its names: what each loop reads
-of the one before it."""
+"""The loops of the Fully Looped Transformer (arXiv 2605.18797), by its names: how each loop reads
+the output of the one before it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConnectedLoop(Loop):
         self.norm_in = make_norm(spec.kind, spec.n_embd)
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
-        e = self._placed(e, layout)
+        e = self._add_positions(e, layout)
         return e if self.connectivity == "LT_i" else self.norm_in(e)
 
     def start(self, e: Tensor) -> LoopState:
@@ -52,14 +52,14 @@ class ConnectedLoop(Loop):
         return LoopState(self.norm(x), x)
 
     def _by_layer(self, x: Tensor, h: Tensor, context: StepContext) -> Tensor:
-        """LT_ai and FLT_res: layers that are not all alike."""
+        """The layers of LT_ai and FLT_res, one by one."""
         last = len(self.blocks) - 1
         for layer, block in enumerate(self.blocks):
-            asked = None
+            memory = None
             if self.connectivity == "FLT_res":
                 x = self.norm_in(x + h)
             elif layer == 0:
-                asked = h
-            here = context if layer == last else context._replace(tokens=ALL_TOKENS)
-            x = run_blocks([block], x, here, asked)
+                memory = h
+            layer_context = context if layer == last else context._replace(tokens=ALL_TOKENS)
+            x = run_blocks([block], x, layer_context, memory)
         return x

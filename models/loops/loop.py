@@ -1,8 +1,8 @@
-"""One step of a loop, for each way to loop: the state between steps and how it goes on.
+"""One step of a loop, for each way to loop: the state between steps and its update.
 
-The looped transformer applies one body again and again, with the prompt injected anew each time
-(Yang et al. 2024, section 4); weight tying repeats it without injection; a standard transformer is
-the loop whose step t owns layer t. Which block is looped, no loop knows.
+The looped transformer applies one body repeatedly, with the prompt injected at each step (Yang et
+al. 2024, section 4); weight tying repeats it without injection; a standard transformer is the loop
+whose step t is layer t. Loops are independent of the kind of block.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..queries import ALL_TOKENS, Layout, read_at
 
 
 class LoopState(NamedTuple):
-    """What passes from one step to the next, all [B, S, n_embd]: `stream` is what the next step
-    reads and, after its last norm, the read-out; `raw` is the same before that norm; `carry`
-    [..., B, S, n_embd] is what else travels."""
+    """The state between two steps, all [B, S, n_embd]: `stream` is read by the next step and, after
+    its last norm, by the read-out; `raw` is the same before that norm; `carry` [..., B, S, n_embd]
+    is any further state."""
 
     stream: Tensor
     raw: Tensor
@@ -30,8 +30,8 @@ class LoopState(NamedTuple):
 
 
 class StepContext(NamedTuple):
-    """What all steps of a pass have in common: `scale` multiplies each residual branch, the output
-    is wanted at `tokens` alone, and `layout` says where tokens stand that are not a sequence (the
+    """The arguments that all steps of a pass share: `scale` multiplies each residual branch, the
+    output is computed at `tokens` alone, and `layout` is that of tokens that are no sequence (the
     one that e was prepared with)."""
 
     scale: float = 1.0
@@ -39,32 +39,32 @@ class StepContext(NamedTuple):
     layout: Layout | None = None
 
 
-PLAIN = StepContext()  # a sequence, all of its tokens, residual branches as they are
+PLAIN = StepContext()  # a sequence, all of its tokens, unscaled residual branches
 
 
 class Loop(nn.Module, ABC):
-    """What all loops own: layers, the final norm and, unless the blocks rotate by them, learned
+    """The base class of loops: layers, the final norm and, unless the blocks are rotary, learned
     positions for up to `spec.length` tokens."""
 
-    most_loops: int | None = None  # how many steps it can make, where that has an end
+    most_loops: int | None = None  # the limit of its steps, if any
     positions: nn.Parameter | None
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
-        learned = None if spec.rotary else nn.Parameter(torch.empty(spec.length, spec.n_embd))
-        self.register_parameter("positions", learned)
+        positions = None if spec.rotary else nn.Parameter(torch.empty(spec.length, spec.n_embd))
+        self.register_parameter("positions", positions)
         self.blocks = make_stack(spec)
         self.norm = make_norm(spec.kind, spec.n_embd)
 
     def stacks(self) -> dict[str, BlockSpec]:
-        """The stacks of blocks by the names they have here."""
+        """The stacks of blocks by attribute name."""
         return {"blocks": self.spec}
 
     @abstractmethod
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
-        """What `start` and `step` are given, made once from the read-in e [B, S, n_embd]: with the
-        positions, wherever they can be added before the loop. Without a layout the tokens are a
+        """The input of `start` and `step`, made once from the read-in e [B, S, n_embd]: with the
+        positions, if they can be added before the loop. Without a layout the tokens are a
         sequence."""
 
     @abstractmethod
@@ -76,16 +76,16 @@ class Loop(nn.Module, ABC):
         """The state after step t (counted from 0), at the context's tokens."""
 
     def initialise(self) -> None:
-        """Set the parameters that the loop has beside blocks, norms and positions, called when
-        these are drawn and without gradients."""
+        """Set the loop's parameters other than blocks, norms and positions; called after these are
+        sampled, and without gradients."""
 
     def kept_tokens(self, layout: Layout | None) -> slice:
-        """The tokens of a kept stream that `read` needs: those that predictions are made at."""
+        """The tokens of a kept stream that `read` needs: those of the predictions."""
         return read_at(layout)
 
     def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:
-        """Streams [..., B, kept tokens, n_embd] as the read-out wants them, at the tokens that
-        predictions are made at: here the loop has normed them."""
+        """The read-out's input from streams [..., B, kept tokens, n_embd], at the tokens of the
+        predictions: here the streams themselves, which the loop has normed."""
         return streams
 
     def _positions(self, e: Tensor, layout: Layout | None) -> Tensor | None:
@@ -94,15 +94,15 @@ class Loop(nn.Module, ABC):
             return None
         return self.positions[: e.shape[1]] if layout is None else self.positions[layout.positions]
 
-    def _placed(self, e: Tensor, layout: Layout | None) -> Tensor:
-        """e with its learned positions; without any, at least in float32 as with them."""
+    def _add_positions(self, e: Tensor, layout: Layout | None) -> Tensor:
+        """e plus its learned positions, if any; at least in float32."""
         positions = self._positions(e, layout)
         if positions is None:
             return e.to(torch.promote_types(e.dtype, torch.float32))
         return e + positions
 
     def _body(self, x: Tensor, context: StepContext, memory: Tensor | None = None) -> Tensor:
-        """All layers; all read their queries from `memory`, if given."""
+        """The stream after all layers, whose queries come from `memory`, if given."""
         return run_blocks(self.blocks, x, context, memory)
 
 
@@ -117,7 +117,7 @@ def run_blocks(
     context: StepContext = PLAIN,
     memory: Tensor | None = None,
 ) -> Tensor:
-    """Blocks one after another, the last at the context's tokens."""
+    """The stream after all blocks, the last at the context's tokens."""
     scale, tokens, layout = context
     mask, positions = (None, None) if layout is None else (layout.mask, layout.positions)
     last = len(blocks) - 1
@@ -142,12 +142,12 @@ class SharedLoop(Loop):
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         # (Y + e) + positions = Y + (e + positions): one addition a step instead of two.
-        return self._placed(e, layout) if self.injection == "add" else e
+        return self._add_positions(e, layout) if self.injection == "add" else e
 
     def start(self, e: Tensor) -> LoopState:
-        first = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
-        state = first[self.injection](e)
-        return LoopState(state, state)
+        initial = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
+        stream = initial[self.injection](e)
+        return LoopState(stream, stream)
 
     def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
         x = self._body(self._inject(state.stream, e, context.layout), context)
@@ -157,14 +157,18 @@ class SharedLoop(Loop):
         if self.injection == "add":
             return y + e
         if self.injection == "none":
-            return self._placed(y, layout)
+            return self._add_positions(y, layout)
         positions = self._positions(e, layout)
-        # Without positions the product too is at least in float32, as with them.
-        return self._placed(y, layout) * e if positions is None else torch.addcmul(positions, y, e)
+        # Without positions the product is at least in float32 too.
+        return (
+            self._add_positions(y, layout) * e
+            if positions is None
+            else torch.addcmul(positions, y, e)
+        )
 
 
 class LayerLoop(Loop):
-    """A standard transformer: step t runs layer t alone; positions enter once, the norm stands at
+    """A standard transformer: step t runs layer t alone; positions are added once, the norm is at
     the read-out (and, in the fully looped paper's transformer, before the first layer too)."""
 
     def __init__(self, spec: BlockSpec) -> None:
@@ -172,7 +176,7 @@ class LayerLoop(Loop):
         self.most_loops = spec.n_layer
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
-        e = self._placed(e, layout)
+        e = self._add_positions(e, layout)
         return self.norm(e) if self.spec.kind == "flt" else e
 
     def start(self, e: Tensor) -> LoopState:

@@ -1,4 +1,4 @@
-"""The loop that a model's shape names."""
+"""The loop of a model's shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AnyLoop = TypeVar("_AnyLoop", bound=type[Loop])
 
 
 def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
-    """Class decorator: make a loop, constructed from the shape of its blocks alone, known under a
+    """Class decorator: register a loop, constructed from the shape of its blocks alone, under a
     name that `model.injection` takes."""
 
     def add(cls: _AnyLoop) -> _AnyLoop:
@@ -29,12 +29,12 @@ def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
 
 
 def loop_class(injection: str) -> type[Loop] | None:
-    """The class that was registered under a name; None for the loops of the project."""
+    """The class registered under a name; None for the loops of the project."""
     return _REGISTRY.get(injection)
 
 
 def make_loop(spec: ModelSpec) -> Loop:
-    """The loop, its weights still to be drawn."""
+    """The loop of this shape, uninitialised."""
     block = spec.block_spec()
     if spec.family == "standard":
         return LayerLoop(block)

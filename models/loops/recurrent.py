@@ -17,13 +17,13 @@ _FIRST = {"add": torch.zeros_like, "multiply": torch.ones_like}
 
 
 class RecurrentLoop(Loop):
-    """Read-in and positions, norm, `prelude` layers: e. Then s ← norm(body(inject(s, e))) at each
-    step. Then `coda` layers and a norm (arXiv 2604.21106).
+    """First e: read-in and positions, norm, `prelude` layers. Then s ← norm(body(inject(s, e))) at
+    each step. Then `coda` layers and a norm (arXiv 2604.21106).
 
     `injection` is none (from s = e), add (from 0), multiply (from 1) or concat: a projection of (e,
-    s), at first the identity on e. With `norm` at_readout neither e nor s is normed: the stream
-    runs on as in arXiv 2606.18524, where s ← body(s) with scaled branches; what is added at each
-    step is then scaled as branches are.
+    s), initialised as the identity on e. With `norm` at_readout neither e nor s is normed, as in
+    arXiv 2606.18524, where s ← body(s) with scaled branches; an added e is then scaled like a
+    branch.
     """
 
     def __init__(
@@ -44,18 +44,20 @@ class RecurrentLoop(Loop):
             self.inject = nn.Linear(2 * spec.n_embd, spec.n_embd, bias=False)
 
     def initialise(self) -> None:
-        """A projection that injects is the identity on the prompt."""
+        """Set the injecting projection to the identity on the prompt."""
         if self.injection == "concat":
             self.inject.weight.copy_(torch.eye(*self.inject.weight.shape))
 
     def stacks(self) -> dict[str, BlockSpec]:
-        outside = {"prelude": len(self.prelude), "coda": len(self.coda)}
+        layers_by_name = {"prelude": len(self.prelude), "coda": len(self.coda)}
         return super().stacks() | {
-            name: replace(self.spec, n_layer=layers) for name, layers in outside.items() if layers
+            name: replace(self.spec, n_layer=layers)
+            for name, layers in layers_by_name.items()
+            if layers
         }
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
-        e = self._placed(e, layout)
+        e = self._add_positions(e, layout)
         first = self.norm_in(e) if self.normed else e
         return run_blocks(self.prelude, first, StepContext(layout=layout))
 
@@ -90,7 +92,7 @@ class RecurrentLoop(Loop):
 class LanesLoop(RecurrentLoop):
     """Hyper-connections (arXiv 2604.21106): K lanes that start as e; step t reads a sum of them by
     weights α_t, and each becomes a mixture M_t of all plus β_t times the step's normed output. The
-    read-out reads their sum. The weights are each step's own: it makes up to `loops` of them."""
+    read-out reads their sum. Each step has its own weights, for up to `loops` steps."""
 
     def __init__(
         self, spec: BlockSpec, lanes: int, loops: int, prelude: int = 0, coda: int = 0
@@ -114,7 +116,7 @@ class LanesLoop(RecurrentLoop):
         return LoopState(lanes.sum(0), x, lanes)
 
     def initialise(self) -> None:
-        """Step t reads lane t mod K, all lanes stay and all are written to alike."""
+        """Step t reads lane t mod K; M_t is the identity, β_t is 1 for all lanes."""
         loops, lanes = self.lane_read.shape
         eye = torch.eye(lanes, device=self.lane_read.device)
         self.lane_read.copy_(eye[torch.arange(loops, device=eye.device) % lanes])
@@ -123,7 +125,7 @@ class LanesLoop(RecurrentLoop):
 
 
 def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
-    """Sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast's rounding."""
+    """Weighted sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast."""
     with torch.autocast(lanes.device.type, enabled=False):
         return (weights @ lanes.flatten(1)).unflatten(-1, lanes.shape[1:])
 

@@ -1,1 +1,1 @@
-"""Tables with two classes: found, fetched, checked and stored."""
+"""Tables with two classes: listed, fetched, checked and stored."""

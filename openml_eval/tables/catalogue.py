@@ -1,8 +1,8 @@
-"""The ten tables of the published experiment, and what a reader of results should know of each.
+"""The ten tables of the published experiment, with notes that their results must be read with.
 
 All but the last are regression tables made binary: class P is the target below its mean, and the
-target column is gone. Rows and numeric features are OpenML's own; where the paper's Table 1 prints
-others, `printed` has them.
+target column is gone. Rows and numeric features are OpenML's; `printed` holds those of the
+paper's Table 1 where they differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Entry:
     """One table: rows and numeric features as listed at OpenML; `printed` is (rows, features) of
-    Table 1 (arXiv 2311.12424) where it differs; `fact` is a sentence, if there is any to say."""
+    Table 1 (arXiv 2311.12424) if it differs; `fact` is a sentence for readers, or empty."""
 
     openml_id: int
     name: str
@@ -23,17 +23,19 @@ class Entry:
     fact: str = ""
 
     def remarks(self, rows: int, features: int) -> list[str]:
-        """Sentences on a copy of so many rows and numeric features: where it is not what is
-        expected, where the paper prints otherwise, the fact."""
-        said = []
+        """Sentences on a copy with these rows and numeric features: whether it is as expected,
+        whether the paper prints other numbers, and the fact."""
+        sentences = []
         if (rows, features) != (self.rows, self.features):
-            said.append(
+            sentences.append(
                 f"not as expected: {self.rows:,} rows of {self.features} numeric features; "
                 "another version, or not this table"
             )
         if self.printed is not None:
-            said.append(f"the paper's Table 1 prints {self.printed[0]:,} rows of {self.printed[1]}")
-        return [*said, self.fact] if self.fact else said
+            sentences.append(
+                f"the paper's Table 1 prints {self.printed[0]:,} rows of {self.printed[1]}"
+            )
+        return [*sentences, self.fact] if self.fact else sentences
 
 
 TABLES = (
@@ -72,10 +74,10 @@ TABLES = (
 
 
 def entry(openml_id: int) -> Entry | None:
-    """The catalogue's entry of an OpenML id, if it is one of the ten."""
+    """The catalogue's entry of an OpenML id; None for an id outside the ten."""
     return next((each for each in TABLES if each.openml_id == openml_id), None)
 
 
 def ids_by_name() -> dict[str, int]:
-    """The ten ids under their tables' names."""
+    """The ten ids by their tables' names."""
     return {each.name: each.openml_id for each in TABLES}

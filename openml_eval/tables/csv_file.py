@@ -1,4 +1,4 @@
-"""A CSV file of the user's own as a table."""
+"""A user's CSV file as a table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .table import Table, TableError, source
 
 def csv_table(path: Path, target: str | None = None) -> Table:
     """The table in a CSV file with a header line, named after the file; `target` is its column of
-    classes, the last one if None. Empty fields and "?" are missing values.
+    classes, by default the last one. Empty fields and "?" are missing values.
 
-    Raises TableError, naming the file, for one that cannot be read or used (see Table.from_frame).
+    Raises TableError, naming the file, if it cannot be read or used (see Table.from_frame).
     """
     origin = csv_origin(path, target)
-    frame = _read(path, na_values=["?"], low_memory=False)  # one type a column, over all its rows
+    frame = _read(path, na_values=["?"], low_memory=False)  # one type per column, over all its rows
     try:
         return Table.from_frame(path.stem, frame, origin["target"], origin)
     except TableError as error:
@@ -27,7 +27,7 @@ def csv_table(path: Path, target: str | None = None) -> Table:
 
 
 def csv_origin(path: Path, target: str | None = None) -> Mapping[str, Any]:
-    """The source of the table in a CSV file as it is now. TableError where it has no header."""
+    """The source of the table in a CSV file as it is now. TableError if it has no header."""
     target = target if target is not None else str(_read(path, nrows=0).columns[-1])
     with open(path, "rb") as file:
         md5 = hashlib.file_digest(file, "md5").hexdigest()

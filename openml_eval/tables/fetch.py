@@ -1,4 +1,4 @@
-"""Fill a folder with checked tables, each once.
+"""Fetch tables into a folder, check them and store them.
 
 print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
 """
@@ -23,29 +23,28 @@ from .table import Table, TableError
 
 
 def fetch(settings: FetchSettings) -> str:
-    """Put every table that is not there, or not as it was written, into data_dir; what they hold,
-    a paragraph each.
+    """Store every missing or damaged table in data_dir; returns a description of each table.
 
-    Raises RunError for the first that cannot be had or used; those before it stay.
+    Raises RunError for the first that cannot be fetched or used; those before it stay.
     """
     folder = Path(settings.data_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    said, new = [], 0
-    with _alone(folder), tqdm(settings.tables, desc="tables", leave=False, disable=None) as bar:
-        for which in bar:
-            bar.set_postfix_str(str(which))
+    descriptions, count = [], 0
+    with _lock(folder), tqdm(settings.tables, desc="tables", leave=False, disable=None) as bar:
+        for key in bar:
+            bar.set_postfix_str(str(key))
             try:
-                table, fetched = _there(folder, which, settings)
+                table, is_new = _get_table(folder, key, settings)
             except TableError as error:
                 raise RunError(f"tables: {error}") from None
-            new += fetched
-            said.append("\n".join(description(table)))
-    total = f"{folder}: {len(said)} tables, {new} of them fetched now"
-    return "\n".join([*said, "", total])
+            count += is_new
+            descriptions.append("\n".join(description(table)))
+    total = f"{folder}: {len(descriptions)} tables, {count} of them fetched now"
+    return "\n".join([*descriptions, "", total])
 
 
 def description(table: Table) -> list[str]:
-    """What a table holds, and below it what a reader of results should know, in lines."""
+    """Lines on the content of a table, and below them its remarks."""
     openml_id = table.source.get("openml_id")
     rows = len(table.ys)
     shares = ", ".join(
@@ -54,13 +53,13 @@ def description(table: Table) -> list[str]:
     )
     label = f"{openml_id} {table.name}" if openml_id else table.name
     first = f"{label}: {rows:,} rows, {len(table.features)} features; classes {shares}"
-    known = entry(openml_id) if openml_id else None
-    remarks = known.remarks(rows, len(table.features)) if known else []
+    catalogue_entry = entry(openml_id) if openml_id else None
+    remarks = catalogue_entry.remarks(rows, len(table.features)) if catalogue_entry else []
     return [first, *(f"  {remark}" for remark in [*remarks, *table.source["notes"]])]
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
@@ -72,45 +71,49 @@ def _alone(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _there(folder: Path, which: int | str, settings: FetchSettings) -> tuple[Table, bool]:
-    """A table that is in the folder, and whether it had to be fetched."""
-    kept = _kept(folder, which, settings.target)
-    if kept is not None:
-        return kept, False
-    if isinstance(which, int):
+def _get_table(folder: Path, key: int | str, settings: FetchSettings) -> tuple[Table, bool]:
+    """A table that is in the folder afterwards, and whether it was fetched now."""
+    copy = _stored_copy(folder, key, settings.target)
+    if copy is not None:
+        return copy, False
+    if isinstance(key, int):
         cache = Path(settings.cache_dir) if settings.cache_dir is not None else None
-        table = openml_table(which, folder / ".openml", cache)
+        table = openml_table(key, folder / ".openml", cache)
     else:
-        table = csv_table(Path(which), settings.target)
-    _refuse_namesake(folder, table)
+        table = csv_table(Path(key), settings.target)
+    _check_name(folder, table)
     write_table(folder, table)
     return table, True
 
 
-def _kept(folder: Path, which: int | str, target: str | None) -> Table | None:
-    """The good copy of this very table, if the folder has one."""
+def _stored_copy(folder: Path, key: int | str, target: str | None) -> Table | None:
+    """The undamaged copy of this table in the folder; None if there is none."""
     try:
-        if isinstance(which, int):
-            return None if find_table(folder, which) is None else read_table(folder, which)
-        path = Path(which)
+        if isinstance(key, int):
+            return None if find_table(folder, key) is None else read_table(folder, key)
+        path = Path(key)
         if find_table(folder, path.stem) is None:
             return None
         table = read_table(folder, path.stem)
     except RunError:
-        return None  # damaged: it is computed again
+        return None  # damaged: it is fetched again
     origin = csv_origin(path, target)
-    same = all(table.source[key] == origin[key] for key in ("url", "md5", "target"))
-    return table if same else None
+    is_same = all(table.source[field] == origin[field] for field in ("url", "md5", "target"))
+    return table if is_same else None
 
 
-def _refuse_namesake(folder: Path, table: Table) -> None:
-    """TableError where the folder holds another table under the same name."""
+def _check_name(folder: Path, table: Table) -> None:
+    """Raises TableError if the folder holds another table of the same name."""
     try:
-        other = read_table(folder, table.name).source if find_table(folder, table.name) else None
+        other_source = (
+            read_table(folder, table.name).source if find_table(folder, table.name) else None
+        )
     except RunError:
-        return  # damaged: it is computed again
-    if other is not None and any(other[key] != table.source[key] for key in ("openml_id", "url")):
+        return  # damaged: it is fetched again
+    if other_source is not None and any(
+        other_source[field] != table.source[field] for field in ("openml_id", "url")
+    ):
         raise TableError(
-            f"{table.source['url']} would take the place of {other['url']}, which has the same "
-            f"name, {table.name!r}; give it another, or another data_dir"
+            f"{table.source['url']} would take the place of {other_source['url']}, which has the "
+            f"same name, {table.name!r}; give it another, or another data_dir"
         )

@@ -1,4 +1,4 @@
-"""The `openml` package, kept to a cache of our own: nothing of the user's is read or written.
+"""The `openml` package with its own cache folder: no file of the user's is read or written.
 
 with library(Path("openml_data/.openml")) as openml: openml.datasets.get_dataset(720)
 """
@@ -18,18 +18,20 @@ _TRIES = 2  # a second apart, before a request counts as failed
 
 @contextmanager
 def library(root: Path, *, parquet: bool = False) -> Iterator[Any]:
-    """The package, with its cache at `root`, asking openml.org for ARFF (whose checksum OpenML
-    names) or, with `parquet`, taking Parquet files that are there. Its settings are put back.
+    """The package, with its cache at `root`: it fetches ARFF from openml.org (OpenML gives its
+    checksum) or, with `parquet`, reads existing Parquet files. Its settings are restored.
 
-    A process that had not imported it keeps a package whose first configuration was this.
+    A process that had not imported it before keeps the initial configuration made here.
     """
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
-    # Importing it makes the folders that these name, in the home directory without them.
+    # On import it creates the folders in these variables, by default in the home directory.
     with _environment(OPENML_CACHE_DIR=str(root), XDG_CONFIG_HOME=str(root)):
         import openml
     config = openml.config
-    kept = {name: getattr(config, name) for name in ("server", "apikey", "_root_cache_directory")}
+    settings = {
+        name: getattr(config, name) for name in ("server", "apikey", "_root_cache_directory")
+    }
     retries = config.retry_policy, config.connection_n_retries
     logger = logging.getLogger("openml")
     level = logger.level
@@ -41,7 +43,7 @@ def library(root: Path, *, parquet: bool = False) -> Iterator[Any]:
         with _environment(OPENML_SKIP_PARQUET=str(not parquet)):
             yield openml
     finally:
-        for name, value in kept.items():
+        for name, value in settings.items():
             setattr(config, name, value)
         config.set_retry_policy(*retries)
         logger.setLevel(level)
@@ -49,12 +51,12 @@ def library(root: Path, *, parquet: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 del os.environ[name]
             else:

@@ -1,4 +1,4 @@
-"""Tables on disk: `<name>.npz` for the numbers, `<name>.json` for what they are and their sha256.
+"""Tables on disk: numbers in `<name>.npz`, metadata with their sha256 in `<name>.json`.
 
 write_table(Path("openml_data"), table); read_table(Path("openml_data"), 720)
 """
@@ -24,10 +24,11 @@ SCHEMA_VERSION = 1
 
 
 def write_table(folder: Path, table: Table) -> Path:
-    """Keep a table in a folder that is there, over one of its name; the path of its JSON.
+    """Store a table in an existing folder, replacing one of its name; returns the path of its JSON.
 
-    What stands there is the old table, the new one, or (between two files) one that is refused.
-    Raises TableError for a name that cannot be a file's, OSError where the disk refuses.
+    An interruption leaves the old table, the new one, or (between the two files) one that
+    `read_table` refuses. Raises TableError for a name that is no file name, OSError if writing
+    fails.
     """
     if not re.fullmatch(r"\w[\w .,()+-]*", table.name):
         raise TableError(f"{table.name!r} cannot be a table's name: a file is named after it")
@@ -47,95 +48,96 @@ def write_table(folder: Path, table: Table) -> Path:
     return path
 
 
-def read_table(folder: Path, which: int | str) -> Table:
+def read_table(folder: Path, key: int | str) -> Table:
     """A table by its OpenML id or its name, checked against its sha256.
 
-    Beside the table itself, little memory is taken. Raises RunError where there is none, saying
-    what fetches it, and for files that are altered, half or of a later version.
+    Takes little more memory than the table. Raises RunError if there is none, with the command that
+    fetches it, and for files that are altered, incomplete or of a later version.
     """
-    path = find_table(folder, which)
+    path = find_table(folder, key)
     if path is None:
-        raise RunError(f"{folder} holds no table {which}; {_fetching(folder, which)} puts it there")
-    return _read(path, which)
-
-
-def check_tables(folder: Path, which: Sequence[int | str]) -> None:
-    """Raises RunError, with the one command that fetches them, where some tables are absent."""
-    absent = [each for each in which if find_table(folder, each) is None]
-    if absent:
-        names = ", ".join(map(str, absent))
         raise RunError(
-            f"{folder} holds no table {names}; {_fetching(folder, *absent)} puts them there"
+            f"{folder} holds no table {key}; {_fetch_command(folder, key)} puts it there"
+        )
+    return _read(path, key)
+
+
+def check_tables(folder: Path, keys: Sequence[int | str]) -> None:
+    """Raises RunError, with the command that fetches them, if tables are missing."""
+    missing = [each for each in keys if find_table(folder, each) is None]
+    if missing:
+        names = ", ".join(map(str, missing))
+        raise RunError(
+            f"{folder} holds no table {names}; {_fetch_command(folder, *missing)} puts them there"
         )
 
 
-def find_table(folder: Path, which: int | str) -> Path | None:
-    """The path of a table's JSON, by OpenML id or name; None where there is none.
+def find_table(folder: Path, key: int | str) -> Path | None:
+    """The path of a table's JSON, by OpenML id or name; None if there is none.
 
-    Raises RunError where it may be the one of a file that cannot be read.
+    Raises RunError if an unreadable file could be that table's.
     """
-    if isinstance(which, str):
-        path = folder / f"{which}.json"
+    if isinstance(key, str):
+        path = folder / f"{key}.json"
         return path if path.exists() else None
     unreadable = []
     for path, content in _contents(folder):
         if content is None:
             unreadable.append(path)
-        elif content["source"].get("openml_id") == which:
+        elif content["source"].get("openml_id") == key:
             return path
     if unreadable:
-        raise RunError(_damaged(unreadable[0], which, "it is no table's JSON"))
+        raise RunError(_damage_message(unreadable[0], key, "it is no table's JSON"))
     return None
 
 
 def stored_tables(folder: Path) -> list[str]:
-    """The names of the tables that a folder holds, in order of their OpenML ids and names; those
-    that cannot be read are left out."""
-    found = [(content["source"], path.stem) for path, content in _contents(folder) if content]
-    found.sort(key=lambda each: (each[0].get("openml_id") or float("inf"), each[1]))
-    return [name for _, name in found]
+    """The names of the tables in a folder, in order of their OpenML ids and names, without those
+    that cannot be read."""
+    entries = [(content["source"], path.stem) for path, content in _contents(folder) if content]
+    entries.sort(key=lambda entry: (entry[0].get("openml_id") or float("inf"), entry[1]))
+    return [name for _, name in entries]
 
 
 def _contents(folder: Path) -> Iterator[tuple[Path, Mapping[str, Any] | None]]:
-    """What each JSON of a folder says; None for those that cannot be read."""
+    """The content of each JSON in a folder; None for those that cannot be read."""
     for path in sorted(folder.glob("*.json")):
         content = read_json(path)
         is_table = isinstance(content, dict) and isinstance(content.get("source"), dict)
         yield path, content if is_table else None
 
 
-def _read(path: Path, which: int | str) -> Table:
+def _read(path: Path, key: int | str) -> Table:
     content, numbers = read_json(path), path.with_suffix(".npz")
     try:
         if content["schema_version"] > SCHEMA_VERSION:
             raise RunError(f"{path} was written by a later version, which reads it")
         sha256, rows = content["sha256"], content["rows"]
-        described = {key: content[key] for key in ("name", "source")}
-        described |= {key: tuple(content[key]) for key in ("features", "classes")}
+        metadata = {field: content[field] for field in ("name", "source")}
+        metadata |= {field: tuple(content[field]) for field in ("features", "classes")}
     except (KeyError, TypeError):
-        raise RunError(_damaged(path, which, "it is no table's JSON")) from None
+        raise RunError(_damage_message(path, key, "it is no table's JSON")) from None
     try:
         if _sha256(numbers) != sha256:
-            raise RunError(_damaged(numbers, which, "its sha256 is not the one in its JSON"))
+            raise RunError(_damage_message(numbers, key, "its sha256 is not the one in its JSON"))
         with np.load(numbers, allow_pickle=False) as arrays:
-            table = Table(xs=arrays["xs"], ys=arrays["ys"], **described)
+            table = Table(xs=arrays["xs"], ys=arrays["ys"], **metadata)
     except FileNotFoundError:
-        raise RunError(_damaged(numbers, which, "it is missing")) from None
+        raise RunError(_damage_message(numbers, key, "it is missing")) from None
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunError(_damaged(numbers, which, one_line(error))) from None
+        raise RunError(_damage_message(numbers, key, one_line(error))) from None
     if len(table.ys) != rows or list(table.counts) != content.get("counts"):
-        raise RunError(_damaged(path, which, "it is of other rows than its .npz"))
+        raise RunError(_damage_message(path, key, "it is of other rows than its .npz"))
     return table
 
 
-def _damaged(path: Path, which: int | str, why: str) -> str:
-    return f"{path} is damaged ({why}); {_fetching(path.parent, which)} makes it again"
+def _damage_message(path: Path, key: int | str, reason: str) -> str:
+    return f"{path} is damaged ({reason}); {_fetch_command(path.parent, key)} makes it again"
 
 
-def _fetching(folder: Path, *which: int | str) -> str:
+def _fetch_command(folder: Path, *keys: int | str) -> str:
     words = [
-        str(each if isinstance(each, int) else ids_by_name().get(each, f"{each}.csv"))
-        for each in which
+        str(key if isinstance(key, int) else ids_by_name().get(key, f"{key}.csv")) for key in keys
     ]
     tables = f"tables=[{','.join(words)}]"
     tables = f"'{tables}'" if len(words) > 1 else tables

@@ -1,4 +1,4 @@
-"""A table with two classes, and how a DataFrame becomes one.
+"""A table with two classes, and its construction from a DataFrame.
 
 table = Table.from_frame("mine", frame, target="bought")
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_ROWS = 41  # a prompt's: 40 of context and the query (arXiv 2311.12424, Appendix)
+LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
 _FEW = 5  # names that a message lists
 _UNKNOWN = MappingProxyType(
     dict.fromkeys(("openml_id", "version", "name", "target", "licence", "url", "md5", "date"))
@@ -22,7 +22,7 @@ _UNKNOWN = MappingProxyType(
 
 
 class TableError(ValueError):
-    """A table that cannot be used, and why. One line, fit for a user."""
+    """The reason why a table cannot be used, as one line for the user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +30,10 @@ class Table:
     """Rows of numbers, each in one of two classes.
 
     xs is float64 [rows, features] and finite; ys is int64 [rows], the index into `classes`.
-    `source` says where the table comes from, in plain values: openml_id, version, name, target,
-    licence, url, md5, date (None where unknown) and notes, a list of sentences.
+    `source` is the table's origin, in plain values: openml_id, version, name, target, licence, url,
+    md5, date (None if unknown) and notes, a list of sentences.
 
-    Raises TableError, a ValueError, for arrays that are not so.
+    Raises TableError, a ValueError, for other arrays.
     """
 
     name: str
@@ -60,17 +60,17 @@ class Table:
         target: str | None = None,
         origin: Mapping[str, Any] = _UNKNOWN,
     ) -> Table:
-        """The numeric columns of a pandas DataFrame that vary, and the classes of its column
-        `target` (the last one, if None).
+        """A table of the non-constant numeric columns of a pandas DataFrame and the classes of its
+        column `target` (by default the last one).
 
-        Columns left out are named in the notes. Class 0 is the first category of a categorical
-        column, the lesser value of any other.
+        The notes name the columns left out. Class 0 is the first category of a categorical column,
+        the smaller value of any other.
 
-        Raises TableError for a target that is not there, is not complete or has not two classes,
-        for no numeric column that varies, for values that are missing or not finite, and for fewer
-        than LEAST_ROWS rows.
+        Raises TableError for a target that is missing, incomplete or has not two classes, for no
+        non-constant numeric column, for values that are missing or not finite, and for fewer than
+        LEAST_ROWS rows.
         """
-        target = _only_column(name, frame, target)
+        target = _target_column(name, frame, target)
         if len(frame) < LEAST_ROWS:
             raise TableError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
         classes, ys = _classes(name, frame[target])
@@ -78,15 +78,15 @@ class Table:
         xs = np.empty((len(frame), len(features)))
         for index, feature in enumerate(features):
             xs[:, index] = _numbers(frame[feature])
-        known = {**origin, "target": str(target)}
-        notes = [*known.pop("notes", ()), *left_out]
+        fields = {**origin, "target": str(target)}
+        notes = [*fields.pop("notes", ()), *left_out]
         names = tuple(str(feature) for feature in features)
-        return cls(name, names, xs, ys, classes, source(notes, **known))
+        return cls(name, names, xs, ys, classes, source(notes, **fields))
 
 
-def source(notes: Iterable[str] = (), **known: Any) -> Mapping[str, Any]:
-    """Where a table comes from: what is known, None for the rest."""
-    return {**_UNKNOWN, **known, "notes": list(notes)}
+def source(notes: Iterable[str] = (), **fields: Any) -> Mapping[str, Any]:
+    """The origin of a table: the given fields, None for the others."""
+    return {**_UNKNOWN, **fields, "notes": list(notes)}
 
 
 def _check_arrays(table: Table) -> None:
@@ -107,19 +107,19 @@ def _check_arrays(table: Table) -> None:
         raise TableError(f"{table.name}: ys must hold 0 and 1, for two classes of different names")
 
 
-def _only_column(name: str, frame: Any, target: str | None) -> Any:
-    """The target's column name, in a frame whose columns all have names of their own."""
+def _target_column(name: str, frame: Any, target: str | None) -> Any:
+    """The target's column name; TableError unless all columns have different names."""
     columns = list(frame.columns)
-    twice = [column for column, times in Counter(map(str, columns)).items() if times > 1]
-    if twice:
-        raise TableError(f"{name} has more than one column named {_listed(twice)}")
+    duplicates = [column for column, count in Counter(map(str, columns)).items() if count > 1]
+    if duplicates:
+        raise TableError(f"{name} has more than one column named {_list_names(duplicates)}")
     if not columns or (target is not None and target not in columns):
-        raise TableError(f"{name} has no column {target!r}; its columns: {_listed(columns)}")
+        raise TableError(f"{name} has no column {target!r}; its columns: {_list_names(columns)}")
     return columns[-1] if target is None else target
 
 
 def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]]:
-    """The two classes' names, and each row's."""
+    """The names of the two classes, and the class of each row."""
     import pandas
 
     missing = int(column.isna().sum())
@@ -130,9 +130,9 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
         )
     values = list(column.unique())
     if len(values) != 2:
-        some = f" ({_listed(values)})" if values else ""
+        listing = f" ({_list_names(values)})" if values else ""
         raise TableError(
-            f"{name}: column {column.name!r} has {len(values)} different values{some}, "
+            f"{name}: column {column.name!r} has {len(values)} different values{listing}, "
             "where two classes are needed"
         )
     if isinstance(column.dtype, pandas.CategoricalDtype):
@@ -144,35 +144,37 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
 
 
 def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]:
-    """The numeric columns that vary, and a sentence for each kind of column that is left out."""
+    """The non-constant numeric columns, and a sentence for each kind of column left out."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-    features, constant, other, missing = [], [], [], {}
+    features, constant, not_numeric, missing = [], [], [], {}
     for feature in frame.columns:
         if feature == target:
             continue
         column = frame[feature]
         if not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
-            other.append(feature)
+            not_numeric.append(feature)
             continue
         numbers = _numbers(column)
-        absent = int(np.count_nonzero(~np.isfinite(numbers)))
-        if absent:
-            missing[feature] = absent
+        count = int(np.count_nonzero(~np.isfinite(numbers)))
+        if count:
+            missing[feature] = count
         elif numbers.min() == numbers.max():
             constant.append(feature)
         else:
             features.append(feature)
     if missing:
-        where = _listed(f"{count} in {feature!r}" for feature, count in missing.items())
+        listing = _list_names(f"{count} in {feature!r}" for feature, count in missing.items())
         raise TableError(
-            f"{name} has values that are missing or not finite ({where}, of {len(frame)} rows); "
+            f"{name} has values that are missing or not finite ({listing}, of {len(frame)} rows); "
             "leave those rows or columns out, or fill them in"
         )
     if not features:
         raise TableError(f"{name} has no numeric column that varies, beside its target {target!r}")
-    left_out = [("not numeric", other), ("constant", constant)]
-    return features, [f"left out, {why}: {_listed(names)}" for why, names in left_out if names]
+    left_out = [("not numeric", not_numeric), ("constant", constant)]
+    return features, [
+        f"left out, {reason}: {_list_names(names)}" for reason, names in left_out if names
+    ]
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:
@@ -180,8 +182,8 @@ def _numbers(column: Any) -> NDArray[np.float64]:
     return numbers
 
 
-def _listed(names: Iterable[Any]) -> str:
-    """The first few of them, and how many more."""
+def _list_names(names: Iterable[Any]) -> str:
+    """The first few names, and the number of further ones."""
     texts = [str(name) for name in names]
     more = f" and {len(texts) - _FEW} more" if len(texts) > _FEW else ""
     return ", ".join(texts[:_FEW]) + more

@@ -1,1 +1,1 @@
-"""How a model's state moves from loop to loop."""
+"""The dynamics of a model's state from loop to loop."""

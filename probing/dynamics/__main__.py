@@ -1,4 +1,4 @@
-"""`python -m probing.dynamics run=runs/NAME`: how a model's state moves from loop to loop."""
+"""`python -m probing.dynamics run=runs/NAME`: the dynamics of a model's state from loop to loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ loops=null follows max(100, 5 b) loops, a standard model through all its layers.
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the command; returns the exit code."""
     return run_command("probing.dynamics", DynamicsSettings, words, _help, _measure)
 
 
@@ -39,7 +39,7 @@ def _help() -> str:
 
 
 def _measure(settings: DynamicsSettings) -> str:
-    """Measure the run; what is shown of it."""
+    """Measure the run; returns the text to print."""
     from reloop.probing.dynamics.measure import FIGURES, dynamics
     from reloop.probing.dynamics.report import report
 

@@ -1,4 +1,4 @@
-"""Measure the dynamics of a run and keep them in its folder: dynamics.json, probing/dynamics/.
+"""Measure the dynamics of a run and write them into its folder: dynamics.json, probing/dynamics/.
 
 result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 """
@@ -25,53 +25,53 @@ from reloop.training.run_folder.run import Run, RunError, RunFolder
 from reloop.training.run_folder.sources import sources_of
 
 from .figures import draw_dynamics, figure_names
-from .jacobian import MOST_ITERATIONS, Estimate, spectral_norm, spectral_radius
+from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
 from .settings import DynamicsSettings
 from .summary import contraction, summary
 from .trajectory import Movements, follow
 
 FIGURES = "probing/dynamics"  # in the run folder
-_FORMAT = 3  # of dynamics.json; another one is measured anew
+_FORMAT = 3  # of dynamics.json; a result of another format is measured again
 _OURS = (
     "reloop.probing.dynamics.summary",
     "reloop.probing.dynamics.jacobian",
     "reloop.probing.dynamics.trajectory",
 )
-_NEAR = 3  # times b: how far the angles between all pairs of increments go
-_BATCH = 16  # prompts at once, and fewer where what is kept of them would take
-_BATCH_BYTES = 2**28  # more than this
+_WINDOW = 3  # times b: the loops whose increments are all compared
+_BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
+_BATCH_BYTES = 2**28
 
 
 def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
-    """What the states of a run's newest checkpoint do, loop by loop, as plain values.
+    """The dynamics of the states of a run's newest checkpoint, loop by loop, as plain values.
 
-    Every result is kept in the run folder, and read from there for the same weights, settings and
-    code; dynamics.json and the pictures are of the one that was asked for last. Raises ConfigError
-    for what cannot be measured of this run, RunError for a run without a good checkpoint, whose
-    states are not finite, or where another process measures it.
+    Every result is stored in the run folder, and read from there for the same weights, settings and
+    code; dynamics.json and the pictures show the last one requested. Raises ConfigError for
+    settings that do not suit this run, RunError for a run without an undamaged checkpoint, with
+    states that are not finite, or that another process is measuring.
     """
     settings.check()
     placement = _placement(settings.device)
     run = load_run(settings.run)
     loops = settings.loops_of(run.config)
-    asked = {
+    request = {
         "format": _FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
         "sources": sources_of("reloop.models.model", type(run.task).__module__, alone=_OURS),
     }
-    kept = Artefacts(run.path / FIGURES / "kept", "dynamics")
-    result = kept.find(asked)
+    artefacts = Artefacts(run.path / FIGURES / "kept", "dynamics")
+    result = artefacts.find(request)
     if result is None:
         # In float64: far beyond b increments are smaller than float32's rounding.
         model = placement.prepare(run.model.requires_grad_(False).double())
         with RunFolder(run.path).lock("dynamics"):
-            result = kept.keep(asked, _measured(run, model, settings, loops))
+            result = artefacts.keep(request, _measured(run, model, settings, loops))
     result |= {"remarks": remarks(run)}
     path, figures = run.path / "dynamics.json", run.path / FIGURES
     if not is_shown(path, "dynamics", result):
-        path.unlink(missing_ok=True)  # whose pictures these are not
+        path.unlink(missing_ok=True)  # it does not match the new pictures
         draw_dynamics(result, figures)
         pictures = [figures / name for name in figure_names(result)]
         files = [path.with_suffix(kind) for path in pictures for kind in (".png", ".csv")]
@@ -82,10 +82,10 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
 def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> dict[str, Any]:
     b, config = trained_loops(run.config), run.config
     prompts = evaluation_prompts(run.task, settings.prompts, config.task.points, settings.seed)
-    near = min(loops, _NEAR * b)
-    movements, factors = Movements(near), list[tuple[Estimate, Estimate]]()
+    window = min(loops, _WINDOW * b)
+    movements, factors = Movements(window), list[tuple[Estimate, Estimate]]()
     generator = Generator().manual_seed(settings.seed)
-    size = _batch_size(prompts, near, config.model.n_embd)
+    size = _batch_size(prompts, window, config.model.n_embd)
     with Progress(len(prompts), "dynamics", "prompt") as progress:
         for first in range(0, len(prompts), size):
             batch = _on(model, prompts[first : first + size])
@@ -113,7 +113,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
 
 
 def _placement(device: str) -> Placement:
-    """Where states are followed."""
+    """The device, which must have float64."""
     placement = place_exactly(device)
     if placement.device.type == "mps":
         raise ConfigError(
@@ -123,17 +123,17 @@ def _placement(device: str) -> Placement:
 
 
 def _on(model: Model, prompts: Prompts) -> Prompts:
-    """The prompts where the model is, in its precision."""
+    """The prompts on the model's device, in its precision."""
     weight = model.read_in.weight
 
-    def moved(part: Tensor) -> Tensor:
+    def to_model(part: Tensor) -> Tensor:
         return part.to(weight.device, weight.dtype)
 
-    return Prompts(moved(prompts.xs), moved(prompts.ys))
+    return Prompts(to_model(prompts.xs), to_model(prompts.ys))
 
 
-def _batch_size(prompts: Prompts, near: int, n_embd: int) -> int:
-    """As many prompts at once as the bytes of what is kept of them allow: increments, or the
-    vectors of an iteration."""
+def _batch_size(prompts: Prompts, window: int, n_embd: int) -> int:
+    """As many prompts at once as _BATCH_BYTES allow: the increments of each, or the vectors of the
+    power iteration, are stored."""
     state = 2 * prompts.xs.shape[1] * n_embd * torch.float64.itemsize
-    return max(1, min(_BATCH, _BATCH_BYTES // (max(near, MOST_ITERATIONS) * state)))
+    return max(1, min(_BATCH, _BATCH_BYTES // (max(window, MAX_ITERATIONS) * state)))

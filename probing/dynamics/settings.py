@@ -1,4 +1,4 @@
-"""What `python -m probing.dynamics` may be asked for. No torch here."""
+"""The settings of `python -m probing.dynamics`. No torch here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-_STARTED = 400 * 2**20  # bytes of a process
-_MOST_LOOPS = 1_000_000  # more would take minutes a prompt
+_PROCESS_BYTES = 400 * 2**20
+_MAX_LOOPS = 1_000_000  # more would take minutes per prompt
 
 
 @dataclass(frozen=True)
 class DynamicsSettings:
-    """The run folder, and how its states are followed."""
+    """The run folder, and how many loops and prompts are measured."""
 
     run: str = setting("", "the run folder")
     loops: int | None = setting(
@@ -30,7 +30,7 @@ class DynamicsSettings:
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that cannot be, of this run or at all."""
+        """Raises ConfigError for the first setting that is invalid, or invalid for this run."""
         if not self.run:
             raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
         check_settings("", self)
@@ -39,27 +39,31 @@ class DynamicsSettings:
         check_folder("run", self.run)
 
     def _check_size(self, config: Config, loops: int) -> None:
-        """What is kept of each prompt grows with the loops; the prompts are drawn at once."""
-        near = min(loops, 3 * config.loops.b)  # loops whose increments are compared
-        numbers = 2 * config.task.points * config.task.dims + near * near
+        """Memory: each prompt's numbers grow with the loops; all prompts are drawn at once."""
+        window = min(loops, 3 * config.loops.b)  # loops whose increments are compared
+        numbers = 2 * config.task.points * config.task.dims + window * window
 
         def needs(sizes: Mapping[str, int]) -> int:
-            return _STARTED + 16 * sizes["prompts"] * (6 * sizes["loops"] + numbers)
+            return _PROCESS_BYTES + 16 * sizes["prompts"] * (6 * sizes["loops"] + numbers)
 
-        if loops > _MOST_LOOPS:
-            raise ConfigError("loops", f"must be at most {_MOST_LOOPS:,}, got {loops}")
+        if loops > _MAX_LOOPS:
+            raise ConfigError("loops", f"must be at most {_MAX_LOOPS:,}, got {loops}")
         check_bytes(needs, {"prompts": self.prompts, "loops": loops}, "what is kept")
 
     def loops_of(self, config: Config) -> int:
-        """How many loops (or layers) of the run with this configuration are followed. Raises
-        ConfigError for more than a standard model has layers, or one with lanes weights of them."""
-        model, most = config.model, None
+        """The number of loops (or layers) measured of a run with this configuration. Raises
+        ConfigError for more than a standard model's layers, or than the loops that a model with
+        lanes has weights for."""
+        model, max_loops = config.model, None
         if model.family == "standard":
-            most, owned = model.n_layer, f"this standard model has {model.n_layer} layers"
+            max_loops, reason = model.n_layer, f"this standard model has {model.n_layer} layers"
         elif model.lanes:
-            most, owned = config.loops.b, f"this model has weights of lanes for {config.loops.b}"
-        if most is None:
+            max_loops, reason = (
+                config.loops.b,
+                f"this model has weights of lanes for {config.loops.b}",
+            )
+        if max_loops is None:
             return self.loops or max(100, 5 * config.loops.b)
-        if self.loops is not None and self.loops > most:
-            raise ConfigError("loops", f"is {self.loops}, but {owned} and no more")
-        return self.loops or most
+        if self.loops is not None and self.loops > max_loops:
+            raise ConfigError("loops", f"is {self.loops}, but {reason} and no more")
+        return self.loops or max_loops

@@ -1,4 +1,4 @@
-"""What was measured of a run's states prompt by prompt, as plain values: means with intervals."""
+"""The measurements of a run's states as plain values: means over prompts with intervals."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .jacobian import Estimate
 from .trajectory import Movements
 
 _RESAMPLES = 1000  # of the bootstrap
-_AT_REST = 1e-6  # of the state's norm: a smaller fixed-point residual
+_CONVERGED = 1e-6  # of the state's norm: a smaller fixed-point residual
 
 Curve = dict[str, list[float | None]]
 
 
 def summary(movements: Movements, seed: int) -> dict[str, Any]:
-    """Everything but the Jacobian's: each part with the loops (or layers) it is known at. The seed
-    is that of the resamples."""
+    """All but the Jacobian's factors: each part with its loops (or layers). The seed is that of the
+    resamples."""
     arrays, ranks = movements.arrays(), movements.effective_ranks()
     loops = list(range(1, arrays["absolute"].shape[1] + 1))
-    near = arrays["cosines"].shape[1]
+    window = arrays["cosines"].shape[1]
     result: dict[str, Any] = {
         "norm": {"loop": [0, *loops], **_intervals(arrays, ("raw", "stream"), seed)},
         "change": {"loop": loops, **_intervals(arrays, ("absolute", "relative"), seed)},
-        "cosines": {"loop": loops[:near], **_cosines(arrays["cosines"], seed)},
-        "effective_rank": {"loop": [0, *loops[:near]], "value": _plain(np.array(ranks))},
+        "cosines": {"loop": loops[:window], **_cosines(arrays["cosines"], seed)},
+        "effective_rank": {"loop": [0, *loops[:window]], "value": _plain(np.array(ranks))},
     }
     if "residual" in arrays:
         result["residual"] = {"loop": loops, **_residual(arrays, seed)}
@@ -40,8 +40,8 @@ def summary(movements: Movements, seed: int) -> dict[str, Any]:
 def contraction(
     norms: Sequence[Estimate], radii: Sequence[Estimate], loop: int, seed: int
 ) -> dict[str, Any]:
-    """Both factors, of batch after batch at this loop, with the most that either still changed at
-    the end of its iteration, and the share of prompts whose spectral radius is below 1."""
+    """Both factors at this loop from all batches, with the largest change of each at the end of its
+    iteration, and the share of prompts whose spectral radius is below 1."""
     result: dict[str, Any] = {"loop": loop}
     for name, parts in (("spectral_norm", norms), ("spectral_radius", radii)):
         values = np.concatenate([part.values.cpu().numpy() for part in parts])
@@ -56,8 +56,8 @@ def contraction(
 
 
 def _residual(arrays: Arrays, seed: int) -> dict[str, Any]:
-    """Its means; how it spreads over prompts, of which some may come to rest and others not; and
-    how many have at the last loop."""
+    """The means; the spread over prompts, of which some may converge and others not; and the share
+    that has converged at the last loop."""
     absolute, relative = arrays["residual"], arrays["relative_residual"]
     low, median, high = np.quantile(relative, (0.05, 0.5, 0.95), axis=0)
     return {
@@ -68,19 +68,19 @@ def _residual(arrays: Arrays, seed: int) -> dict[str, Any]:
             "percentile_5": _plain(low),
             "percentile_95": _plain(high),
         },
-        "at_rest": {"below": _AT_REST, **_share(relative[:, -1] < _AT_REST, seed)},
+        "at_rest": {"below": _CONVERGED, **_share(relative[:, -1] < _CONVERGED, seed)},
     }
 
 
 def _cosines(values: NDArray[Any], seed: int) -> dict[str, Any]:
-    """The matrix with its intervals, row by row, and means of it: of increments that follow each
-    other, by the earlier one's loop, and of all pairs of different ones."""
-    near = values.shape[1]
-    rows = [_interval(values[:, loop], seed) for loop in range(near)]
-    apart = values[:, ~np.eye(near, dtype=bool)]
-    # Pairs of which one has come to rest have no angle; they are those of late loops.
-    known = ~np.isnan(apart).any(0)
-    pairs = _interval(apart[:, known].mean(1, keepdims=True), seed) if known.any() else None
+    """The matrix with its intervals, row by row; the cosines of consecutive increments, by the
+    earlier one's loop; and the mean over all pairs of different ones."""
+    window = values.shape[1]
+    rows = [_interval(values[:, loop], seed) for loop in range(window)]
+    off_diagonal = values[:, ~np.eye(window, dtype=bool)]
+    # Pairs of which one increment is zero (late loops, once converged) have no cosine.
+    valid = ~np.isnan(off_diagonal).any(0)
+    pairs = _interval(off_diagonal[:, valid].mean(1, keepdims=True), seed) if valid.any() else None
     return {
         **{part: [row[part] for row in rows] for part in ("mean", "low", "high")},
         "consecutive": _interval(np.diagonal(values, 1, axis1=1, axis2=2), seed),
@@ -88,8 +88,8 @@ def _cosines(values: NDArray[Any], seed: int) -> dict[str, Any]:
     }
 
 
-def _share(holds: NDArray[np.bool_], seed: int) -> Curve:
-    return _interval(holds[:, None].astype(np.float64), seed)
+def _share(condition: NDArray[np.bool_], seed: int) -> Curve:
+    return _interval(condition[:, None].astype(np.float64), seed)
 
 
 def _intervals(arrays: Arrays, names: Sequence[str], seed: int) -> dict[str, Curve]:

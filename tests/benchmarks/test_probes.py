@@ -30,16 +30,16 @@ def test_every_way_makes_our_step(way: str, monkeypatch: pytest.MonkeyPatch) -> 
     how = (*WAYS[way][:2], 4 if WAYS[way][2] else None)
     probes, states, targets = start()
     loop, trainer = Loop(probes, how), ProbeTrainer(probes)
-    assert loop.predictions_apart(probes, states) < 1e-6
+    assert loop.prediction_difference(probes, states) < 1e-6
     for _ in range(3):
         loop.accumulate(states, targets)
         for layer, of_layer in enumerate(states):
             probes.accumulate(layer, of_layer, targets)
-        assert loop.gradients_apart(probes) < 1e-7
+        assert loop.gradient_difference(probes) < 1e-7
         loop.update()
-        assert loop.predictions_apart(probes, states) > 1e-4
+        assert loop.prediction_difference(probes, states) > 1e-4
         trainer.update()
-        assert loop.predictions_apart(probes, states) < 1e-5
+        assert loop.prediction_difference(probes, states) < 1e-5
 
 
 def test_it_measures_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

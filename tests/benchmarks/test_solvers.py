@@ -27,7 +27,7 @@ def curves_file(path: Path, prompts: int, points: int) -> Path:
     for task, (theirs, solvers) in TASKS.items():
         entries = {}
         like = Curve(*np.zeros((3, points)))
-        for name, curve in solver_curves._own(task, like, prompts, seed=999):
+        for name, curve in solver_curves._our_curves(task, like, prompts, seed=999):
             entries[solvers[name][0]] = {
                 "mse": curve.mean.tolist(),
                 "median": curve.median.tolist(),

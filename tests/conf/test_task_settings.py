@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reloop.conf.aliases import known_as
+from reloop.conf.aliases import resolve_alias
 from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
 from reloop.conf.checks.config import check_config
 from reloop.conf.compose import commands
@@ -63,14 +63,14 @@ def test_settings_are_a_group(settings: Any) -> None:
 
 def test_another_name_means_the_setting_of_its_own_group_first() -> None:
     known = [*flatten(config_to_mapping(Config())), "task.hidden", "task", "model", "scale"]
-    assert known_as("lr", known) == "training.learning_rate"
-    assert known_as("seed", known) == "seed"
-    assert known_as("evaluation.random_seed", known) == "evaluation.seed"
-    assert known_as("evaluation.bs", known) == "evaluation.batch_size"
-    assert known_as("hidden", known) == "task.hidden"
-    assert known_as("model.hidden", known) == "model.n_embd"
-    assert known_as("t", known) == "loops.T"
-    assert known_as("zzz", known) is None
+    assert resolve_alias("lr", known) == "training.learning_rate"
+    assert resolve_alias("seed", known) == "seed"
+    assert resolve_alias("evaluation.random_seed", known) == "evaluation.seed"
+    assert resolve_alias("evaluation.bs", known) == "evaluation.batch_size"
+    assert resolve_alias("hidden", known) == "task.hidden"
+    assert resolve_alias("model.hidden", known) == "model.n_embd"
+    assert resolve_alias("t", known) == "loops.T"
+    assert resolve_alias("zzz", known) is None
 
 
 def test_every_other_name_is_of_a_setting_there_is() -> None:

@@ -40,7 +40,7 @@ def test_evaluations_accumulate(tiny_run: Run) -> None:
     names = {path.stem for path in (tiny_run.path / "figures").iterdir()}
     assert {"shifts", "above_optimal", "error_by_examples"} <= names
     columns = (tiny_run.path / "figures" / "error_by_examples.csv").read_text().splitlines()[0]
-    assert "model_halting_on_its_state_0_015_by_loop_4" in columns
+    assert "model_early_exit_on_its_state_0_015_by_loop_4" in columns
     assert "lasso_mean" in columns
     saved = np.load(tiny_run.path / "evaluation.npz")
     assert {"noise/model", "lasso", "averaging"} <= set(saved)

@@ -17,7 +17,7 @@ def test_each_prediction_halts_by_itself() -> None:
     halted = Halting("state", 0.1, 4).start(torch.zeros(2))
     for loop in range(4):
         seen = {"state_change": changes[:, loop], "prediction_change": torch.zeros(2)}
-        halted.see(loop + 1, errors[:, loop], seen)
+        halted.update(loop + 1, errors[:, loop], seen)
     # At the tolerance counts as settled; what settled stays, though it moves again later.
     assert halted.values.tolist() == [2.0, 7.0]
     assert halted.loops.tolist() == [3.0, 2.0]
@@ -28,7 +28,7 @@ def test_what_never_settles_is_read_at_the_last_loop() -> None:
     for loop in (1, 2, 3):
         change = torch.full((1, 2), 0.5)
         seen = {"state_change": torch.zeros(1, 2), "prediction_change": change}
-        halted.see(loop, torch.full((1, 2), 10.0 - loop), seen)
+        halted.update(loop, torch.full((1, 2), 10.0 - loop), seen)
     assert halted.values.tolist() == [[7.0, 7.0]]
     assert halted.loops.tolist() == [[3.0, 3.0]]
 
@@ -37,7 +37,7 @@ def test_all_have_halted_at_the_latest_loop() -> None:
     halted = Halting("state", 0.1, 2).start(torch.zeros(2))
     for loop, error in ((1, 5.0), (2, 4.0), (3, 3.0)):
         assert halted.all == (loop == 3)
-        halted.see(loop, torch.full((2,), error), {"state_change": torch.ones(2)})
+        halted.update(loop, torch.full((2,), error), {"state_change": torch.ones(2)})
     assert halted.values.tolist() == [4.0, 4.0]
     assert halted.loops.tolist() == [2.0, 2.0]
 
@@ -52,7 +52,7 @@ def test_the_same_rule_over_whole_curves(latest: int) -> None:
     halted = Halting("prediction", 0.1, latest).start(torch.zeros(50, dtype=torch.float64))
     for loop in range(9):
         seen = {"prediction_change": torch.from_numpy(changes[:, loop])}
-        halted.see(loop + 1, torch.from_numpy(errors[:, loop]), seen)
+        halted.update(loop + 1, torch.from_numpy(errors[:, loop]), seen)
     np.testing.assert_array_equal(error, halted.values.numpy())
     np.testing.assert_array_equal(loops, halted.loops.numpy())
     np.testing.assert_array_equal(changes, before)

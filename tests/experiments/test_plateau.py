@@ -7,7 +7,7 @@ import pytest
 
 from reloop.evaluation.baselines import solvers
 from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.plateau import LEAVES, bayes_error, highest, left
+from reloop.experiments.plateau import LEAVES, bayes_error, has_left_plateau, highest
 from reloop.tasks import make_task
 
 
@@ -32,7 +32,7 @@ def test_the_bayes_error_is_the_best_solver_s(dims: int, points: int) -> None:
 def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
     limit = 0.25 + LEAVES * 0.75
     assert highest(0.25, 1.0) == pytest.approx(limit)
-    assert left(limit - 1e-9, 0.25, 1.0)
-    assert not left(limit + 1e-9, 0.25, 1.0)
-    assert not left(1.0, 0.25, 1.0)
-    assert left(0.25, 0.25, 1.0)
+    assert has_left_plateau(limit - 1e-9, 0.25, 1.0)
+    assert not has_left_plateau(limit + 1e-9, 0.25, 1.0)
+    assert not has_left_plateau(1.0, 0.25, 1.0)
+    assert has_left_plateau(0.25, 0.25, 1.0)

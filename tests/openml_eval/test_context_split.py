@@ -25,7 +25,7 @@ def test_rows_are_dealt_once_and_contexts_hold_others(
         assert not set(context) & set(group)
         assert context.min() >= 0
         assert context.max() < rows
-    assert split.most == max(len(group) for group in split.groups) <= -(-rows // expected)
+    assert split.group_size == max(len(group) for group in split.groups) <= -(-rows // expected)
 
 
 def test_contexts_come_from_all_over_the_table() -> None:

@@ -81,7 +81,7 @@ def one_by_one(
 def test_hits_are_those_of_separate_prompts(
     protocol: str, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scoring, "_AT_ONCE", 5)
+    monkeypatch.setattr(scoring, "_QUERY_CHUNK", 5)
     asked, table = trained(protocol, family), make_table()
     split = split_contexts(70, SIZE, 6, seed=1)
     hits = model_hits(asked, table, split, slice(0, 6))
@@ -107,7 +107,7 @@ def test_more_features_than_the_model_reads_are_refused_with_the_way_out() -> No
 def test_solvers_are_scikit_learns_on_standardised_contexts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scoring, "_AT_ONCE", 5)
+    monkeypatch.setattr(scoring, "_QUERY_CHUNK", 5)
     plain = {
         "logistic": LogisticRegression(max_iter=1000),
         "k-NN": KNeighborsClassifier(5),

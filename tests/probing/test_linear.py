@@ -73,13 +73,13 @@ def test_each_output_takes_the_reading_that_tells_more(penalty: float) -> None:
     targets[:, 1, 0] += states[1, :, 3, 0]
     both = fitted(states, targets, readings(SEEN)).solve(penalty)
     apart = [fitted(states, targets, weights).solve(penalty) for weights in (MEAN, LAST)]
-    assert both.chosen[1, :, 1, 0, 2].tolist() == [1, 0]
-    assert both.chosen[1, :, 1, 0, 0].tolist() == [0, 1]
+    assert both.selection[1, :, 1, 0, 2].tolist() == [1, 0]
+    assert both.selection[1, :, 1, 0, 0].tolist() == [0, 1]
     for layer in range(LAYERS):
         found = both.predict(layer, states[layer])
         each = torch.stack([maps.predict(layer, states[layer]) for maps in apart])
         errors = (each - targets.transpose(0, 1)).square().mean(2, keepdim=True)
-        assert torch.equal(both.chosen[layer].argmax(0), errors.argmin(0))
+        assert torch.equal(both.selection[layer].argmax(0), errors.argmin(0))
         expected = torch.where(errors[0] < errors[1], each[0], each[1])
         torch.testing.assert_close(found, expected)
 

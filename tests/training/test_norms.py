@@ -102,5 +102,5 @@ def test_predictions_are_the_same_beside_them(loops: int, window: int, grad: int
         torch.testing.assert_close(model(prompts, loops, window, grad_loops=grad), expected)
     streams = [state.raw[:, ::2].norm(dim=-1).mean() for state, _ in model.unroll(prompts, loops)]
     expected_norms = torch.stack((streams[1], streams[loops])).detach()
-    torch.testing.assert_close(norms.found, expected_norms)
+    torch.testing.assert_close(norms.norms, expected_norms)
     torch.testing.assert_close(model(prompts, loops, window), expected)

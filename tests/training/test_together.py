@@ -152,5 +152,5 @@ def test_loops_drawn_by_seed_are_refused(tmp_path: Path) -> None:
         changed(CONFIG, "loops", sampling="uniform", T=1, grad_loops="all"),
         curriculum=CurriculumConfig(),
     )
-    with pytest.raises(ValueError, match="other ones for each seed"):
+    with pytest.raises(ValueError, match="differ between seeds"):
         Together([trainer_of(drawn), trainer_of(replace(drawn, seed=1))])

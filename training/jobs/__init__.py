@@ -1,1 +1,1 @@
-"""Several trainings or evaluations at once, each in a process of its own."""
+"""Several trainings or evaluations at once, each in its own process."""

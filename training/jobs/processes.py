@@ -1,5 +1,5 @@
-"""Several jobs at once, each in a process of its own; one that fails does not end the others, and
-one whose folder another process holds waits until it is free.
+"""Several jobs at once, each in its own process; one that fails does not end the others, and one
+whose folder another process holds waits until it is free.
 
 outcomes = run_jobs(jobs, at_once=2, logs=Path("logs"))
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..signals import noted_signals
+from ..signals import deferred_signals
 from .queue import AGAIN, Queue
-from .worker import Held, Job, Lost, Working, done, start
+from .worker import Held, Job, Lost, Working, run_job, start
 from .worker import Outcome as Outcome
 
 
@@ -30,40 +30,40 @@ def cores() -> int:
 
 
 def run_jobs(jobs: Sequence[Job], at_once: int, logs: Path) -> list[Outcome]:
-    """The outcomes of all jobs, in their order; a line on each that ends.
+    """The outcomes of all jobs, in their order; prints a line for each that ends.
 
-    With `at_once` 1 they are done here, one after another, and show themselves. Otherwise each has
-    a process with its share of the threads, which writes what it says into `logs`. A job whose
-    folder another process holds (HeldElsewhere) waits while others are done, and is tried again
-    when the folder is free. One whose process is lost, as the kernel kills where memory is short,
-    is tried a second time after all others: it goes on from what it saved.
+    With `at_once` 1 they run in this process, one after another, with their output. Otherwise each
+    has a process with its share of the threads, whose output goes to `logs`. A job whose folder
+    another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
+    is free. One whose process is lost, as when the kernel runs out of memory, is tried a second
+    time after all others, from its last checkpoint.
 
-    At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is told to save and
-    waited for. SystemExit with its exit code is raised for a job that was stopped by a signal
-    itself. Should this process be killed, those it started save and end too.
+    At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is ended by SIGTERM, to
+    save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised
+    with its exit code. If this process is killed, those it started save and end too.
     """
     if at_once == 1:
         return _one_by_one(jobs)
     with (
-        noted_signals() as signals,
+        deferred_signals() as signals,
         _alarm() as alarm,
         tqdm(total=len(jobs), unit="job", disable=None) as bar,
     ):
         logs.mkdir(parents=True, exist_ok=True)
         pool = _Pool(jobs, at_once, logs, bar)
-        stopped = 0
+        exit_code = 0
         try:
-            while not (stopped or signals) and (pool.queue or pool.running):
+            while not (exit_code or signals) and (pool.queue or pool.running):
                 pool.start_more()
-                stopped = pool.read_answers(alarm)
+                exit_code = pool.read_answers(alarm)
         finally:
             pool.stop()
     if signals:
-        stopped = 128 + signals[0]
-    if stopped == 128 + signal.SIGINT:
+        exit_code = 128 + signals[0]
+    if exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
-    if stopped:
-        raise SystemExit(stopped)
+    if exit_code:
+        raise SystemExit(exit_code)
     return pool.outcomes
 
 
@@ -71,29 +71,29 @@ def _one_by_one(jobs: Sequence[Job]) -> list[Outcome]:
     queue, outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
     with tqdm(total=len(jobs), unit="job", disable=True if len(jobs) == 1 else None) as bar:
         for index in queue:
-            answer = done(jobs[index])
+            answer = run_job(jobs[index])
             if isinstance(answer, Held):
-                _tell_held(bar, jobs[index], answer, queue.hold(index, answer.lock))
+                _report_held(bar, jobs[index], answer, queue.hold(index, answer.lock))
             elif answer.stopped:
                 raise SystemExit(answer.stopped)
             else:
                 outcomes[index] = answer
-                _tell(bar, jobs[index], answer)
+                _report(bar, jobs[index], answer)
     return outcomes
 
 
 class _Pool:
-    """The processes at work, and what came of those before."""
+    """The running processes, and the outcomes of the ended ones."""
 
     def __init__(self, jobs: Sequence[Job], at_once: int, logs: Path, bar: tqdm[Any]) -> None:
         self.queue, self.outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
         self.running: dict[Any, Working] = {}
         self._jobs, self._at_once, self._logs, self._bar = jobs, at_once, logs, bar
         self._threads = max(1, cores() // at_once)
-        self._lost: set[int] = set()
+        self._retries: set[int] = set()
 
     def start_more(self) -> None:
-        """As many processes as may run at once, if there is work for them."""
+        """Start processes up to the limit, if there are jobs for them."""
         while len(self.running) < self._at_once and (index := self.queue.next()) is not None:
             try:
                 working = start(index, self._jobs[index], self._threads, self._log(index))
@@ -103,10 +103,10 @@ class _Pool:
                 self.running[working.pipe] = working
 
     def read_answers(self, alarm: int) -> int:
-        """Wait for an answer, a signal or a folder that may be free, and deal with what there is;
-        the exit code of a job that was stopped by a signal."""
-        room = len(self.running) < self._at_once
-        ready = wait([alarm, *self.running], AGAIN if room and self.queue else None)
+        """Wait for an answer, a signal or a folder that may be free, and process the answers; the
+        exit code of a job that was stopped by a signal, else 0."""
+        has_room = len(self.running) < self._at_once
+        ready = wait([alarm, *self.running], AGAIN if has_room and self.queue else None)
         for pipe in ready:
             if pipe == alarm:
                 os.read(alarm, 4096)
@@ -117,7 +117,7 @@ class _Pool:
                 self._lose(index, answer.how)
             elif isinstance(answer, Held):
                 first = self.queue.hold(index, answer.lock)
-                _tell_held(self._bar, self._jobs[index], answer, first)
+                _report_held(self._bar, self._jobs[index], answer, first)
             elif answer.stopped:
                 return answer.stopped
             else:
@@ -125,38 +125,38 @@ class _Pool:
         return 0
 
     def stop(self) -> None:
-        """Tell every process to save and end, and wait until they have."""
+        """End every process, which saves first, and wait for them."""
         for working in self.running.values():
             working.stop("stopped by the process that started this one")
         for working in self.running.values():
             working.answer()
 
     def _lose(self, index: int, how: str) -> None:
-        if index in self._lost:
+        if index in self._retries:
             failure = f"tried twice: its process {how}; {self._log(index)} has more"
             self._end(index, Outcome(failure=failure))
             return
-        self._lost.add(index)
+        self._retries.add(index)
         self.queue.again(index)
         _write(self._bar, f"{self._jobs[index].name}: its process {how}, it is tried once more")
 
     def _end(self, index: int, outcome: Outcome) -> None:
         self.outcomes[index] = outcome
-        _tell(self._bar, self._jobs[index], outcome)
+        _report(self._bar, self._jobs[index], outcome)
 
     def _log(self, index: int) -> Path:
         return self._logs / f"{index:03d}.txt"
 
 
-def _tell(bar: tqdm[Any], job: Job, outcome: Outcome) -> None:
+def _report(bar: tqdm[Any], job: Job, outcome: Outcome) -> None:
     bar.update()
-    said = (
+    message = (
         job.describe(outcome.result) if outcome.result is not None else f"failed: {outcome.failure}"
     )
-    _write(bar, f"{job.name}: {said}")
+    _write(bar, f"{job.name}: {message}")
 
 
-def _tell_held(bar: tqdm[Any], job: Job, held: Held, first: bool) -> None:
+def _report_held(bar: tqdm[Any], job: Job, held: Held, first: bool) -> None:
     if first:
         _write(bar, f"{job.name}: in use by {held.holder}, waiting")
 
@@ -168,15 +168,15 @@ def _write(bar: tqdm[Any], line: str) -> None:
 
 @contextmanager
 def _alarm() -> Iterator[int]:
-    """A file descriptor that can be read from as soon as a signal has come."""
-    read, write = os.pipe()
-    os.set_blocking(write, False)
-    ours = threading.current_thread() is threading.main_thread()  # it alone gets signals
-    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False) if ours else -1
+    """A file descriptor that becomes readable when a signal arrives."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    is_main = threading.current_thread() is threading.main_thread()  # signals arrive only there
+    previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False) if is_main else -1
     try:
-        yield read
+        yield reader
     finally:
-        if ours:
-            signal.set_wakeup_fd(before)
-        os.close(read)
-        os.close(write)
+        if is_main:
+            signal.set_wakeup_fd(previous)
+        os.close(reader)
+        os.close(writer)

@@ -1,4 +1,4 @@
-"""Which of many jobs is next, where other processes may be at work on the same ones.
+"""The order of many jobs, on which other processes may work too.
 
 for index in (queue := Queue(len(jobs))): ...
 """
@@ -12,23 +12,23 @@ from pathlib import Path
 
 from ..run_folder.lock import is_locked
 
-AGAIN = 1.0  # seconds between looks at folders that others hold
+AGAIN = 1.0  # seconds between checks of locked folders
 
 
 class Queue:
-    """Which job is next, by its number: those in line, then those that other processes held and
-    have let go of."""
+    """The next job, by its number: those in line, then those whose lock other processes have
+    released."""
 
     def __init__(self, jobs: int) -> None:
         self._line = deque(range(jobs))
-        self._held: dict[int, Path] = {}
-        self._told: set[int] = set()
+        self._locks: dict[int, Path] = {}
+        self._waiters: set[int] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._line or self._held)
+        return bool(self._line or self._locks)
 
     def __iter__(self) -> Iterator[int]:
-        """One after another, waiting where all that are left are held."""
+        """One job after another, waiting where all remaining ones are locked."""
         while self:
             if (index := self.next()) is None:
                 time.sleep(AGAIN)
@@ -36,22 +36,22 @@ class Queue:
                 yield index
 
     def next(self) -> int | None:
-        """Take one out; None where all that are left are held, or none is left."""
+        """Remove and return one; None where all remaining ones are locked, or none remains."""
         if self._line:
             return self._line.popleft()
-        for index, lock in self._held.items():
+        for index, lock in self._locks.items():
             if not is_locked(lock):
-                del self._held[index]
+                del self._locks[index]
                 return index
         return None
 
     def again(self, index: int) -> None:
-        """Put one behind all others."""
+        """Put a job behind all others."""
         self._line.append(index)
 
     def hold(self, index: int, lock: Path) -> bool:
-        """Put one back until the lock that it needs is free; whether that is the first time."""
-        self._held[index] = lock
-        first = index not in self._told
-        self._told.add(index)
+        """Put a job back until its lock is free; whether that is the first time."""
+        self._locks[index] = lock
+        first = index not in self._waiters
+        self._waiters.add(index)
         return first

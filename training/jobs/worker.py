@@ -1,4 +1,4 @@
-"""One job: done here, or in a process of its own that ends with the process that started it.
+"""One job, in this process, or in its own process, which ends with the one that started it.
 
 working = start(0, job, threads=1, log=Path("logs/000.txt"))
 answer = working.answer()
@@ -26,22 +26,22 @@ from ..signals import Interrupted
 
 
 class Job(Protocol):
-    """What can be done in a process: it travels there, and its result back."""
+    """What runs in a process: the job and its result are pickled."""
 
     @property
     def name(self) -> str:
-        """For a user."""
+        """The name for the user."""
 
     def __call__(self) -> Any:
-        """Do it. What it raises is its failure, but for Interrupted and HeldElsewhere."""
+        """Run the job. An exception is its failure, except Interrupted and HeldElsewhere."""
 
     def describe(self, result: Any) -> str:
-        """What was found, in a few words."""
+        """The result in a few words."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: its result, or why there is none."""
+    """The outcome of a job: its result, or why there is none."""
 
     result: Any = None
     failure: str = ""
@@ -50,21 +50,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Held:
-    """The job was not done: another process works in its folder."""
+    """The job did not run: another process works in its folder."""
 
     holder: str
-    lock: Path  # the file that it holds
+    lock: Path  # the file that this process holds
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The job's process ended without an answer: how."""
+    """The job's process ended without an answer; `how` it ended."""
 
     how: str
 
 
-def done(job: Job) -> Outcome | Held:
-    """Do the job here."""
+def run_job(job: Job) -> Outcome | Held:
+    """Run the job in this process."""
     try:
         return Outcome(result=job())
     except Interrupted as stop:
@@ -80,7 +80,7 @@ def done(job: Job) -> Outcome | Held:
 
 @dataclass(frozen=True)
 class Working:
-    """A process that does a job. `pipe` can be read when it has an answer or has ended."""
+    """A process that runs a job. `pipe` is readable when it has an answer or has ended."""
 
     index: int
     process: Any
@@ -88,80 +88,80 @@ class Working:
     log: Path
 
     def answer(self) -> Outcome | Held | Lost:
-        """What the process sent, or how it ended without; waits for either, and for its end."""
+        """The process's answer, or how it ended without one; waits for its end."""
         try:
             answer: Outcome | Held | Lost = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-            answer = Lost(_how(self.process.exitcode))
+            answer = Lost(_describe_exit(self.process.exitcode))
         self.process.join()
         self.pipe.close()
         return answer
 
     def stop(self, why: str) -> None:
-        """Tell the process to save and end; `answer` waits until it has."""
-        _note(self.log, why)
+        """End the process, which saves first; `answer` waits for its end."""
+        _append_line(self.log, why)
         self.process.terminate()
 
 
 def start(index: int, job: Job, threads: int, log: Path) -> Working:
-    """Start a process for the job: it computes with `threads` threads and writes what it says into
-    `log`. EOFError and OSError where it cannot be started."""
-    # One server imports torch once and makes every process from there; a fork of this process
-    # could inherit locks that another thread holds.
+    """Start a process for the job, with `threads` threads and its output in `log`. EOFError and
+    OSError where it cannot be started."""
+    # One server imports torch once and forks every process; a fork of this process could inherit
+    # locks that another thread holds.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload([type(job).__module__])
-    ours, theirs = context.Pipe(duplex=False)
+    receiver, sender = context.Pipe(duplex=False)
     try:
-        process = context.Process(target=_work, args=(job, threads, log, theirs))
+        process = context.Process(target=_work, args=(job, threads, log, sender))
         with _without_ctrl_c():
             process.start()
     except BaseException:
-        ours.close()
+        receiver.close()
         raise
     finally:
-        theirs.close()  # so that the end of the process is the end of the pipe
-    return Working(index, process, ours, log)
+        sender.close()  # so that the pipe ends with the process
+    return Working(index, process, receiver, log)
 
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """What is started within never sees the terminal's Ctrl-C, from its first moment on: it is for
-    the process that shows the work to end it."""
-    resource_tracker.ensure_running()  # started within, it would let Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Processes started within this context never get the terminal's Ctrl-C: the process that
+    started them ends them."""
+    resource_tracker.ensure_running()  # started within, it would unblock Ctrl-C
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any]) -> None:
-    # Outside of training nothing is to be saved: a SIGTERM ends it there and then.
+    # Outside of training there is nothing to save: a SIGTERM ends the process at once.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, args=(log,), daemon=True).start()
     torch.set_num_threads(threads)
-    with _speaking_into(log):
-        answer = done(job)
+    with _redirect_output(log):
+        answer = run_job(job)
         try:
             pipe.send(answer)
-        except OSError:  # whoever asked is gone
-            print("nobody is there to take the result; what was saved is found again", flush=True)
+        except OSError:  # the receiver is gone
+            print("no process waits for the result; what was saved is found again", flush=True)
 
 
 def _end_with_parent(log: Path) -> None:
-    """Send this process SIGTERM when the one that started it has ended, in whatever way."""
+    """Send this process SIGTERM when the one that started it has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    _note(log, f"stopped: process {parent.pid}, which started this one, is gone")
+    _append_line(log, f"stopped: process {parent.pid}, which started this one, is gone")
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _how(code: int) -> str:
-    """How a process ended, from its exit code."""
+def _describe_exit(code: int) -> str:
+    """How a process ended, as text, from its exit code."""
     if code >= 0:
         return f"ended with code {code}"
     try:
@@ -170,16 +170,16 @@ def _how(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _note(log: Path, line: str) -> None:
+def _append_line(log: Path, line: str) -> None:
     try:
         with open(log, "a", encoding="utf-8") as file:
             file.write(f"{line}\n")
     except OSError:
-        pass  # a log that cannot be written keeps nothing from ending
+        pass  # the process must end even if its log cannot be written
 
 
 @contextmanager
-def _speaking_into(log: Path) -> Iterator[None]:
+def _redirect_output(log: Path) -> Iterator[None]:
     with (
         open(log, "a", buffering=1, encoding="utf-8") as file,
         redirect_stdout(file),

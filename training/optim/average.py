@@ -1,4 +1,4 @@
-"""The exponential moving average of a model's weights, which is evaluated in their place.
+"""The exponential moving average of a model's weights, which replaces them in evaluations.
 
 average = WeightAverage(model, decay=0.997)
 average.update(number, bad)               # after each step
@@ -16,11 +16,10 @@ _PREFIX = "average."
 
 class WeightAverage:
     """average ← average + (1 - decay) (weights - average) after each step (Polyak & Juditsky 1992,
-    in the form of Izmailov et al. 2018's successors): it has the noise of a rate that has decayed
-    while the rate has not.
+    in the form of Izmailov et al. 2018's successors): it has the noise of a decayed rate without a
+    decay of the rate.
 
-    Early on the decay is at most n / (n + 9) after n steps, so that the first weights are soon
-    forgotten.
+    The decay is at most n / (n + 9) after n steps, so that the initial weights are soon forgotten.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -31,8 +30,8 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, number: Tensor, bad: Tensor) -> None:
-        """Take in the weights after step `number` [], counted from 1, unless `bad` []. Nothing here
-        waits for the device."""
+        """Update the averages with the weights after step `number` [], counted from 1, unless `bad`
+        []. Does not wait for the device."""
         rate = 1 - (number / (number + 9)).clamp(max=self.decay)
         rate = torch.where(bad, 0.0, rate).float()
         moves = torch._foreach_sub([weight.detach() for weight in self.weights], self.averages)
@@ -41,15 +40,17 @@ class WeightAverage:
 
     @torch.no_grad()
     def copy_to_model(self) -> None:
-        """Make the averages the model's weights."""
+        """Copy the averages to the model's weights."""
         for weight, average in zip(self.weights, self.averages, strict=True):
             weight.copy_(average)
 
     def state(self) -> dict[str, Tensor]:
         """The averages, by names that begin with `average.`."""
-        return {_PREFIX + name: each for name, each in zip(self.names, self.averages, strict=True)}
+        return {
+            _PREFIX + name: average for name, average in zip(self.names, self.averages, strict=True)
+        }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from a copy of what `state` gave; KeyError where there is none."""
+        """Load a copy of what `state` returned; KeyError for a missing name."""
         for name, average in zip(self.names, self.averages, strict=True):
             average.copy_(tensors[_PREFIX + name])

@@ -1,7 +1,8 @@
-"""What factored residual scaling does to rates and Adam's epsilon (arXiv 2606.18524, Tables 1, 3).
+"""Factors of rates and Adam's epsilon under factored residual scaling (arXiv 2606.18524, Tables 1
+and 3).
 
-They are CompleteP's rules at α = 1/2 for U / 12 times the depth that the settings were found at:
-U = model.n_layer unique layers, of whatever number of loops. Weight decay has no such factor.
+They are CompleteP's rules at α = 1/2 for U / 12 times the depth that the settings were tuned at:
+U = model.n_layer unique layers, for any number of loops. Weight decay has no such factor.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ _BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
 def rate_multiplier(model: ModelConfig, role: Role) -> float:
-    """Of a parameter's rate: sqrt(12 / U) in the looped stack (its biases and norms included)
-    where residual_scaling is factored, else 1."""
+    """The factor of a parameter's rate: sqrt(12 / U) in the looped stack (biases and norms
+    included) where residual_scaling is factored, else 1."""
     return _depth_multiplier(model, role)
 
 
 def epsilon_multiplier(model: ModelConfig, role: Role) -> float:
-    """Of Adam's epsilon for a parameter: the same, since gradients shrink with the branches."""
+    """The factor of a parameter's epsilon: the same, since gradients shrink with the branches."""
     return _depth_multiplier(model, role)
 
 
 def describe_groups(model: ModelConfig) -> str:
-    """One line that says the multipliers, empty where all of them are 1."""
+    """One line with the multipliers, empty where all of them are 1."""
     looped = Role("matrix", (1,), layer=0)
     rate, epsilon = rate_multiplier(model, looped), epsilon_multiplier(model, looped)
     if rate == epsilon == 1.0:

@@ -28,10 +28,10 @@ _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Optimizer:
-    """What moves the weights along their gradients: Adam, and Muon for some where there is one.
+    """The optimiser of a model: Adam, and Muon for some parameters if configured.
 
-    `param_groups` are those of both; each holds its "lr", a tensor on the device, and the "peak"
-    that it is a fraction of.
+    `param_groups` are those of both; each has its "lr", a tensor on the device, and the "peak" of
+    its schedule.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Optimizer:
         self.param_groups = adam.param_groups + (muon.param_groups if muon else [])
 
     def prepare(self, step: int, factor: float = 1.0) -> None:
-        """Set, in place, what step `step` needs of the host: each group's rate (times `factor`) and
+        """Set, in place, the host's values for step `step`: each group's rate (times `factor`) and
         Muon's momentum."""
         for group in self.param_groups:
             group["lr"].fill_(learning_rate(self.training, step, group["peak"]) * factor)
@@ -50,16 +50,16 @@ class Optimizer:
             self.muon.set_momentum(step)
 
     def step(self, bad: Tensor) -> None:
-        """Move the weights, or leave them and all state as they are where `bad` [] is true. Nothing
-        here waits for the device."""
-        # The fused Adam leaves everything as it was where this flag is set, as for GradScaler.
+        """Update the weights; where `bad` [] is true, neither weights nor state change. Does not
+        wait for the device."""
+        # The fused Adam changes nothing where this flag is set, as for GradScaler.
         self.adam.found_inf = bad.float()  # type: ignore[attr-defined]
         self.adam.step()
         if self.muon:
             self.muon.step(bad)
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next steps depend on, by names that begin with adam or muon."""
+        """All tensors that the next steps depend on, by names that begin with adam or muon."""
         tensors = {}
         for parameter, name in self.names.items():
             for key, tensor in self.adam.state.get(parameter, {}).items():
@@ -69,7 +69,7 @@ class Optimizer:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from a copy of what `state` gave; KeyError where Muon's part is missing."""
+        """Load a copy of what `state` returned; KeyError where Muon's part is missing."""
         self.adam.state.clear()
         for parameter, name in self.names.items():
             for key in _ADAM:
@@ -81,37 +81,36 @@ class Optimizer:
 
 
 def make_optimizer(model: Model, config: Config) -> Optimizer:
-    """The optimiser that `training.optimizer` names, its rates tensors on the device, fit to be
-    captured there.
+    """The optimiser of `training.optimizer`, with its rates as tensors on the device, so that its
+    steps can be captured.
 
     Weights decay, but not biases, norms and positions: decoupled from the gradient, or added to it
-    for adam. In a stack of factored residual scaling, rates and epsilon have their multipliers
-    (multipliers.py).
+    for adam. With factored residual scaling, rates and epsilon have multipliers (multipliers.py).
     """
     training = config.training
     roles = model.parameter_roles()
     device = next(model.parameters()).device
-    # Keyed by what distinguishes them: for Muon or not, without decay or with, and multipliers.
-    members: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
+    # Keys: for Muon or not, without decay or with, and the two multipliers.
+    names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
         on_muon = training.optimizer == "muon" and role.kind == "matrix"
         rate, epsilon = rate_multiplier(config.model, role), epsilon_multiplier(config.model, role)
-        members[on_muon, not _decays(name, role), rate, epsilon].append(name)
+        names_by_group[on_muon, not _decays(name, role), rate, epsilon].append(name)
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
-    for (on_muon, bare, rate, epsilon), names in sorted(members.items()):
+    for (on_muon, without_decay, rate, epsilon), names in sorted(names_by_group.items()):
         peak = (training.muon_rate if on_muon else training.learning_rate) * rate
         group: dict[str, Any] = {
             "params": [model.get_parameter(name) for name in names],
             "lr": torch.tensor(peak, device=device),
             "peak": peak,
-            "weight_decay": 0.0 if bare else training.weight_decay,
+            "weight_decay": 0.0 if without_decay else training.weight_decay,
         }
-        of_kind = (
+        options = (
             {"parts": [roles[name].parts for name in names]}
             if on_muon
             else {"eps": training.epsilon * epsilon}
         )
-        groups[on_muon].append(group | of_kind)
+        groups[on_muon].append(group | options)
     muon = BlockMuon(groups[True]) if groups[True] else None
     return Optimizer(training, model, _make_adam(groups[False], training, device), muon)
 
@@ -130,6 +129,6 @@ def _make_adam(
         fused=True,
         capturable=device.type == "cuda",
     )
-    # Else it warns of the steps before a capture.
+    # Otherwise it warns of the steps before a capture.
     adam._warned_capturable_if_run_uncaptured = True
     return adam

@@ -1,4 +1,4 @@
-"""Read a checkpoint file of a reference code: its tensors, in which form, after how many steps.
+"""Read a checkpoint file of a reference code: its tensors, its form and its step.
 
 file = read_reference_file(Path("results2/…/state.pt"))
 """
@@ -24,17 +24,17 @@ from ..run_folder.run import RunError
 
 @dataclass(frozen=True)
 class ReferenceFile:
-    """A checkpoint as it was read: `holds` says in which form; `step`, as its code counts, is None
-    where neither the file nor its name says it."""
+    """The content of a checkpoint file: `form` describes its layout; `step`, as its code counts, is
+    None where neither the file nor its name gives it."""
 
     path: Path
     sha256: str
-    holds: str
+    form: str
     step: int | None
     reference: Reference
 
     def facts(self) -> dict[str, Any]:
-        """What cannot be otherwise, by our keys."""
+        """The settings that the tensors determine, by our keys."""
         reference = self.reference
         facts: dict[str, Any] = {
             "task.dims": reference.dims,
@@ -43,17 +43,17 @@ class ReferenceFile:
             "model.n_positions": reference.n_positions,
         }
         if reference.code.startswith("dtsip"):
-            facts["model"] = "standard"  # it knows no other
+            facts["model"] = "standard"  # the code has no other
         if self.step is not None:
             facts["training.steps"] = max(self.step, 1)
         return facts
 
 
 def read_reference_file(path: Path) -> ReferenceFile:
-    """Read `state.pt` or `model_<step>.pt`: tensors, and nothing that could run.
+    """Read `state.pt` or `model_<step>.pt`: only tensors, no code.
 
-    Raises RunError, one line, for a file that holds anything else, is cut short or is laid out like
-    neither code's.
+    Raises RunError, one line, for a file with anything else, a truncated one, or one with the
+    layout of neither code.
     """
     try:
         content = path.read_bytes()
@@ -61,14 +61,14 @@ def read_reference_file(path: Path) -> ReferenceFile:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what it then refuses
-            loaded = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-    except Exception as error:  # of any kind: the file may hold anything
-        if named := re.search(r"GLOBAL ([\w.]+)", str(error)):
-            reason = f"holds {named[1]}, not tensors alone: it could run code and is refused"
+            warnings.simplefilter("ignore")  # about what it then rejects
+            data = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+    except Exception as error:  # of any kind: the file may contain anything
+        if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
+            reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
-    holds, tensors, step = _unpack(loaded)
+    form, tensors, step = _unpack(data)
     if not _are_tensors(tensors):
         raise RunError(f"{path} holds no state of a model: {_first_keys(tensors)}")
     if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
@@ -79,25 +79,25 @@ def read_reference_file(path: Path) -> ReferenceFile:
         reference = read_reference(tensors)
     except ValueError as error:
         raise RunError(f"{path} {error}") from None
-    return ReferenceFile(path, hashlib.sha256(content).hexdigest(), holds, step, reference)
+    return ReferenceFile(path, hashlib.sha256(content).hexdigest(), form, step, reference)
 
 
-def _unpack(loaded: Any) -> tuple[str, Any, Any]:
-    """The form, the state dict and the step, in each of the forms that the codes write."""
-    if isinstance(loaded, dict) and "model_state_dict" in loaded:
-        return "a training state", loaded["model_state_dict"], loaded.get("train_step")
-    if isinstance(loaded, dict) and isinstance(loaded.get("model"), dict):
-        return "a state dict under 'model'", loaded["model"], None
-    return "a state dict", loaded, None
+def _unpack(data: Any) -> tuple[str, Any, Any]:
+    """The form, the state dict and the step of a file of either code."""
+    if isinstance(data, dict) and "model_state_dict" in data:
+        return "a training state", data["model_state_dict"], data.get("train_step")
+    if isinstance(data, dict) and isinstance(data.get("model"), dict):
+        return "a state dict under 'model'", data["model"], None
+    return "a state dict", data, None
 
 
-def _are_tensors(found: Any) -> bool:
-    return isinstance(found, Mapping) and all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()
+def _are_tensors(state: Any) -> bool:
+    return isinstance(state, Mapping) and all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
     )
 
 
-def _first_keys(found: Any) -> str:
-    if not isinstance(found, Mapping):
-        return f"it is a {type(found).__name__}"
-    return "it begins with " + (", ".join(str(key) for key in [*found][:3]) or "nothing")
+def _first_keys(state: Any) -> str:
+    if not isinstance(state, Mapping):
+        return f"it is a {type(state).__name__}"
+    return "it begins with " + (", ".join(str(key) for key in [*state][:3]) or "nothing")

@@ -1,4 +1,4 @@
-"""What a reference code's config.yaml says, in our settings.
+"""The options of a reference code's config.yaml as our settings.
 
 settings = reference_settings(Path("results2/…/config.yaml"), "Leiay/looped_transformer")
 """
@@ -41,7 +41,7 @@ _RENAMED = {
     "training.learning_rate": "training.learning_rate",
     "training.weight_decay": "training.weight_decay",
 }
-# Options that change what is computed or which prompts there are, and what they may be.
+# Options that change the computation or the prompts, with their allowed values.
 _ONLY = {
     "model.pred_type": ("regression", "classification"),
     "training.add_inputs_embeds": (False,),
@@ -51,18 +51,18 @@ _ONLY = {
     "training.data": ("gaussian",),
     "training.task_kwargs.scale": (1,),
 }
-# A task's settings in Leiay's code, where but one of them is an option.
-_FIXED: dict[str, dict[str, Any]] = {
+# A task's settings in Leiay's code, where they are constants.
+_LEIAY_SETTINGS: dict[str, dict[str, Any]] = {
     "noisy_linear": {"noise_std": 0.1, "renormalize": False},
     "relu_network": {"hidden": 100},
     "decision_tree": {"depth": 4},
 }
 _POINTS_OF_TABLES = 41  # pairs in a prompt of tables, a constant of Leiay's code
-# What the settings of a task are in both codes, and no option.
-_ALWAYS: dict[str, dict[str, Any]] = {
+# A task's settings in both codes, where they are constants.
+_FIXED_SETTINGS: dict[str, dict[str, Any]] = {
     "tables": {"data_dir": "openml_data", "tables": TEN, "protocol": "reference"},
 }
-# A task's settings among Garg's task_kwargs: their name, ours, their default.
+# A task's settings among Garg's task_kwargs: the option, our name, the default.
 _KWARGS: dict[str, dict[str, tuple[str, Any]]] = {
     "sparse_linear": {"sparsity": ("sparsity", 3)},
     "noisy_linear": {"noise_std": ("noise_std", 0.0), "renormalize_ys": ("renormalize", False)},
@@ -76,94 +76,98 @@ _Refusal = Callable[[str], RunError]
 
 
 def reference_settings(path: Path, code: str) -> dict[str, Any]:
-    """Our settings by key (`task` and `model` by name), as far as the file at `path` says them;
-    none where there is no file.
+    """Our settings by key (`task` and `model` by name), as far as the file at `path` has them;
+    empty where there is no file.
 
     Raises RunError, naming the option, for one that has no counterpart here.
     """
-    theirs = _read(path)
-    if theirs is None:
+    options = _read(path)
+    if options is None:
         return {}
 
     def refuse(option: str) -> RunError:
-        return RunError(f"{path}: {option} is {theirs[option]!r}, which has no counterpart here")
+        return RunError(f"{path}: {option} is {options[option]!r}, which has no counterpart here")
 
     for option, allowed in _ONLY.items():
-        if theirs.get(option) is not None and theirs[option] not in allowed:
+        if options.get(option) is not None and options[option] not in allowed:
             raise refuse(option)
-    ours = {new: theirs[old] for old, new in _RENAMED.items() if theirs.get(old) is not None}
-    if family := _translated(theirs, "model.family", _FAMILIES[code], refuse):
-        ours["model"] = family
-        ours |= _loop_settings(theirs, family, refuse)
+    settings = {new: options[old] for old, new in _RENAMED.items() if options.get(old) is not None}
+    if family := _translate(options, "model.family", _FAMILIES[code], refuse):
+        settings["model"] = family
+        settings |= _loop_settings(options, family, refuse)
     if family == "looped":
-        ours |= _growth(theirs, "loops")
-    if theirs.get("model.pred_type") == "classification":
-        return ours | _tables(theirs, refuse)
-    end, n_dims = "training.curriculum.dims.end", theirs.get("model.n_dims")
-    if n_dims is not None and theirs.get(end, n_dims) != n_dims:
+        settings |= _growth(options, "loops")
+    if options.get("model.pred_type") == "classification":
+        return settings | _tables(options, refuse)
+    end, n_dims = "training.curriculum.dims.end", options.get("model.n_dims")
+    if n_dims is not None and options.get(end, n_dims) != n_dims:
         raise refuse(end)
     for name in ("dims", "points"):
-        ours |= _growth(theirs, name)
-    option = "training.task_name" if "training.task_name" in theirs else "training.task"
-    if task := _translated(theirs, option, _TASKS, refuse):
-        ours["task"] = task
-        settings = _leiay_task if code.startswith("Leiay") else _garg_task
-        ours |= {f"task.{key}": value for key, value in settings(theirs, task, refuse).items()}
-    return ours
+        settings |= _growth(options, name)
+    option = "training.task_name" if "training.task_name" in options else "training.task"
+    if task := _translate(options, option, _TASKS, refuse):
+        settings["task"] = task
+        read_task = _leiay_task if code.startswith("Leiay") else _garg_task
+        settings |= {
+            f"task.{key}": value for key, value in read_task(options, task, refuse).items()
+        }
+    return settings
 
 
-def always(task: str) -> dict[str, Any]:
-    """Settings of a task, by key, that nobody has to say: the codes know no others."""
-    return {f"task.{key}": value for key, value in _ALWAYS.get(task, {}).items()}
+def fixed_settings(task: str) -> dict[str, Any]:
+    """A task's settings by key that are constants of the codes, and need not be given."""
+    return {f"task.{key}": value for key, value in _FIXED_SETTINGS.get(task, {}).items()}
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """The file's options by dotted name; None where there is none."""
     try:
-        theirs = yaml.safe_load(path.read_text(encoding="utf-8"))
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
-    groups = [theirs.get(key) for key in ("model", "training")] if isinstance(theirs, dict) else []
+    groups = (
+        [options.get(key) for key in ("model", "training")] if isinstance(options, dict) else []
+    )
     if not groups or not all(isinstance(group, dict) for group in groups):
         raise RunError(f"{path} is none of the reference codes' own: it lacks model or training")
-    return flatten(theirs)
+    return flatten(options)
 
 
-def _translated(
-    theirs: Mapping[str, Any], option: str, known: Mapping[str, str], refuse: _Refusal
+def _translate(
+    options: Mapping[str, Any], option: str, names: Mapping[str, str], refuse: _Refusal
 ) -> str | None:
-    """Our name for an option's value; None where the option is not there."""
-    if theirs.get(option) is None:
+    """Our name for an option's value; None where the option is absent."""
+    if options.get(option) is None:
         return None
-    name = str(theirs[option])
-    if name not in known:
+    name = str(options[option])
+    if name not in names:
         raise refuse(option)
-    return known[name]
+    return names[name]
 
 
-def _loop_settings(theirs: Mapping[str, Any], family: str, refuse: _Refusal) -> dict[str, Any]:
-    """Layers and loops: a tied model's n_layer is how often its one layer is repeated."""
-    n_layer = theirs.get("model.n_layer")
+def _loop_settings(options: Mapping[str, Any], family: str, refuse: _Refusal) -> dict[str, Any]:
+    """Layers and loops: a tied model's n_layer is the number of its loops."""
+    n_layer = options.get("model.n_layer")
     if family == "tied":
-        found = {"loops.b": n_layer}
+        settings = {"loops.b": n_layer}
     elif family == "looped":
-        found = {
+        settings = {
             "model.n_layer": n_layer,
-            "model.injection": _translated(theirs, "model.loop_func", _INJECTIONS, refuse),
-            "loops.b": theirs.get("training.curriculum.loops.end"),
-            "loops.T": theirs.get("training.n_loop_window"),
+            "model.injection": _translate(options, "model.loop_func", _INJECTIONS, refuse),
+            "loops.b": options.get("training.curriculum.loops.end"),
+            "loops.T": options.get("training.n_loop_window"),
         }
     else:
-        found = {"model.n_layer": n_layer}
-    return {key: value for key, value in found.items() if value is not None}
+        settings = {"model.n_layer": n_layer}
+    return {key: value for key, value in settings.items() if value is not None}
 
 
-def _growth(theirs: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """One curriculum, where all of it is said; its end stands with the task or the loops."""
+def _growth(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """One curriculum, if complete; its end is a setting of the task or the loops."""
     values = [
-        theirs.get(f"training.curriculum.{name}.{part}") for part in ("start", "inc", "interval")
+        options.get(f"training.curriculum.{name}.{part}") for part in ("start", "inc", "interval")
     ]
     if None in values:
         return {}
@@ -172,32 +176,34 @@ def _growth(theirs: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {f"{prefix}.start": start, f"{prefix}.inc": inc, f"{prefix}.intervals": [interval]}
 
 
-def _tables(theirs: Mapping[str, Any], refuse: _Refusal) -> dict[str, Any]:
-    """A classifier is one of tables, whatever task, dims and points its options inherited: its code
-    looks at none of them. Which of the ten published tables is left out it says by number."""
-    ours = {"task": "tables", "task.points": _POINTS_OF_TABLES}
-    number = theirs.get("training.test_idx")
+def _tables(options: Mapping[str, Any], refuse: _Refusal) -> dict[str, Any]:
+    """The settings of a classifier, whose task is always tables: its code ignores the options of
+    task, dims and points. The held-out one of the ten published tables is a number."""
+    settings = {"task": "tables", "task.points": _POINTS_OF_TABLES}
+    number = options.get("training.test_idx")
     if number is None:
-        return ours
+        return settings
     if type(number) is not int or not 0 <= number < len(TEN):
         raise refuse("training.test_idx")
-    return ours | {"task.held_out": TEN[number]}
+    return settings | {"task.held_out": TEN[number]}
 
 
-def _leiay_task(theirs: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
-    sparsity = theirs.get("training.sparsity")
+def _leiay_task(options: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
+    sparsity = options.get("training.sparsity")
     if task == "sparse_linear":
         return {} if sparsity is None else {"sparsity": sparsity}
     if task == "relu_network" and isinstance(sparsity, int) and sparsity < 100:
-        raise refuse("training.sparsity")  # so many of the hidden units have a part in y
-    return _FIXED.get(task, {})
+        raise refuse("training.sparsity")  # only so many hidden units contribute to y
+    return _LEIAY_SETTINGS.get(task, {})
 
 
-def _garg_task(theirs: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
-    known, prefix = _KWARGS.get(task, {}), "training.task_kwargs."
-    for option in theirs:
-        if option.startswith(prefix) and option.removeprefix(prefix) not in {*known, "scale"}:
+def _garg_task(options: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
+    names, prefix = _KWARGS.get(task, {}), "training.task_kwargs."
+    for option in options:
+        if option.startswith(prefix) and option.removeprefix(prefix) not in {*names, "scale"}:
             raise refuse(option)
     if task == "halfspaces":
         return dict(_PLAIN_HALFSPACES)
-    return {ours: theirs.get(prefix + name, default) for name, (ours, default) in known.items()}
+    return {
+        our_name: options.get(prefix + name, default) for name, (our_name, default) in names.items()
+    }

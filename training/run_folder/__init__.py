@@ -1,1 +1,1 @@
-"""A run folder: its files, locks, checkpoints, metrics and what made it."""
+"""A run folder: its files, locks, checkpoints, metrics and environment."""

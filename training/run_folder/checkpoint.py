@@ -1,8 +1,8 @@
-"""Checkpoints: tensors in safetensors, a JSON beside them with their checksum and the configuration
-of the run. No pickle, ever.
+"""Checkpoints: tensors in safetensors, and a JSON with their checksum and the configuration of the
+run. No pickle.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
-the latter, or with another checksum, it does not count.
+the latter, or with another checksum, it is invalid.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from reloop.conf.checksum import checksum_of
 
 from .files import write_bytes, write_json
 
-_KEPT = 2
+_MOST_CHECKPOINTS = 2
 _FORMAT = 2  # 1 had neither a configuration nor a checksum of its JSON
-_NAME = re.compile(r"(\d+)\.json")
-_OURS = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
+_JSON_NAME = re.compile(r"(\d+)\.json")
+_FILE_NAME = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be read: which file, and what is wrong with it. One line."""
+    """A checkpoint that cannot be read: the file, and the problem. One line."""
 
 
 class Checkpoint(NamedTuple):
-    """What a run had become after `step` steps."""
+    """The state of a run after `step` steps."""
 
     step: int
     tensors: dict[str, Tensor]
-    config: Mapping[str, Any] | None = None  # its run's, as plain values
+    config: Mapping[str, Any] | None = None  # of its run, as plain values
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights that a run is measured by, as the model's load_state_dict wants them: their
-        moving averages where it keeps any (`training.ema_decay`), else those of its last step."""
-        return self.last_weights() | self._under("average.")
+        """The weights for evaluation, as a state dict of the model: their moving averages where
+        there are any (`training.ema_decay`), else those of the last step."""
+        return self.last_weights() | self._with_prefix("average.")
 
     def last_weights(self) -> dict[str, Tensor]:
-        """The weights after the last step, which training goes on from."""
-        return self._under("model.")
+        """The weights after the last step, for further training."""
+        return self._with_prefix("model.")
 
-    def _under(self, prefix: str) -> dict[str, Tensor]:
+    def _with_prefix(self, prefix: str) -> dict[str, Tensor]:
         return {
             name.removeprefix(prefix): tensor
             for name, tensor in self.tensors.items()
@@ -62,9 +62,8 @@ def save_checkpoint(
     tensors: Mapping[str, Tensor],
     config: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the checkpoint of `step`, with the configuration (plain values) of the run that it is
-    of, if it is a run's; remove all but it and the one before it, and what an interrupted writer
-    left."""
+    """Write the checkpoint of `step`, with the configuration (plain values) of its run, if any;
+    remove all but it and the one before it, and the partial files of an interrupted writer."""
     folder.mkdir(exist_ok=True)
     content = safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -74,31 +73,31 @@ def save_checkpoint(
     digest = hashlib.sha256(content).hexdigest()
     facts = {"format": _FORMAT, "step": step, "sha256": digest, "config": config}
     write_json(path.with_suffix(".json"), facts | {"checksum": checksum_of(facts)})
-    # A later one than this was damaged, or training would have gone on from it.
-    kept = [saved for saved in saved_steps(folder) if saved <= step][-_KEPT:]
-    stems = {_tensors_path(folder, saved).stem for saved in kept}
-    # The JSON first: a checkpoint without it does not count.
+    # A later checkpoint was damaged, or training would have gone on from it.
+    steps = [other for other in saved_steps(folder) if other <= step][-_MOST_CHECKPOINTS:]
+    stems = {_tensors_path(folder, other).stem for other in steps}
+    # The JSON first: a checkpoint without it is invalid.
     for old in sorted(folder.glob("[0-9]*"), key=lambda path: path.suffix != ".json"):
-        name = _OURS.fullmatch(old.name)
+        name = _FILE_NAME.fullmatch(old.name)
         if name and (name[1] not in stems or old.suffix == ".partial"):
             old.unlink()
 
 
 def saved_steps(folder: Path) -> list[int]:
     """The steps with a finished checkpoint, oldest first."""
-    names = (_NAME.fullmatch(path.name) for path in folder.glob("[0-9]*.json"))
+    names = (_JSON_NAME.fullmatch(path.name) for path in folder.glob("[0-9]*.json"))
     return sorted(int(name[1]) for name in names if name and f"{int(name[1]):08d}" == name[1])
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the checkpoint whose tensors stand at `path`, after comparing its checksum.
+    """Read the checkpoint with its tensors at `path`, after a comparison of its checksum.
 
-    Raises CheckpointError for a file that is missing, altered, or no safetensors at all.
+    Raises CheckpointError for a file that is missing, altered, or no safetensors file.
     """
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         content = path.read_bytes()
-        digest, step = _checked(facts)
+        digest, step = _verify(facts)
         if step != int(path.stem):
             raise ValueError
     except FileNotFoundError as error:
@@ -115,11 +114,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
 
 
-def _checked(facts: dict[str, Any]) -> tuple[str, int]:
-    """The tensors' sha256 and the step that a checkpoint's JSON states; ValueError, KeyError or
-    TypeError where it was altered."""
-    known = {"format", "step", "sha256"}
-    if facts["format"] == 1 and set(facts) != known:
+def _verify(facts: dict[str, Any]) -> tuple[str, int]:
+    """The tensors' sha256 and the step in a checkpoint's JSON; ValueError, KeyError or TypeError
+    where it was altered."""
+    keys = {"format", "step", "sha256"}
+    if facts["format"] == 1 and set(facts) != keys:
         raise ValueError
     if facts["format"] != 1:
         checksum = facts.pop("checksum")
@@ -131,33 +130,32 @@ def _checked(facts: dict[str, Any]) -> tuple[str, int]:
 def newest_checkpoint(
     folder: Path, config: Mapping[str, Any] | None = None
 ) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be read, and what is wrong with newer ones: where the run's
-    configuration (plain values) is given, also that they are of another run, or that their weights
-    are not finite.
+    """The newest checkpoint that can be read, and the problems of newer ones: with the run's
+    configuration (plain values), also that they are of another run, or that their weights are not
+    finite.
 
-    Training may save and remove checkpoints meanwhile: where they have changed, they are read
-    again.
+    Training may save and remove checkpoints meanwhile: after a change, they are read again.
     """
     while True:
         steps, problems = saved_steps(folder), list[str]()
         for step in reversed(steps):
             path = _tensors_path(folder, step)
             try:
-                found = load_checkpoint(path)
+                checkpoint = load_checkpoint(path)
             except CheckpointError as error:
                 problems.append(str(error))
                 continue
-            if config is None or not (problem := _unfit(found, config)):
-                return found, problems
+            if config is None or not (problem := _mismatch(checkpoint, config)):
+                return checkpoint, problems
             problems.append(f"{path} {problem}")
         if saved_steps(folder) == steps:
             return None, problems
 
 
-def _unfit(checkpoint: Checkpoint, config: Mapping[str, Any]) -> str:
-    """Why a checkpoint cannot be one of the run with this configuration."""
-    own = checkpoint.config
-    if own is not None and checksum_of(own) != checksum_of(config):
+def _mismatch(checkpoint: Checkpoint, config: Mapping[str, Any]) -> str:
+    """Why a checkpoint does not fit this configuration; empty where it does."""
+    saved_config = checkpoint.config
+    if saved_config is not None and checksum_of(saved_config) != checksum_of(config):
         return "is of a run of other settings"
     for name, weights in checkpoint.weights().items():
         if not bool(weights.isfinite().all()):

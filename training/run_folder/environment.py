@@ -1,5 +1,5 @@
-"""Where and by what code a run is made: versions, machine, command, and the source files that its
-numbers depend on."""
+"""The environment of a run: versions, machine, command, and the source files that its numbers
+depend on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reloop.tasks import task_class
 from .sources import changed_files, sources_of
 
 _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
-# The modules of training that decide on numbers; what they use of the model is followed from there.
+# The modules of training that affect numbers; the model's imports are followed from the model.
 _TRAINING = (
     "reloop.training.assemble",
     "reloop.training.objective",
@@ -51,20 +51,22 @@ def versions() -> dict[str, Any]:
 
 def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     """The source files that the weights of a run depend on, with their fingerprints."""
-    more = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
+    modules = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
     if config.training.ema_decay:
-        more.append("reloop.training.optim.average")
-    more += {"triton": ["reloop.models.kernels.segment"], "cpu": ["reloop.models.cpu"]}.get(
+        modules.append("reloop.training.optim.average")
+    modules += {"triton": ["reloop.models.kernels.segment"], "cpu": ["reloop.models.cpu"]}.get(
         backend, []
     )
-    more.append(task_class(config.task.name).__module__)
+    modules.append(task_class(config.task.name).__module__)
     if (loop := loop_class(config.model.injection)) is not None:
-        more.append(loop.__module__)
-    return sources_of("reloop.models.model", "reloop.curricula.curriculum", *more, alone=_TRAINING)
+        modules.append(loop.__module__)
+    return sources_of(
+        "reloop.models.model", "reloop.curricula.curriculum", *modules, alone=_TRAINING
+    )
 
 
 def changed_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two environments beside their source files, a line each."""
+    """The differences of two environments without their source files, a line each."""
     commit = () if isinstance(before.get("sources"), dict) else ("git_commit",)
     return [
         f"{key} was {before.get(key)}, is {now[key]}"
@@ -73,18 +75,18 @@ def changed_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
     ]
 
 
-def other_code(recorded: Mapping[str, Any] | None, config: Config) -> list[str]:
-    """The files by which the code that made a run, or any part of it, differs from today's; none
-    where nothing was recorded, as by earlier versions and for imported checkpoints."""
-    made = recorded or {}
-    parts = [made, *_as_list(made.get("continued"))]
-    found: set[str] = set()
+def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
+    """The files in which the code of a run, or of any part of it, differs from today's; none
+    without a record, as of earlier versions and imported checkpoints."""
+    first = record or {}
+    parts = [first, *_as_list(first.get("continued"))]
+    files: set[str] = set()
     for part in parts:
         if isinstance(part, dict) and isinstance(part.get("sources"), dict):
             backend = part.get("backend")
             now = training_sources(config, backend if isinstance(backend, str) else "eager")
-            found |= set(changed_files(part["sources"], now))
-    return sorted(found)
+            files |= set(changed_files(part["sources"], now))
+    return sorted(files)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -103,7 +105,7 @@ def _git_commit() -> str | None:
     home = Path(__file__).resolve().parents[2]
     command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() or None
+    return result.stdout.strip() or None

@@ -1,5 +1,5 @@
-"""Writing files so that a reader finds the old one or the new one, never half of one; and reading
-them so that what is damaged or altered is recognised.
+"""Atomic writes, so that a reader gets the old file or the new one, never a partial one; and reads
+that recognise damaged or altered files.
 
 write_record(path, "status", {"state": "running"}); read_record(path, "status").content
 """
@@ -21,30 +21,30 @@ import numpy as np
 from reloop.conf.checksum import checksum_of
 
 _PARTIAL = ".partial"
-_LEFT_BEHIND = 3600.0  # seconds after which a half-written file has no writer any more
+_STALE_AFTER = 3600.0  # seconds after which a partial file has no writer any more
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     write_with(path, lambda file: file.write(content))
 
 
 def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` write a new file beside `path`, wait for the disk, rename it to `path`.
+    """Let `write` write a temporary file beside `path`, wait for the disk, rename it to `path`.
 
-    The file beside it has a random name and must not exist before: a link that somebody placed
-    there is never followed. Where writing fails it is removed.
+    The temporary file has a random name and must not exist before: an existing link is never
+    followed. It is removed where writing fails.
     """
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(6)}{_PARTIAL}")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}{_PARTIAL}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(os.open(beside, flags, 0o666), "wb") as file:
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -54,7 +54,7 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = True) -> str:
-    """Write numpy arrays as a .npz, whole or not at all; its sha256."""
+    """Write numpy arrays as a .npz atomically; its sha256."""
     buffer = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
     save(buffer, allow_pickle=False, **arrays)
@@ -63,22 +63,22 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = Tr
 
 
 def remove_half_written(folder: Path) -> None:
-    """Remove the files in a folder that a killed process had not finished writing."""
+    """Remove the partial files in a folder that killed processes left."""
     for path in folder.glob(f"*{_PARTIAL}"):
         try:
-            if time.time() - path.lstat().st_mtime > _LEFT_BEHIND:
+            if time.time() - path.lstat().st_mtime > _STALE_AFTER:
                 path.unlink()
         except OSError:
             continue
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain values as JSON, whole or not at all."""
+    """Write plain values as JSON atomically."""
     write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; None where there is no file that can be read, or none that is JSON."""
+    """Read JSON; None where the file cannot be read, or is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -86,9 +86,8 @@ def read_json(path: Path) -> Any:
 
 
 class Record(NamedTuple):
-    """What `read_record` found: the content, and what is wrong with the file where there is none
-    ("" where there is no file). `sealed` is False for a file of an earlier version, which had no
-    checksum."""
+    """The result of `read_record`: the content, or the problem of the file ("" where there is no
+    file). `sealed` is False for a file of an earlier version, without a checksum."""
 
     content: dict[str, Any] | None
     problem: str = ""
@@ -96,31 +95,31 @@ class Record(NamedTuple):
 
 
 def write_record(path: Path, kind: str, content: Mapping[str, Any]) -> None:
-    """Write a JSON object with what it is (`kind`) and a checksum over all of it."""
+    """Write a JSON object with its `kind` and a checksum over all of it."""
     record = {"kind": kind, **json.loads(json.dumps(content))}
     write_json(path, record | {"checksum": checksum_of(record)})
 
 
 def read_record(path: Path, kind: str) -> Record:
-    """Read what `write_record` wrote, without its kind and checksum.
+    """Read a file of `write_record`, without its kind and checksum.
 
-    A file that is no JSON object, was altered, or is of another kind has no content but a problem,
-    in a few words. One without a checksum, as earlier versions wrote them, is taken as it is.
+    A file that is no JSON object, was altered, or is of another kind gives no content but a
+    problem, in a few words. One of an earlier version, without a checksum, is not checked.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Record(None)
     except (OSError, ValueError, RecursionError) as error:
         return Record(None, f"{path} cannot be read ({type(error).__name__})")
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return Record(None, f"{path} is no JSON object")
-    checksum, stated = found.pop("checksum", None), found.get("kind")
-    if checksum is None and stated is None:
-        return Record(found, sealed=False)
-    if checksum != checksum_of(found):
+    checksum, stated_kind = content.pop("checksum", None), content.get("kind")
+    if checksum is None and stated_kind is None:
+        return Record(content, sealed=False)
+    if checksum != checksum_of(content):
         return Record(None, f"{path} was altered: its checksum does not fit")
-    if stated != kind:
-        return Record(None, f"{path} is {stated!r}, not {kind!r}")
-    del found["kind"]
-    return Record(found)
+    if stated_kind != kind:
+        return Record(None, f"{path} is {stated_kind!r}, not {kind!r}")
+    del content["kind"]
+    return Record(content)

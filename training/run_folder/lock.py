@@ -1,4 +1,4 @@
-"""One process at a time in a folder; who comes second is told who is there.
+"""One process at a time in a folder; the error of a second one names the first.
 
 with holding(Path("runs/NAME")): …
 """
@@ -20,24 +20,22 @@ from reloop.conf.mistakes import ConfigError, HeldElsewhere
 
 from .files import read_record, write_record
 
-_LOOKING = (
-    0.5  # seconds: a lock may be held for a moment by a process that only looks (`is_locked`)
-)
-_UNNAMED = 2.0  # seconds until a process that holds a lock has said who it is
+_LOCK_TIMEOUT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
+_HOLDER_TIMEOUT = 2.0  # seconds until a process that holds a lock has written its holder file
 
 
 @contextmanager
 def holding(folder: Path, part: str = "") -> Iterator[None]:
-    """Hold the folder, made if it is not there, against other processes; or, with a name, that
-    `part` of it alone: a run can be evaluated while it is trained.
+    """Lock the folder, created if absent, against other processes; or, with a name, that `part` of
+    it alone: a run can be evaluated during its training.
 
-    Raises HeldElsewhere, naming the process that holds it already, and ConfigError where the place
-    cannot hold a folder.
+    Raises HeldElsewhere, naming the process that holds the lock, and ConfigError where the folder
+    cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(_lock_path(folder, part))
-        lock.acquire(timeout=_LOOKING)
+        lock.acquire(timeout=_LOCK_TIMEOUT)
     except Timeout:
         path = _lock_path(folder, part)
         raise HeldElsewhere(folder, _holder(folder, part), path) from None
@@ -66,38 +64,37 @@ def is_locked(path: Path) -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
-    except OSError:  # what is wrong with it, those who need it will say
+    except OSError:  # reported where the lock is needed
         return False
     lock.release()
     return False
 
 
 def forget_holder(folder: Path) -> None:
-    """Remove the note of who holds a folder that was renamed while it was held."""
+    """Remove the holder file of a folder that was renamed while it was locked."""
     _holder_path(folder, "").unlink(missing_ok=True)
 
 
 def writer() -> dict[str, Any]:
-    """This process and the time, for a file that says who wrote it."""
+    """This process and the time, for a file that names its writer."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return {"pid": os.getpid(), "host": socket.gethostname(), "time": now}
 
 
 def _holder(folder: Path, part: str) -> str:
-    """Who holds the lock; it may need a moment to say so."""
-    until = time.monotonic() + _UNNAMED
+    """The process that holds the lock, as text; it may need a moment to write its file."""
+    deadline = time.monotonic() + _HOLDER_TIMEOUT
     while True:
         holder = read_record(_holder_path(folder, part), "holder").content or {}
-        if _lives(holder):
+        if _is_alive(holder):
             return f"process {holder['pid']} on {holder['host']} since {holder['time']}"
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return "another process"
         time.sleep(0.02)
 
 
-def _lives(holder: Mapping[str, Any]) -> bool:
-    """Whether this says who holds a folder, and that process, if it is one of this machine's, is
-    there."""
+def _is_alive(holder: Mapping[str, Any]) -> bool:
+    """Whether a holder file is complete and its process, if on this machine, exists."""
     if not {"pid", "host", "time"} <= set(holder) or not isinstance(holder["pid"], int):
         return False
     if holder["host"] != socket.gethostname():

@@ -1,5 +1,5 @@
-"""metrics.jsonl: a record a line, each with a checksum over the run, the line before and its own
-content, so that a line that was altered, or is of another run, is recognised.
+"""metrics.jsonl: one record per line, each with a checksum over the run, the previous line and its
+own content, so that an altered line, or one of another run, is recognised.
 
 lines, problems = Metrics(folder.metrics, run_key).read()
 """
@@ -19,58 +19,57 @@ _DIGITS = 12  # of a checksum
 
 
 class Metrics:
-    """The file of one run, which `run` stands for: what it holds, and records added to it. Earlier
-    versions wrote no checksums: a file without any is taken as it is."""
+    """The file of one run with the key `run`: its records, and adding to them. Earlier versions
+    wrote no checksums: a file without any is not checked."""
 
     def __init__(self, path: Path, run: str) -> None:
         self.path, self._run = path, run
         self._last = ""
 
     def read(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Its records in order, and what is wrong with lines left out, a few words each."""
+        """Its records in order, and the problems of skipped lines, a few words each."""
         try:
             content = self.path.read_bytes()
         except OSError:
             return [], []
-        found = [
+        lines = [
             (number, _record(raw))
             for number, raw in enumerate(content.split(b"\n"), start=1)
             if raw
         ]
-        sealed = any(record and "checksum" in record for _, record in found)
-        kept: list[dict[str, Any]] = []
+        sealed = any(record and "checksum" in record for _, record in lines)
+        records: list[dict[str, Any]] = []
         problems: list[str] = []
-        before = ""
-        for number, record in found:
-            stated = record.get("checksum") if record else None
+        previous = ""
+        for number, record in lines:
+            checksum = record.get("checksum") if record else None
             if record is None:
                 problems.append(f"line {number} cannot be read")
-            elif sealed and stated != self._checksum(before, record):
+            elif sealed and checksum != self._checksum(previous, record):
                 problems.append(f"line {number} was altered, or is of another run")
             else:
-                kept.append(record)
-            before = str(stated or "")
-        return kept, problems
+                records.append(record)
+            previous = str(checksum or "")
+        return records, problems
 
     def problems(self, steps: int) -> list[str]:
-        """What is wrong with the record of a training that has made all its steps."""
+        """The problems of the file of a finished training."""
         records, problems = self.read()
         last = records[-1]["step"] if records else 0
         return problems + ([f"ends at step {last} of {steps}"] if last != steps else [])
 
     def keep_until(self, step: int) -> list[str]:
-        """Leave out the records of later steps, and lines that cannot be trusted; what is wrong
-        with these."""
+        """Remove the records of later steps, and lines with problems; the problems."""
         if not self.path.exists():
             return []
         records, problems = self.read()
-        self._last = ""  # each line follows the one before: what is kept is rewritten
-        kept = [self._line(record) for record in records if record["step"] <= step]
-        write_bytes(self.path, "".join(kept).encode())
+        self._last = ""  # checksums chain the lines: the remaining ones are rewritten
+        lines = [self._line(record) for record in records if record["step"] <= step]
+        write_bytes(self.path, "".join(lines).encode())
         return problems
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Add a record, which holds its step."""
+        """Add a record, which has a step."""
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(self._line(record))
 
@@ -79,13 +78,13 @@ class Metrics:
         self._last = self._checksum(self._last, content)
         return json.dumps({**content, "checksum": self._last}) + "\n"
 
-    def _checksum(self, before: str, record: Mapping[str, Any]) -> str:
+    def _checksum(self, previous: str, record: Mapping[str, Any]) -> str:
         content = {key: value for key, value in record.items() if key != "checksum"}
-        return key_of([self._run, before, content], _DIGITS)
+        return key_of([self._run, previous, content], _DIGITS)
 
 
 def _record(raw: bytes) -> dict[str, Any] | None:
-    """A line's record; None for one that is none, or has no step."""
+    """The record of a line; None for a line without a record or a step."""
     try:
         record = json.loads(raw)
     except (ValueError, RecursionError):

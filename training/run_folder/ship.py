@@ -1,5 +1,5 @@
-"""Make of a finished run a folder that ships with the project: its configuration and weights, and
-nothing of where or beside what it was trained.
+"""Make a folder that ships with the project from a finished run: its configuration and weights,
+without its environment.
 
 ship(Path("runs/NAME"), Path("models/checkpoints/linear"))
 """
@@ -20,7 +20,7 @@ from reloop.conf.schema import Config
 from .checkpoint import newest_checkpoint, save_checkpoint
 from .files import write_bytes
 
-_KEPT = (
+_GROUPS = (
     "task",
     "model",
     "loops",
@@ -34,22 +34,22 @@ _KEPT = (
 
 
 def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: None) -> Path:
-    """Write `folder` anew, with what `add` puts into it, and give its path. ConfigError, and
-    nothing is touched, for a run that is none or is damaged."""
+    """Replace `folder`, with the files that `add` writes to it; its path. Raises ConfigError,
+    before anything is written, for a folder that is no run or is damaged."""
     config = read_config(run)
     checkpoint, problems = newest_checkpoint(run / "checkpoints")
     if checkpoint is None:
         raise ConfigError(
             "run", "; ".join([f"{run} has no checkpoint that can be read", *problems])
         )
-    beside = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    temporary = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     weights = {f"model.{name}": tensor for name, tensor in checkpoint.weights().items()}
-    kept = config_to_mapping(Config(**{part: getattr(config, part) for part in _KEPT}))
-    save_checkpoint(beside / "checkpoints", checkpoint.step, weights, kept)
-    write_bytes(beside / "config.yaml", yaml.safe_dump(kept, sort_keys=False).encode())
-    add(beside)
+    mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
+    save_checkpoint(temporary / "checkpoints", checkpoint.step, weights, mapping)
+    write_bytes(temporary / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
+    add(temporary)
     shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
+    temporary.rename(folder)
     return folder

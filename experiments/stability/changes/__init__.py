@@ -1,1 +1,1 @@
-"""How far one optimiser step moves a looped transformer's output, by loops."""
+"""The change of a looped transformer's output by one optimiser step, by loops."""

@@ -1,5 +1,5 @@
-"""Final error of linear regression in context by learning rate, loops and residual scaling (the
-kind of arXiv 2606.18524, Figure 5), and what is to be made of it."""
+"""Final error of linear regression in context by learning rate, loops and residual scaling (like
+arXiv 2606.18524, Figure 5), and verdicts on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WARMUP, _DECAY = 1 / 40, 1 / 20  # of the steps: the paper's 500 and 1,000 of 2
 
 
 class Loop(NamedTuple):
-    """A way to loop, and the two scalings compared: `after` with `before`."""
+    """A kind of loop, and the two scalings compared: `after` with `before`."""
 
     what: str
     injection: Any
@@ -40,9 +40,10 @@ LOOPS = {
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """For each scaling and number of loops `errors` [rates][seeds], None where training `collapsed`
-    and why; `best` rates; what they `move` from the fewest loops to the most by scaling, and the
-    `gain` by loops of the second scaling over the first. Trains what was not trained before."""
+    """For each scaling and number of loops `errors` [rates][seeds], None if training collapsed, and
+    in `collapsed` the reasons; `best` rates; how far they `move` from the fewest loops to the most
+    by scaling, and the `gain` by loops of the second scaling over the first. Trains what is not
+    trained yet."""
     loop, loops = LOOPS[settings.figure], settings.all_loops
     runs = {(s, R): sweep_runs(settings, s, R) for s in (loop.before, loop.after) for R in loops}
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
@@ -55,22 +56,22 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
         "steps": settings.steps,
         "zero": 1.0,
         "bayes": bayes_error(DIMS, POINTS),
-        "initial": float(np.mean([found["initial"] for found in results])),
+        "initial": float(np.mean([cell["initial"] for cell in results])),
         "scalings": {loop.before: {}, loop.after: {}},
     }
-    for ((scaling, R), population), found in zip(runs.items(), results, strict=True):
-        why = _collapses(population, found["errors"])
-        came = [
+    for ((scaling, R), population), cell in zip(runs.items(), results, strict=True):
+        reasons = _collapses(population, cell["errors"])
+        errors = [
             [error if not reason else None for error, reason in zip(*row, strict=True)]
-            for row in zip(found["errors"], why, strict=True)
+            for row in zip(cell["errors"], reasons, strict=True)
         ]
-        result["scalings"][scaling][str(R)] = {"errors": came, "collapsed": why}
-    return result | _judged(result, loop)
+        result["scalings"][scaling][str(R)] = {"errors": errors, "collapsed": reasons}
+    return result | _verdicts(result, loop)
 
 
 def sweep_runs(settings: StabilitySettings, scaling: Any, loops: int) -> Population:
-    """Every rate and seed of one scaling and number of loops R, from the first step: one GPT-2
-    block, Adam, warm-up, constant rate, decay to 0."""
+    """Every rate and seed of one scaling with R loops from the first step: one GPT-2 block, Adam,
+    warm-up, constant rate, decay to 0."""
     loop = LOOPS[settings.figure]
     model = ModelConfig(injection=loop.injection, norm=loop.norm, residual_scaling=scaling)
     training = TrainingConfig(warmup=int(_WARMUP * settings.steps), decay=_DECAY)
@@ -79,7 +80,7 @@ def sweep_runs(settings: StabilitySettings, scaling: Any, loops: int) -> Populat
 
 
 def _collapses(population: Population, errors: list[list[float | None]]) -> list[list[str]]:
-    """Why each of the runs [rates][seeds] collapsed."""
+    """The reason why each of the runs [rates][seeds] collapsed, empty if it did not."""
     losses = population.curve("loss") / DIMS
     return [
         [
@@ -90,10 +91,10 @@ def _collapses(population: Population, errors: list[list[float | None]]) -> list
     ]
 
 
-def _judged(result: dict[str, Any], loop: Loop) -> dict[str, Any]:
+def _verdicts(result: dict[str, Any], loop: Loop) -> dict[str, Any]:
     rates = np.array(result["rates"])
     tables: dict[str, dict[str, Floats]] = {
-        scaling: {R: np.array(found["errors"], dtype=np.float64) for R, found in by_loops.items()}
+        scaling: {R: np.array(cell["errors"], dtype=np.float64) for R, cell in by_loops.items()}
         for scaling, by_loops in result["scalings"].items()
     }
     best = {s: {R: optimum(rates, errors) for R, errors in t.items()} for s, t in tables.items()}
@@ -102,14 +103,14 @@ def _judged(result: dict[str, Any], loop: Loop) -> dict[str, Any]:
         "best": {
             scaling: {
                 R: None
-                if at is None
+                if peak is None
                 else {
-                    "place": at.place,
-                    "rate": float(rates[at.place]),
-                    "error": float(tables[scaling][R][at.place].mean()),
-                    "edge": at.edge,
+                    "place": peak.place,
+                    "rate": float(rates[peak.place]),
+                    "error": float(tables[scaling][R][peak.place].mean()),
+                    "edge": peak.edge,
                 }
-                for R, at in by_loops.items()
+                for R, peak in by_loops.items()
             }
             for scaling, by_loops in best.items()
         },

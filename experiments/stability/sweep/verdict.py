@@ -1,5 +1,5 @@
-"""What a sweep over learning rates says: where the best rate lies, how far it moves with the loops,
-and what one residual scaling gains over another; all with their spread over seeds."""
+"""Verdicts of a sweep over learning rates: the best rate, how far it moves with the loops, and the
+gain of one residual scaling over another; all with their spread over seeds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Floats = NDArray[np.float64]
 
 
 class Optimum(NamedTuple):
-    """The best learning rate: `place` of that whose mean error over seeds is least, and for each
-    seed log2 of its own, between rates by a parabola; whether the mean's or a seed's is the lowest
-    or the highest that was tried, so that a better one may lie beyond."""
+    """The best learning rate: `place`, the index of the least mean error over seeds, and log2 of
+    each seed's own, interpolated by a parabola; whether the mean's or a seed's is the lowest or the
+    highest one tried, so that a better one may lie beyond."""
 
     place: int
     by_seed: Floats
@@ -30,16 +30,18 @@ class Optimum(NamedTuple):
 
 
 def optimum(rates: Floats, errors: Floats) -> Optimum | None:
-    """Of errors [rates, seeds], NaN where a run diverged. A rate counts, for the mean and for each
-    seed, if none of its runs did; None where there is no such rate."""
-    whole = np.isfinite(errors).all(axis=1)
-    if not whole.any():
+    """The optimum of errors [rates, seeds], NaN for a run that diverged. A rate counts, for the
+    mean and for each seed, if none of its runs diverged; None if there is no such rate."""
+    complete = np.isfinite(errors).all(axis=1)
+    if not complete.any():
         return None
-    place = int(np.where(whole, errors.mean(axis=1), np.inf).argmin())
+    place = int(np.where(complete, errors.mean(axis=1), np.inf).argmin())
     x = np.log2(rates)
-    own = np.array([_lowest(x, np.where(whole, np.log(column), np.nan)) for column in errors.T])
-    ends = [place == at or bool((own == x[at]).any()) for at in (0, len(rates) - 1)]
-    return Optimum(place, own, *ends)
+    by_seed = np.array(
+        [_lowest(x, np.where(complete, np.log(column), np.nan)) for column in errors.T]
+    )
+    at_ends = [place == end or bool((by_seed == x[end]).any()) for end in (0, len(rates) - 1)]
+    return Optimum(place, by_seed, *at_ends)
 
 
 def least_move(rates: Floats) -> float:
@@ -51,10 +53,10 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
     """How many octaves the best rate moves from few loops to many: `mean` over seeds, `half` the
     width of its 95 % interval, and the `verdict`.
 
-    It is up or down where the interval excludes 0 and the mean is at least `least_move`, else no
+    It is up or down if the interval excludes 0 and the mean is at least `least_move`, else no
     movement. A best rate at an end of those tried may lie beyond it: then the verdict is up or down
-    only where the rest would add to the movement (`at_least`). Otherwise, for one seed, and where
-    an optimum is missing, it is unknown, with the `reason`.
+    only if that would add to the movement (`at_least`). Otherwise, for one seed, and if an optimum
+    is missing, it is unknown, with the `reason`.
     """
     if few is None or many is None:
         return _unknown("no rate came through with every seed")
@@ -62,26 +64,26 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
     if len(octaves) < 2:
         return _unknown("one seed has no spread")
     mean, half = mean_interval(octaves)
-    found = {"mean": mean, "half": half, "by_seed": octaves.tolist()}
-    moves = abs(mean) > half and abs(mean) >= least_move(rates)
-    verdict = ("up" if mean > 0 else "down") if moves else "no movement"
+    result = {"mean": mean, "half": half, "by_seed": octaves.tolist()}
+    is_significant = abs(mean) > half and abs(mean) >= least_move(rates)
+    verdict = ("up" if mean > 0 else "down") if is_significant else "no movement"
     # Whether it may be less than measured, and whether it may be more.
-    less, more = few.at_highest or many.at_lowest, few.at_lowest or many.at_highest
-    if {"up": less, "down": more, "no movement": less or more}[verdict]:
-        return _unknown("a best rate is the outermost that was tried") | found
-    return {"verdict": verdict, **found, "at_least": less or more}
+    may_be_less, may_be_more = few.at_highest or many.at_lowest, few.at_lowest or many.at_highest
+    if {"up": may_be_less, "down": may_be_more, "no movement": may_be_less or may_be_more}[verdict]:
+        return _unknown("a best rate is the outermost that was tried") | result
+    return {"verdict": verdict, **result, "at_least": may_be_less or may_be_more}
 
 
 def gain(before: Floats, after: Floats) -> dict[str, Any]:
-    """What errors `after` are below those `before`, both [rates, seeds], each at its best rate:
-    `mean` over seeds, `half` the width of its 95 % interval, and the `verdict`: gain or loss where
-    the interval excludes 0, else no gain; unknown, with the `reason`, for one seed and where one of
-    them has no best rate."""
+    """How far errors `after` are below those `before`, both [rates, seeds], each at its best rate:
+    `mean` over seeds, `half` the width of its 95 % interval, and the `verdict`: gain or loss if the
+    interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if one of them
+    has no best rate."""
     rates = np.arange(1.0, len(before) + 1)  # only their order matters here
-    ends = [optimum(rates, errors) for errors in (before, after)]
-    if ends[0] is None or ends[1] is None:
+    optima = [optimum(rates, errors) for errors in (before, after)]
+    if optima[0] is None or optima[1] is None:
         return _unknown("no rate came through with every seed")
-    differences = before[ends[0].place] - after[ends[1].place]
+    differences = before[optima[0].place] - after[optima[1].place]
     if len(differences) < 2:
         return _unknown("one seed has no spread")
     mean, half = mean_interval(differences)
@@ -102,8 +104,8 @@ def _unknown(reason: str) -> dict[str, Any]:
 
 
 def _lowest(x: Floats, y: Floats) -> float:
-    """Where the parabola through the least of y [rates], NaN where there is none, and its
-    neighbours has its vertex; that rate itself where it has not both."""
+    """The vertex of the parabola through the least of y [rates] (may be NaN) and its neighbours;
+    the rate of the least if it does not have both."""
     i = int(np.nanargmin(y))
     if i in (0, len(x) - 1) or not np.isfinite(y[i - 1 : i + 2]).all():
         return float(x[i])

@@ -1,1 +1,1 @@
-"""The toy of the residual scaling paper's theorems: one ReLU layer, looped."""
+"""The toy model of the residual scaling paper's theorems: one ReLU layer, looped."""

@@ -1,7 +1,7 @@
 """The toy model of residual scaling's theorems: h ← h + ε W relu(h), looped and not, in float64.
 
-W has entries N(0, 1/d), h₀ the length √d; a looped stack repeats one W, a deep one draws each of
-its layers anew (arXiv 2606.18524, Theorems 1 and 2).
+W has entries N(0, 1/d), h₀ the length √d; a looped stack repeats one W, a deep one draws a W for
+each layer (arXiv 2606.18524, Theorems 1 and 2).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _LAYERS = (1, 4, 12)  # of the looped stacks of more than one layer
 def measure(settings: StabilitySettings) -> dict[str, Any]:
     """Over seeds: ‖h_R‖/√d and its root mean square, the change of the output by one update, the
     mean cosine of different increments, and ‖h_R‖/√d of looped stacks of several layers."""
-    loops, found = settings.all_loops, dict[str, list[Any]]()
+    loops, curves = settings.all_loops, dict[str, list[Any]]()
     seeds = settings.all_seeds
     with Progress(len(seeds), "toy", "seed") as progress:
         for seed in seeds:
             for name, values in _one_seed(loops, seed).items():
-                found.setdefault(name, []).append(values)
+                curves.setdefault(name, []).append(values)
             progress.update()
-    parts = {name: np.array(values) for name, values in found.items()}
+    parts = {name: np.array(values) for name, values in curves.items()}
     result: dict[str, Any] = {"width": WIDTH, "seeds": len(seeds), "seed": settings.seed}
     result |= {"loops": list(loops), "angles_at": _ANGLES_AT}
     for name, values in parts.items():
@@ -52,7 +52,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
 
 
 def layers(width: int, seed: int) -> Iterator[Tensor]:
-    """h₀ [d], then one layer's weights [d, d] after another, without end."""
+    """h₀ [d], then the weights [d, d] of one layer after another, endlessly."""
     generator = Generator().manual_seed(seed)
     h = torch.randn(width, generator=generator, dtype=torch.float64)
     yield h * (math.sqrt(width) / torch.linalg.vector_norm(h))
@@ -65,8 +65,8 @@ def run(weights: Iterable[Tensor], start: Tensor, loops: Tensor, scales: Tensor)
     """The last states [C, d] from the start [d], row c after loops[c] steps scaled by scales[c]."""
     h = start.repeat(len(loops), 1)
     for t, layer in zip(range(int(loops.max())), weights, strict=False):
-        live = t < loops
-        h[live] += scales[live, None] * (h[live].relu() @ layer.T)
+        active = t < loops
+        h[active] += scales[active, None] * (h[active].relu() @ layer.T)
     return h
 
 
@@ -77,16 +77,16 @@ def derivative(
     h, change = start.repeat(len(loops), 1), start.new_zeros(len(loops), len(start))
     direction = signs / math.sqrt(len(start))
     for t in range(int(loops.max())):
-        live = t < loops
-        state, scale = h[live], scales[live, None]
-        moved = (change[live] * (state > 0)) @ weights.T + state.relu() @ direction.T
-        change[live] += scale * moved
-        h[live] += scale * (state.relu() @ weights.T)
+        active = t < loops
+        state, scale = h[active], scales[active, None]
+        increment = (change[active] * (state > 0)) @ weights.T + state.relu() @ direction.T
+        change[active] += scale * increment
+        h[active] += scale * (state.relu() @ weights.T)
     return change
 
 
 def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: float) -> float:
-    """The mean cosine of two different ones of the first `count` increments W relu(h)."""
+    """The mean cosine over pairs of different increments W relu(h) among the first `count`."""
     h, units = start, list[Tensor]()
     for layer in islice(weights, count):
         increment = layer @ h.relu()
@@ -97,35 +97,35 @@ def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: flo
 
 
 def _one_seed(loops: Sequence[int], seed: int) -> dict[str, Any]:
-    """Each part's curves of one seed, under `part/curve`."""
-    drawn = layers(WIDTH, seed)
-    start, *stack = islice(drawn, 1 + max(_ANGLES_AT, *_LAYERS))
+    """The curves of one seed, by `part/curve`."""
+    source = layers(WIDTH, seed)
+    start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
     shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(SCALINGS))
     scales = _scales([(scaling, r, 1) for scaling in SCALINGS for r in loops])
-    ends = {
+    final_states = {
         "norm/looped": run(shared, start, counts, scales),
-        "norm/deep": run(chain(stack, drawn), start, counts, scales),
+        "norm/deep": run(chain(stack, source), start, counts, scales),
         "change/looped": derivative(stack[0], _signs(seed), start, counts, scales),
     }
-    found: dict[str, Any] = {}
-    for name, states in ends.items():
+    curves: dict[str, Any] = {}
+    for name, states in final_states.items():
         by_scaling = _lengths(states).view(len(SCALINGS), -1)
         for scaling, values in zip(SCALINGS, by_scaling, strict=True):
-            found[f"{name} {scaling}"] = values.tolist()
-    found["cosine/deep none"] = mean_cosine(stack, start, _ANGLES_AT, 1.0)
+            curves[f"{name} {scaling}"] = values.tolist()
+    curves["cosine/deep none"] = mean_cosine(stack, start, _ANGLES_AT, 1.0)
     for scaling in ("none", "linear"):
         scale = residual_scale(scaling, _ANGLES_AT, 1)
-        found[f"cosine/looped {scaling}"] = mean_cosine(shared, start, _ANGLES_AT, scale)
-    for number in _LAYERS:
+        curves[f"cosine/looped {scaling}"] = mean_cosine(shared, start, _ANGLES_AT, scale)
+    for layer_count in _LAYERS:
         # A step is a layer here: R loops are R U steps.
-        ends_of = run(
-            cycle(stack[:number]),
+        last_states = run(
+            cycle(stack[:layer_count]),
             start,
-            number * torch.tensor(loops),
-            _scales([("factored", r, number) for r in loops]),
+            layer_count * torch.tensor(loops),
+            _scales([("factored", r, layer_count) for r in loops]),
         )
-        found[f"layers/{number}"] = _lengths(ends_of).tolist()
-    return found
+        curves[f"layers/{layer_count}"] = _lengths(last_states).tolist()
+    return curves
 
 
 def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
@@ -134,11 +134,11 @@ def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
 
 
 def _signs(seed: int) -> Tensor:
-    """The update's signs, of a stream of their own."""
+    """The signs of the update, from their own stream of random numbers."""
     generator = Generator().manual_seed(2**62 + seed)
     return torch.randint(2, (WIDTH, WIDTH), generator=generator).double().mul_(2).sub_(1)
 
 
 def _lengths(states: Tensor) -> Tensor:
-    """Length over √d, of states [C, d]: [C]."""
+    """The length of states [C, d] over √d: [C]."""
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from reloop.evaluation.figures import band, legend_beside, line, save, styled
 
-from ..tables import LABELS, band_of, number, shown, table, ticks_at
+from ..tables import LABELS, band_of, csv_columns, number, table, ticks_at
 
-# ‖h_R‖/√d of another ten seeds, by loops. Where norms explode, means of ten seeds differ by half.
+# ‖h_R‖/√d of ten other seeds, by loops. If norms explode, means of ten seeds differ by half.
 _BY_LOOPS = (1, 2, 4, 8, 16, 32, 64)
 EXPECTED = {
     "deep none": (1.21, 1.48, 2.19, 4.84, 24.7, 605, 3.7e5),
@@ -23,11 +23,11 @@ EXPECTED = {
     "looped sqrt": (1.21, 1.42, 1.88, 2.97, 6.14, 18.4, 92),
     "looped linear": (1.21, 1.22, 1.23, 1.24, 1.24, 1.24, 1.24),
 }
-_HIGHEST = 1e3  # of the figure: what explodes leaves it
+_HIGHEST = 1e3  # of the figure: exploding norms leave it
 
 
 def report(result: Mapping[str, Any]) -> str:
-    """The norms with standard errors beside those expected, and below what else is measured."""
+    """The norms with standard errors and their expected values, and the other measurements."""
     head = ["R", *map(str, result["loops"])]
     lines = [
         f"h ← h + ε W relu(h), d = {result['width']}, {result['seeds']} seeds, ± standard error",
@@ -52,8 +52,13 @@ def _norms(result: Mapping[str, Any]) -> list[list[str]]:
     loops, rows = result["loops"], list[list[str]]()
     for name, expected in EXPECTED.items():
         rows += _rows({name: result["norm"][name]})
-        known = dict(zip(_BY_LOOPS, expected, strict=True))
-        rows.append(["  expected", *(number(known[r]) if r in known else "" for r in loops)])
+        expected_by_loops = dict(zip(_BY_LOOPS, expected, strict=True))
+        rows.append(
+            [
+                "  expected",
+                *(number(expected_by_loops[r]) if r in expected_by_loops else "" for r in loops),
+            ]
+        )
         if name == "deep none":
             root = result["norm"][name]["root_mean_square"]
             rows.append(["  root mean square", *map(number, root)])
@@ -92,7 +97,11 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
             "± standard error"
         )
         save(
-            figure, path, "loops", loops, {k.replace(" ", "_"): shown(c) for k, c in curves.items()}
+            figure,
+            path,
+            "loops",
+            loops,
+            {k.replace(" ", "_"): csv_columns(c) for k, c in curves.items()},
         )
     return [path]
 

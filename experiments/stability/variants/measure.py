@@ -1,5 +1,5 @@
 """The loops of the Fully Looped Transformer on linear regression in context: their errors, when
-they leave the plateau, and which collapse (arXiv 2605.18797)."""
+they leave the plateau, and whether they collapse (arXiv 2605.18797)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from reloop.conf.schema import ModelConfig, TrainingConfig
 from reloop.models.loops.connected import CONNECTIVITIES
 
 from ...grid import Errors, Population, measured
-from ..collapse import collapse, left_plateau
+from ..collapse import collapse, plateau_exit
 from ..regression import DIMS, regression_runs
 from ..settings import StabilitySettings
 from .report import draw, report
 
 __all__ = ["draw", "measure", "report"]
 
-# Of the initial error: below it a smoothed loss has left the plateau, and the errors of those named
-# are to end.
+# Of the initial error: a smoothed loss below it has left the plateau, and the ASKED variants must
+# end below it.
 LEFT = 0.7
 ASKED, ASKED_LOOPS, ASKED_STEPS = ("LT_i", "FLT", "FLT_res"), 4, 2000
 _LAYERS = 2
@@ -28,20 +28,22 @@ _CLIP, _DECAY = 1.0, 0.2  # the paper's
 
 
 def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """`plain`, the errors [seeds] of one loop, which all variants have in common; and for each
-    variant and number of loops K, of each seed: `error` and `initial` error, `left`, the step that
-    leaves the plateau (None: never), and `collapse`, why it did (empty: it did not). `learned`:
-    whether those asked got below 0.7 of their initial error; empty where steps are too few."""
+    """`plain`, the errors [seeds] of one loop, the same for all variants; and for each variant and
+    number of loops K, of each seed: `error` and `initial` error, `left`, the step that leaves the
+    plateau (None: never), and `collapse`, the reason (empty: it did not). `learned`: whether the
+    ASKED variants got below 0.7 of their initial error; empty if there are too few steps."""
     runs = {("LT", 1): variant_runs(settings, "LT", 1)} | all_variants(settings, CONNECTIVITIES)
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
-    found = dict(zip(runs, results, strict=True))
-    plain = [error for (error,) in zip(*found[("LT", 1)]["errors"], strict=True)]
-    there = [error for error in plain if error is not None]
-    reference = float(np.mean(there)) if there else None
+    errors_by_key = dict(zip(runs, results, strict=True))
+    plain = [error for (error,) in zip(*errors_by_key[("LT", 1)]["errors"], strict=True)]
+    errors = [error for error in plain if error is not None]
+    reference = float(np.mean(errors)) if errors else None
     variants: dict[str, dict[str, Any]] = {name: {} for name in CONNECTIVITIES}
     for (name, loops), population in runs.items():
         if (name, loops) in variant_keys(settings, CONNECTIVITIES):
-            variants[name][str(loops)] = _summed_up(population, found[name, loops], reference)
+            variants[name][str(loops)] = _summed_up(
+                population, errors_by_key[name, loops], reference
+            )
     result = {
         "loops": list(settings.all_loops),
         "rate": settings.all_rates[0],
@@ -52,12 +54,12 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
         "asked_loops": ASKED_LOOPS,
         "variants": variants,
     }
-    # Fewer steps were not asked to suffice.
+    # Fewer steps need not suffice.
     return result | {"learned": _learned(variants) if settings.steps >= ASKED_STEPS else {}}
 
 
 def variant_keys(settings: StabilitySettings, names: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Variants and loops that the settings ask for."""
+    """The variants and loops of the settings."""
     return [(name, loops) for name in names for loops in settings.all_loops]
 
 
@@ -76,31 +78,32 @@ def variant_runs(settings: StabilitySettings, name: Any, loops: int) -> Populati
     return regression_runs(settings, f"{name}, K = {loops}", loops, model, training)
 
 
-def _summed_up(population: Population, found: Errors, plain: float | None) -> dict[str, Any]:
+def _summed_up(population: Population, result: Errors, plain: float | None) -> dict[str, Any]:
     losses = population.curve("loss")[:, 0] / DIMS
-    (errors,), (initial,) = found["errors"], found["initial"]
-    known = [np.nan if error is None else error for error in errors]
+    (errors,), (initial,) = result["errors"], result["initial"]
+    final_errors = [np.nan if error is None else error for error in errors]
     return {
         "error": errors,
         "initial": initial,
         "left": [
-            left_plateau(curve, LEFT * first)
-            for curve, first in zip(losses.T, initial, strict=True)
+            plateau_exit(curve, LEFT * initial_error)
+            for curve, initial_error in zip(losses.T, initial, strict=True)
         ],
         "collapse": [
-            collapse(curve, error, plain) for curve, error in zip(losses.T, known, strict=True)
+            collapse(curve, error, plain)
+            for curve, error in zip(losses.T, final_errors, strict=True)
         ],
     }
 
 
 def _learned(variants: dict[str, dict[str, Any]]) -> dict[str, bool]:
-    """Whether all seeds of the variants asked ended below 0.7 of their initial error."""
-    asked = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
+    """Whether all seeds of each ASKED variant ended below 0.7 of their initial error."""
+    cells = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
     return {
         name: all(
-            error is not None and error < LEFT * first
-            for error, first in zip(found["error"], found["initial"], strict=True)
+            error is not None and error < LEFT * initial_error
+            for error, initial_error in zip(cell["error"], cell["initial"], strict=True)
         )
-        for name, found in asked.items()
-        if found is not None
+        for name, cell in cells.items()
+        if cell is not None
     }

@@ -1,4 +1,4 @@
-"""Variants of looping as a table, and their errors by loops as a figure."""
+"""The variants of loops as a table, and their errors by loops as a figure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from reloop.evaluation.figures import band, legend_beside, line, note_level, save, styled
 
-from ..tables import ends_of, table, ticks_at
+from ..tables import mean_and_range, table, ticks_at
 
 
 def report(result: Mapping[str, Any]) -> str:
@@ -26,29 +26,33 @@ def report(result: Mapping[str, Any]) -> str:
     head = ["", "K", "error", "of the initial", "plateau left at step", "collapsed"]
     rows = []
     for name, by_loops in result["variants"].items():
-        for K, found in by_loops.items():
-            pairs = zip(found["error"], found["initial"], strict=True)
-            parts = [None if error is None else error / first for error, first in pairs]
+        for K, cell in by_loops.items():
+            pairs = zip(cell["error"], cell["initial"], strict=True)
+            ratios = [
+                None if error is None else error / initial_error for error, initial_error in pairs
+            ]
             rows.append(
                 [
-                    name, K, _range(found["error"]), _range(parts),
-                    ", ".join("never" if step is None else f"{step}" for step in found["left"]),
-                    _reasons(found["collapse"]),
+                    name, K, _range(cell["error"]), _range(ratios),
+                    ", ".join("never" if step is None else f"{step}" for step in cell["left"]),
+                    _reasons(cell["collapse"]),
                 ]
             )  # fmt: skip
     lines += table(head, rows)
     if result["learned"]:
-        said = (f"{name} {'yes' if yes else 'NO'}" for name, yes in result["learned"].items())
+        texts = (
+            f"{name} {'yes' if learned else 'NO'}" for name, learned in result["learned"].items()
+        )
         lines += [
             "",
             f"below {result['left_below']:g} of the initial error at K = {result['asked_loops']}, "
-            f"every seed: {', '.join(said)}",
+            f"every seed: {', '.join(texts)}",
         ]
     return "\n".join(lines)
 
 
 def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """Error by loops, a curve a variant with the least and most of its seeds."""
+    """Error by loops, a curve for each variant with the least and most of its seeds."""
     path, loops, columns = folder / f"{name}.png", result["loops"], {}
     with styled():
         figure = Figure()
@@ -57,9 +61,9 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
             curve = _curve([by_loops[str(K)] for K in loops])
             columns[variant] = curve
             band(axes, loops, curve, variant, line(index))
-        there = [error for error in result["plain"] if error is not None]
-        if there:
-            note_level(axes, float(np.mean(there)), "one loop")
+        errors = [error for error in result["plain"] if error is not None]
+        if errors:
+            note_level(axes, float(np.mean(errors)), "one loop")
         ticks_at(axes, loops)
         axes.set_xlabel("loops K")
         axes.set_ylabel("error / error of predicting zero")
@@ -71,24 +75,24 @@ def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
 
 def _curve(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
     """Mean, least and most error of each cell's seeds, the mean step that leaves the plateau (of
-    those that do), and how many never do and how many collapse."""
-    return ends_of([cell["error"] for cell in cells]) | {
-        "left_at": ends_of([cell["left"] for cell in cells])["mean"],
+    those that do), and the numbers that never do and that collapse."""
+    return mean_and_range([cell["error"] for cell in cells]) | {
+        "left_at": mean_and_range([cell["left"] for cell in cells])["mean"],
         "never_left": [cell["left"].count(None) for cell in cells],
         "collapsed": [sum(map(bool, cell["collapse"])) for cell in cells],
     }
 
 
 def _range(values: Sequence[float | None]) -> str:
-    there = [value for value in values if value is not None]
-    if not there:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return "-"
-    if len(there) == 1:
-        return f"{there[0]:.3f}"
-    return f"{np.mean(there):.3f} ({min(there):.3f} to {max(there):.3f})"
+    if len(numbers) == 1:
+        return f"{numbers[0]:.3f}"
+    return f"{np.mean(numbers):.3f} ({min(numbers):.3f} to {max(numbers):.3f})"
 
 
 def _reasons(reasons: Sequence[str]) -> str:
-    """How many of each reason, or none."""
+    """The number of runs for each reason, or none."""
     kinds = sorted({reason for reason in reasons if reason})
     return ", ".join(f"{reasons.count(kind)} ({kind})" for kind in kinds) or "none"

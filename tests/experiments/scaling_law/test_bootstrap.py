@@ -13,11 +13,11 @@ from reloop.conf.mistakes import RunError
 from reloop.experiments.scaling_law import bootstrap as scaling_bootstrap
 from reloop.experiments.scaling_law.bootstrap import intervals
 from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.published import drawn, published_law
+from reloop.experiments.scaling_law.published import published_law, sample_table
 from reloop.experiments.scaling_law.table import ScalingTable
 
 TRUTH = published_law()
-TABLE = drawn(TRUTH, 0.003, 0)
+TABLE = sample_table(TRUTH, 0.003, 0)
 
 
 def taken(table: ScalingTable, rows: NDArray[Any]) -> ScalingTable:
@@ -103,7 +103,7 @@ def test_resamples_that_tell_nothing_are_left_out_or_refused() -> None:
 def test_intervals_hold_the_truth_in_nine_of_ten_draws(columns: tuple[str, ...]) -> None:
     held = 0
     for seed in range(50):
-        table = drawn(TRUTH, 0.003, 1000 + seed)
+        table = sample_table(TRUTH, 0.003, 1000 + seed)
         found = intervals(table, fit_law(table), table.groups(columns), 200, seed)
         held += found.low["phi"] <= TRUTH.phi <= found.high["phi"]
     # 45 expected, standard deviation 2.1.

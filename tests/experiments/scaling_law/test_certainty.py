@@ -21,7 +21,7 @@ from reloop.experiments.scaling_law.certainty import Certainty, certainty
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.problem import NAMES, Law
 from reloop.experiments.scaling_law.profile import Profiles, profiles
-from reloop.experiments.scaling_law.published import drawn, minima, published_law
+from reloop.experiments.scaling_law.published import minima, published_law, sample_table
 from reloop.experiments.scaling_law.table import ScalingTable, csv_of
 
 TRUTH = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)
@@ -115,7 +115,7 @@ def test_of_the_published_minima_phi_alone_is_known_well() -> None:
     assert known.factors["alpha"] > 3
     assert known.factors["beta"] > 3
     assert 0.3 < known.low["phi"] < known.high["phi"] < 0.53
-    exact = known_of(drawn(published_law(), 0.003, 0), {}, resamples=20)
+    exact = known_of(sample_table(published_law(), 0.003, 0), {}, resamples=20)
     assert exact.not_determined == {}
     assert not {"E", "alpha", "beta"} & set(exact.factors)
 
@@ -164,7 +164,7 @@ def test_the_truth_lies_within_what_is_printed_as_determined(case: str) -> None:
     told, held = Counter[str](), Counter[str]()
     for seed in range(20):
         if case == "published":
-            table = drawn(law, 0.003, seed)
+            table = sample_table(law, 0.003, seed)
         else:
             data = [100.0, 6000.0] if case == "two" else [100.0, 800.0, 6000.0]
             table = table_of(data, 0.02 if case == "noisy" else 0.003, seed)

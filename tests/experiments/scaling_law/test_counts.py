@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reloop.experiments.scaling_law.counts import counted, untold
+from reloop.experiments.scaling_law.counts import describe_counts, unidentifiable
 from reloop.experiments.scaling_law.published import design, minima
 from reloop.experiments.scaling_law.table import ScalingTable
 
@@ -43,23 +43,23 @@ def crossed(sizes: int, data: int, loops: int, once: float = 1.0) -> ScalingTabl
 def test_what_few_values_cannot_tell(
     sizes: int, data: int, loops: int, held: Sequence[str], expected: str
 ) -> None:
-    assert untold(crossed(sizes, data, loops), held) == tuple(expected.split())
+    assert unidentifiable(crossed(sizes, data, loops), held) == tuple(expected.split())
 
 
 def test_without_layers_outside_the_loop_one_width_tells_a_product_only() -> None:
     """(r^phi / r)^-alpha is one power of r: alpha (phi - 1)."""
-    assert untold(crossed(1, 3, 4, once=0.0), ()) == ("A", "alpha", "phi")
-    assert untold(crossed(2, 3, 4, once=0.0), ()) == ()
+    assert unidentifiable(crossed(1, 3, 4, once=0.0), ()) == ("A", "alpha", "phi")
+    assert unidentifiable(crossed(2, 3, 4, once=0.0), ()) == ()
 
 
 def test_one_r_above_one_is_one_factor() -> None:
     table = crossed(4, 3, 1)
-    assert untold(replace(table, r=table.r * 4), ()) == ("A", "phi")
+    assert unidentifiable(replace(table, r=table.r * 4), ()) == ("A", "phi")
 
 
 def test_the_published_designs_tell_all_in_principle() -> None:
-    assert untold(design(), ()) == untold(minima(), ()) == ()
+    assert unidentifiable(design(), ()) == unidentifiable(minima(), ()) == ()
 
 
 def test_counts_in_words() -> None:
-    assert counted(crossed(2, 3, 2)) == "4 values of N, 3 of D and 2 of r"
+    assert describe_counts(crossed(2, 3, 2)) == "4 values of N, 3 of D and 2 of r"

@@ -15,7 +15,7 @@ from scipy.optimize import approx_fprime, least_squares
 from reloop.conf.mistakes import RunError
 from reloop.experiments.scaling_law.fit import edges, fit_law
 from reloop.experiments.scaling_law.problem import Law, Problem
-from reloop.experiments.scaling_law.published import design, drawn, minima, published_law
+from reloop.experiments.scaling_law.published import design, minima, published_law, sample_table
 from reloop.experiments.scaling_law.table import ScalingTable
 
 TRUTH = published_law()
@@ -100,7 +100,9 @@ def test_losses_without_noise_give_the_law_back(law: Law, once: float, scale: fl
     assert fit.at_edge == ()
 
 
-@pytest.mark.parametrize("table", [drawn(TRUTH, NOISE, 3), minima()], ids=["design", "minima"])
+@pytest.mark.parametrize(
+    "table", [sample_table(TRUTH, NOISE, 3), minima()], ids=["design", "minima"]
+)
 def test_no_other_search_finds_less(table: ScalingTable) -> None:
     """Levenberg and Marquardt's method with the same robust loss, from the published law."""
 
@@ -127,12 +129,12 @@ def test_the_search_is_not_caught_in_a_second_valley(seed: int) -> None:
 
 
 def test_a_parameter_can_be_held() -> None:
-    table = drawn(TRUTH, NOISE, 0)
+    table = sample_table(TRUTH, NOISE, 0)
     free = fit_law(table)
     for name, value in (("phi", 0.0), ("phi", 1.0), ("E", 1.5), ("beta", 0.3)):
         fit = fit_law(table, {name: value})
         assert getattr(fit.law, name) == pytest.approx(value)
-        assert fit.held == (name,)
+        assert fit.fixed == (name,)
         from_there = fit_law(table, {name: value}, start=free.law)
         assert astuple(from_there.law) == pytest.approx(astuple(fit.law), rel=1e-3)
         assert fit.huber > free.huber
@@ -154,7 +156,7 @@ def test_no_law_has_a_loss_below_its_e() -> None:
         said = f"E must be below every loss, got {value:g} beside 2 in row 116"
         with pytest.raises(RunError, match=said):
             fit_law(table, {"E": value})
-    assert fit_law(table, {"E": 1.999}).held == ("E",)
+    assert fit_law(table, {"E": 1.999}).fixed == ("E",)
 
 
 def test_exponents_may_all_be_held_or_at_an_edge() -> None:
@@ -165,7 +167,7 @@ def test_exponents_may_all_be_held_or_at_an_edge() -> None:
 
 
 def test_a_weight_is_a_number_of_rows() -> None:
-    table = drawn(TRUTH, NOISE, 1)
+    table = sample_table(TRUTH, NOISE, 1)
     times = np.arange(len(table)) % 3
     parts = (table.N_once, table.N_rec, table.r, table.D, table.loss)
     once, rec, r, data, loss = (np.repeat(each, times) for each in parts)
@@ -179,7 +181,7 @@ def test_a_weight_is_a_number_of_rows() -> None:
 
 def test_a_failed_run_hardly_moves_the_fit() -> None:
     """One loss of 116 is half as large again: least squares would move phi by a tenth."""
-    table = drawn(TRUTH, NOISE, 2)
+    table = sample_table(TRUTH, NOISE, 2)
     loss = table.loss.copy()
     loss[-1] *= 1.5
     assert fit_law(replace(table, loss=loss)).law.phi == pytest.approx(
@@ -223,7 +225,7 @@ def test_an_exponent_that_runs_away_is_named() -> None:
 
 def test_phi_of_ten_draws() -> None:
     """The issue's measure: mean within .02, spread at most 1.4 times the bound."""
-    found = [fit_law(drawn(TRUTH, NOISE, seed)).law.phi for seed in range(10)]
+    found = [fit_law(sample_table(TRUTH, NOISE, seed)).law.phi for seed in range(10)]
     bound = spread_bound(design())
     assert bound == pytest.approx(0.0125, abs=0.001)
     assert np.mean(found) == pytest.approx(TRUTH.phi, abs=0.02)

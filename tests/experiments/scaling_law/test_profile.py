@@ -20,7 +20,7 @@ from reloop.experiments.scaling_law.profile import (
     noise_of,
     profiles,
 )
-from reloop.experiments.scaling_law.published import design, drawn, minima, published_law
+from reloop.experiments.scaling_law.published import design, minima, published_law, sample_table
 from reloop.experiments.scaling_law.table import ScalingTable
 
 TRUTH = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)
@@ -49,7 +49,7 @@ def excess(table: ScalingTable, found: Profiles, name: str, value: float) -> flo
 @pytest.mark.parametrize(
     ("table", "names"),
     [
-        (drawn(published_law(), 0.003, 1), ("E", "alpha", "beta", "phi")),
+        (sample_table(published_law(), 0.003, 1), ("E", "alpha", "beta", "phi")),
         pytest.param(minima(), ("E", "phi"), marks=pytest.mark.slow),
     ],
     ids=["design", "minima"],
@@ -72,7 +72,7 @@ def test_an_interval_ends_where_no_other_search_finds_less(
 
 def test_a_and_b_are_moved_themselves() -> None:
     """As the exponents drag them: the logarithm of A goes with alpha by the logarithm of N."""
-    table = drawn(published_law(), 0.003, 1)
+    table = sample_table(published_law(), 0.003, 1)
     fit = fit_law(table)
     found = profiles(table, fit)
     for term, exponent, size in (("A", "alpha", table.parameters), ("B", "beta", table.D)):

@@ -8,9 +8,9 @@ import pytest
 from reloop.experiments.scaling_law.published import (
     counts,
     design,
-    drawn,
     minima,
     published_law,
+    sample_table,
     width,
 )
 
@@ -56,10 +56,14 @@ def test_the_design_has_116_runs_that_cost_their_budget() -> None:
 def test_losses_are_drawn_about_the_law() -> None:
     law, exact = published_law(), design()
     np.testing.assert_allclose(exact.loss, law.loss(exact))
-    noise = np.log(np.stack([drawn(law, 0.003, seed).loss for seed in range(20)]) / exact.loss)
+    noise = np.log(
+        np.stack([sample_table(law, 0.003, seed).loss for seed in range(20)]) / exact.loss
+    )
     assert noise.std() == pytest.approx(0.003, rel=0.05)
     assert abs(noise.mean()) < 0.0003
-    np.testing.assert_array_equal(drawn(law, 0.003, 1).loss, drawn(law, 0.003, 1).loss)
+    np.testing.assert_array_equal(
+        sample_table(law, 0.003, 1).loss, sample_table(law, 0.003, 1).loss
+    )
 
 
 def test_the_minima_are_the_printed_ones() -> None:

@@ -21,10 +21,10 @@ from reloop.experiments.scaling_law.__main__ import main
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.pictures import draw_scaling
 from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.published import drawn, minima, published_law
+from reloop.experiments.scaling_law.published import minima, published_law, sample_table
 from reloop.experiments.scaling_law.table import ScalingTable, parabola_minimum
 
-TABLE = drawn(published_law(), 0.003, 0)
+TABLE = sample_table(published_law(), 0.003, 0)
 
 
 def written(table: ScalingTable, path: Path, labels: Sequence[str] = ("budget",)) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.collapse import collapse, left_plateau, smoothed
+from reloop.experiments.stability.collapse import collapse, plateau_exit, smoothed
 
 STEPS = 1000
 FALLING = np.linspace(1.0, 0.2, STEPS)
@@ -45,7 +45,7 @@ def test_early_noise_is_no_best() -> None:
     losses = np.ones(STEPS)
     losses[:3] = 0.1
     assert collapse(losses) == ""
-    assert left_plateau(losses, 0.7) is None
+    assert plateau_exit(losses, 0.7) is None
 
 
 def test_worse_than_one_loop() -> None:
@@ -57,6 +57,6 @@ def test_worse_than_one_loop() -> None:
 def test_plateau_is_left_where_the_smoothed_loss_falls() -> None:
     losses = np.where(np.arange(STEPS) < 400, 1.0, 0.2)
     # After m low losses about 1 - 0.8 (1 - 0.98^m) is left of it: 0.7 is passed at m = 24.
-    assert left_plateau(losses, 0.7) == 424
-    assert left_plateau(losses, 0.1) is None
-    assert left_plateau(np.full(STEPS, 0.5), 0.7) == 50
+    assert plateau_exit(losses, 0.7) == 424
+    assert plateau_exit(losses, 0.1) is None
+    assert plateau_exit(np.full(STEPS, 0.5), 0.7) == 50

@@ -108,7 +108,7 @@ def test_an_altered_copy_is_refused_with_its_path(tmp_path: Path, no_network: li
     (folder / "dataset.arff").write_text(text[: text.rindex("\n", 0, -1) + 1])  # a row less
     with pytest.raises(RunError) as refused:
         openml_table(7, tmp_path / "work", tmp_path / "cache")
-    assert str(refused.value).startswith(f"{folder / 'dataset.arff'} is altered or half")
+    assert str(refused.value).startswith(f"{folder / 'dataset.arff'} is altered or incomplete")
     assert "leave cache_dir= out" in str(refused.value)
     (folder / "dataset.arff").write_text(text)
     (folder / "description.xml").write_text(description(8, text))

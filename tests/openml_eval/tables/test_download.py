@@ -32,14 +32,14 @@ def test_a_table_is_downloaded_once_checked_and_kept(server: Server, tmp_path: P
 def test_an_id_that_is_unknown_is_said(server: Server, tmp_path: Path) -> None:
     with pytest.raises(RunError) as refused:
         fetch(FetchSettings((999,), str(tmp_path)))
-    assert str(refused.value).startswith("table 999 is not to be had from OpenML: ")
+    assert str(refused.value).startswith("table 999 cannot be fetched from OpenML: ")
     assert "Unknown dataset" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_description_that_is_none_is_said(server: Server, tmp_path: Path) -> None:
     server.texts, server.fields = {7: arff(rows(60))}, {7: {"version": "new"}}
-    with pytest.raises(RunError, match="table 7 is not to be had from OpenML"):
+    with pytest.raises(RunError, match="table 7 cannot be fetched from OpenML"):
         fetch(FetchSettings((7,), str(tmp_path)))
 
 
@@ -49,7 +49,7 @@ def test_a_download_cut_short_is_refused_and_the_next_time_is_whole(
     text = arff(rows(60))
     server.texts, server.sent = {7: text}, {7: text[:-40]}
     settings = FetchSettings((7,), str(tmp_path))
-    with pytest.raises(RunError, match="table 7 came altered or half"):
+    with pytest.raises(RunError, match="table 7 was downloaded altered or incomplete"):
         fetch(settings)
     assert not [*tmp_path.glob("*.npz"), *tmp_path.rglob("dataset.arff")]
     server.sent = {}

@@ -104,6 +104,6 @@ def test_a_device_without_float64_is_refused(
     def place(*_: str) -> SimpleNamespace:
         return SimpleNamespace(device=torch.device("mps"))
 
-    monkeypatch.setattr(dynamics_run, "place", place)
+    monkeypatch.setattr(dynamics_run, "place_exactly", place)
     with pytest.raises(ConfigError, match="device cannot be mps: it has no float64"):
         dynamics(DynamicsSettings(str(tiny_run.path)))

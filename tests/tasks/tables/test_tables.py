@@ -75,7 +75,7 @@ def test_nothing_of_the_held_out_table_reaches_training(tmp_path: Path, protocol
     made = task(write(tmp_path), protocol=protocol)
     before = [made.sample(generator(seed), 10, POINTS) for seed in range(5)]
     (tmp_path / "beta.npz").unlink()
-    table_rows._loaded.cache_clear()
+    table_rows._cached_rows.cache_clear()
     for seed, prompts in enumerate(before):
         again = made.sample(generator(seed), 10, POINTS)
         assert torch.equal(prompts.xs, again.xs)

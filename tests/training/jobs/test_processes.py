@@ -138,7 +138,7 @@ def test_a_result_that_nobody_takes_is_no_error(tmp_path: Path) -> None:
     working.process.join()
     assert working.process.exitcode == 0
     assert (folder / "done").exists()
-    assert log.read_text() == "nobody is there to take the result; what was saved is found again\n"
+    assert log.read_text() == "no process waits for the result; what was saved is found again\n"
 
 
 @BOTH
