@@ -91,7 +91,8 @@ def cpu_operations(step: Step, steps: int) -> Totals:
 def _parse(words: list[str]) -> argparse.Namespace:
     parser = Parser(prog="benchmarks.profile_step", description=__doc__)
     parser.add_argument("--setting", choices=NAMES, default="sparse")
-    parser.add_argument("--variant", default="eager:fp32", metavar="B:P[:graph]")
+    variant_help = "backend and precision: cpu:fp32, on a GPU eager:fp32"
+    parser.add_argument("--variant", metavar="B:P[:graph]", help=variant_help)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--steps", type=at_least(1), default=10, help="that are profiled")
     parser.add_argument("--warmup", type=at_least(1), default=5)
@@ -100,7 +101,8 @@ def _parse(words: list[str]) -> argparse.Namespace:
     options = parser.parse_args(words)
     try:
         options.device = place(options.device, "auto", "auto").device
-        variants = parse_variants(options.variant, options.device)
+        default = "cpu:fp32" if options.device.type == "cpu" else "eager:fp32"
+        variants = parse_variants(options.variant or default, options.device)
     except ValueError as error:
         parser.error(str(error))
     if len(variants) > 1:

@@ -16,7 +16,7 @@ def test_it_names_the_operations(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = tmp_path / "profile.json"
     assert main([*WORDS, "--top", "3", "--json", str(path)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("small, ours eager fp32: ")
+    assert printed[0].startswith("small, ours cpu fp32: ")
     assert len(printed) == 3 + 3
     report = json.loads(path.read_text(encoding="utf-8"))
     calls = {row["name"]: row["calls"] for row in report["rows"]}

@@ -45,7 +45,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(shutil, "which", lambda name: name if name in machine["programs"] else None)
     monkeypatch.setattr(device, "find_spec", lambda name: object() if machine[name] else None)
     monkeypatch.setattr(
-        device, "_named", lambda name: CUDA if name == "cuda" else torch.device(name)
+        device, "_resolve", lambda name: CUDA if name == "cuda" else torch.device(name)
     )
     for variable in ("CC", "CXX", "TRITON_INTERPRET"):
         monkeypatch.delenv(variable, raising=False)
