@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from .report import Row
 from .settings import QualitySettings
 from .targets import Target
 
+_WIDE = 90  # characters of a line of the title
 _AXES = {
     "cpu_seconds": ("processor seconds of training", "error_by_cpu_seconds.png"),
     "flops": ("FLOPs of training", "error_by_flops.png"),
@@ -44,8 +46,8 @@ def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder:
                 shown[row.label] = {name: x, "error": mean}
                 longest = max(longest, list(range(1, len(x) + 1)), key=len)
             remarks = shared({row.label: row.remarks() for row in rows})
-            title = f"{settings.task}, scale={settings.scale}, {settings.seeds} seeds"
-            figure.suptitle("\n".join([title, *remarks]))
+            title = f"{settings.task}, scale={settings.scale}, seeds: {settings.seeds}"
+            figure.suptitle("\n".join([title, *(fill(remark, _WIDE) for remark in remarks)]))
             axes.set_xlabel(label)
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
             log_of_few_decades(axes)

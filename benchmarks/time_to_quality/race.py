@@ -19,6 +19,7 @@ from conf.sizes import parameters
 from evaluation.baselines import optimal, solvers
 from evaluation.errors import evaluation_prompts
 from training.assemble import build_task
+from training.device import place
 from training.files import write_json
 from training.objective import check_targets
 from training.processes import run_jobs
@@ -56,7 +57,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
     outcomes = run_jobs(jobs, settings.jobs, where / "logs")
     found = iter(outcomes)
     made = [
-        Row(label, _track(settings, configs[0]), [next(found).result for _ in configs])
+        Row(label, _track(settings, configs[0]), [next(found).result for _ in configs], words)
         for label, configs in rows.items()
     ]
     failed = [
@@ -106,6 +107,7 @@ def _check(rows: dict[str, list[Config]], target: Target) -> None:
     for configs in rows.values():
         config = configs[0]
         task = build_task(config)
+        place(config.device, config.precision, config.backend)
         check_targets(config.training.targets, task)
         if max(target.k) >= config.task.points:
             most = config.task.points - 1
