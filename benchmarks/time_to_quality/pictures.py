@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -17,14 +16,19 @@ from .report import Row
 from .settings import QualitySettings
 from .targets import Target
 
-_WIDE = 90  # characters of a line of the title
 _AXES = {
     "cpu_seconds": ("processor seconds of training", "error_by_cpu_seconds.png"),
     "flops": ("FLOPs of training", "error_by_flops.png"),
 }
 
 
-def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder: Path) -> None:
+def draw(
+    rows: Sequence[Row],
+    settings: QualitySettings,
+    target: Target,
+    words: Sequence[str],
+    folder: Path,
+) -> None:
     """Write the pictures and the CSVs behind them: a thin line a seed, a thick one through the mean
     of the seeds at each measurement."""
     for name, (label, file) in _AXES.items():
@@ -47,7 +51,8 @@ def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder:
                 longest = max(longest, list(range(1, len(x) + 1)), key=len)
             remarks = shared({row.label: row.remarks() for row in rows})
             title = f"{settings.task}, scale={settings.scale}, seeds: {settings.seeds}"
-            figure.suptitle("\n".join([title, *(fill(remark, _WIDE) for remark in remarks)]))
+            more = ["other settings than the recipe's: time_to_quality.json"] if words else []
+            figure.suptitle("\n".join([title, *more, *remarks]))
             axes.set_xlabel(label)
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
             log_of_few_decades(axes)

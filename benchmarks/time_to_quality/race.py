@@ -57,13 +57,13 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
     outcomes = run_jobs(jobs, settings.jobs, where / "logs")
     found = iter(outcomes)
     made = [
-        Row(label, _track(settings, configs[0]), [next(found).result for _ in configs], words)
+        Row(label, _track(settings, configs[0]), [next(found).result for _ in configs])
         for label, configs in rows.items()
     ]
     failed = [
         f"{job.name}: {o.failure}" for job, o in zip(jobs, outcomes, strict=True) if o.failure
     ]
-    text, content = report(made, settings, target)
+    text, content = report(made, settings, target, words)
     folder = where / f"race-{checksum_of([asdict(settings), list(words)])[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -72,7 +72,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         | content
         | {"failed": failed},
     )
-    draw(made, settings, target, folder / "figures")
+    draw(made, settings, target, words, folder / "figures")
     text += f"\n\n{folder}: time_to_quality.json, figures/"
     if failed:
         print(text, flush=True)

@@ -21,23 +21,19 @@ _MEASURES = ("step", "cpu_seconds", "seconds", "flops")
 
 @dataclass(frozen=True)
 class Row:
-    """A recipe, or a variant of one: its results seed by seed (`Raced`), None for a failed one, and
-    the settings that were given beside it."""
+    """A recipe, or a variant of one: its results seed by seed (`Raced`), None for a failed one."""
 
     label: str
     track: str
     results: Sequence[Mapping[str, Any] | None]
-    words: Sequence[str] = ()
 
     def points(self) -> list[list[Point]]:
         """The measurements of each training that did not fail."""
         return [[Point(**each) for each in result["points"]] for result in self.results if result]
 
     def remarks(self) -> list[str]:
-        """What a reader must know of the code that trained them and of their settings, each
-        once."""
-        of_code = dict.fromkeys(r for each in self.results if each for r in each["remarks"])
-        return [*of_code, *([f"with {' '.join(self.words)}"] if self.words else [])]
+        """What a reader must know of the code that trained them, each once."""
+        return list(dict.fromkeys(r for each in self.results if each for r in each["remarks"]))
 
     def first(self, target: float) -> list[Point | None]:
         """Where each seed reached the target; None where it did not, or failed."""
@@ -48,13 +44,15 @@ class Row:
 
 
 def report(
-    rows: Sequence[Row], settings: QualitySettings, target: Target
+    rows: Sequence[Row], settings: QualitySettings, target: Target, words: Sequence[str] = ()
 ) -> tuple[str, dict[str, Any]]:
-    """What is shown of a race, and what is written."""
+    """What is shown of a race, and what is written; `words` are the settings of run.py that were
+    given for all its trainings."""
     k = ", ".join(map(str, target.k))
     lines = [
         f"{settings.task}, scale={settings.scale}, model={settings.model}: error {target.error:g} "
         f"at k = {k}, seeds: {settings.seeds}, threads of a training: {settings.threads}",
+        *([f"with {' '.join(words)}"] if words else []),
         "",
         f"{'recipe':40} {'track':>6} {'reached':>8} {'steps':>8} {'CPU s':>8} {'s':>8} {'PFLOP':>8}"
         f"  ratio of {'CPU s' if settings.clock == 'cpu_seconds' else 's'}",
