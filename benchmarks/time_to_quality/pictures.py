@@ -22,7 +22,13 @@ _AXES = {
 }
 
 
-def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder: Path) -> None:
+def draw(
+    rows: Sequence[Row],
+    settings: QualitySettings,
+    target: Target,
+    words: Sequence[str],
+    folder: Path,
+) -> None:
     """Write the pictures and the CSVs behind them: a thin line for each seed, a thick one for
     the mean over seeds at each measurement."""
     for name, (label, file) in _AXES.items():
@@ -44,8 +50,9 @@ def draw(rows: Sequence[Row], settings: QualitySettings, target: Target, folder:
                 curves[row.label] = {name: x, "error": mean}
                 longest = max(longest, list(range(1, len(x) + 1)), key=len)
             remarks = shared({row.label: row.remarks() for row in rows})
-            title = f"{settings.task}, scale={settings.scale}, {settings.seeds} seeds"
-            figure.suptitle("\n".join([title, *remarks]))
+            title = f"{settings.task}, scale={settings.scale}, seeds: {settings.seeds}"
+            more = ["other settings than the recipe's: time_to_quality.json"] if words else []
+            figure.suptitle("\n".join([title, *more, *remarks]))
             axes.set_xlabel(label)
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
             log_of_few_decades(axes)

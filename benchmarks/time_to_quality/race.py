@@ -19,6 +19,7 @@ from reloop.conf.schema import Config
 from reloop.evaluation.baselines import optimal, solvers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.training.assemble import build_task
+from reloop.training.device import place
 from reloop.training.jobs.processes import run_jobs
 from reloop.training.objective import check_targets
 from reloop.training.run_folder.files import write_json
@@ -67,7 +68,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         for job, outcome in zip(jobs, outcomes, strict=True)
         if outcome.failure
     ]
-    text, content = report(rows, settings, target)
+    text, content = report(rows, settings, target, words)
     folder = task_folder / f"race-{key_of([asdict(settings), list(words)], 8)}"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -76,7 +77,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         | content
         | {"failed": failures},
     )
-    draw(rows, settings, target, folder / "figures")
+    draw(rows, settings, target, words, folder / "figures")
     text += f"\n\n{folder}: time_to_quality.json, figures/"
     if failures:
         print(text, flush=True)
@@ -111,6 +112,7 @@ def _check(row_configs: dict[str, list[Config]], target: Target) -> None:
     for configs in row_configs.values():
         config = configs[0]
         task = build_task(config)
+        place(config.device, config.precision, config.backend)
         check_targets(config.training.targets, task)
         if max(target.k) >= config.task.points:
             limit = config.task.points - 1

@@ -52,13 +52,15 @@ class Row:
 
 
 def report(
-    rows: Sequence[Row], settings: QualitySettings, target: Target
+    rows: Sequence[Row], settings: QualitySettings, target: Target, words: Sequence[str] = ()
 ) -> tuple[str, dict[str, Any]]:
-    """The text and the JSON content of a race."""
+    """The text and the JSON content of a race; `words` are the settings of run.py that were given
+    for all its trainings."""
     k = ", ".join(map(str, target.k))
     lines = [
         f"{settings.task}, scale={settings.scale}, model={settings.model}: error {target.error:g} "
-        f"at k = {k}, {settings.seeds} seeds, {settings.threads} threads a training",
+        f"at k = {k}, seeds: {settings.seeds}, threads of a training: {settings.threads}",
+        *([f"with {' '.join(words)}"] if words else []),
         "",
         f"{'recipe':40} {'track':>6} {'reached':>8} {'steps':>8} {'CPU s':>8} {'s':>8} {'PFLOP':>8}"
         f"  ratio of {'CPU s' if settings.clock == 'cpu_seconds' else 's'}",

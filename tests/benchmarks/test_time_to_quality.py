@@ -103,10 +103,14 @@ def test_a_variant_is_a_row_of_its_own(tmp_path: Path) -> None:
     assert averaged != other
 
 
-def test_settings_of_run_py_reach_the_trainings(tmp_path: Path) -> None:
+def test_settings_of_run_py_reach_the_trainings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And stand beside the numbers."""
     ours = ["task=linear", "recipes=[fast]", "seeds=1", "prompts=8", "measurements=1", "k=[2]"]
     words = [*ours, "target=0.5", f"folder={tmp_path}", "shifts=false", "precision=bf16"]
     assert main([*words, *TINY]) == 0
+    assert f"with precision=bf16 {' '.join(TINY)}" in capsys.readouterr().out
     (path,) = tmp_path.rglob("config.yaml")
     assert load_run(path.parent).config.precision == "bf16"
 
@@ -132,6 +136,7 @@ def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.M
         ("task=linear recipes=[fast,fast]", "recipes holds the same twice"),
         ("task=linear seeds=0", "seeds must be at least 1"),
         ("task=tables scale=paper", "target must be given: targets.json has none"),
+        ("task=linear device=cpu precision=tf32", "precision cannot be tf32 on cpu"),
         ("task=linear training.stps=4", "training.stps is not a setting"),
         (
             "task=decision_tree target=0.1 k=[20] training.targets=posterior_mean",
