@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from .actions import SUBJECTS, subject
 from .aliases import resolve_alias
@@ -34,7 +34,8 @@ _HIDDEN = ("schema_version", "task.name", "model.family")
 class Command:
     """One command. `paths` are the run folders or the file that it works on; `words` are the words
     of this member of a grid, for messages. `given` are the settings of an import by key, whose
-    other settings are in its file. `again`: an earlier training is set aside first."""
+    other settings are in its file. `again`: an earlier training is set aside first. `together`:
+    whether members of a grid are trained in one computation, "auto" where that is faster."""
 
     action: Action
     paths: tuple[str, ...]
@@ -42,6 +43,7 @@ class Command:
     words: tuple[str, ...]
     given: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
+    together: bool | Literal["auto"] = False
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
@@ -51,6 +53,8 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
     from hydra.errors import OverrideParseException
 
     _check_words(words)
+    if not multirun and any(word.startswith("together=") for word in words):
+        raise ConfigError("together", "is for the members of a grid: run.py -m …")
     words = words if multirun else [_quoted(word) for word in words]
     try:
         overrides = OverridesParser.create().parse_overrides(words)
@@ -104,6 +108,8 @@ def _command(words: list[str]) -> Command:
     action = mapping.pop("action")
     check_choice("action", action, get_args(Action))
     again = convert_scalar(bool, mapping.pop("again"), "again")
+    together = mapping.pop("together")
+    check_choice("together", str(together).lower(), ("auto", "true", "false"))
     paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, keys)
     if action == "train":
         mapping["task"] = _split_task(mapping["task"])
@@ -121,7 +127,7 @@ def _command(words: list[str]) -> Command:
     if action == "train":
         check_training_size(config)
     check_evaluation_size(config)
-    return Command(action, paths, config, tuple(words), again=again)
+    return Command(action, paths, config, tuple(words), again=again, together=together)
 
 
 def _fit_recipe(mapping: dict[str, Any], keys: list[str]) -> None:

@@ -64,7 +64,8 @@ def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    settings = config_to_mapping(Config()) | {"action": "train", "again": False, **SUBJECTS}
+    command = {"action": "train", "again": False, "together": False, **SUBJECTS}
+    settings = config_to_mapping(Config()) | command
     del settings["task"]["settings"]  # they are among the others, as task.sparsity
     settings["curriculum"][PROPORTIONAL] = False
     ConfigStore.instance().store("settings", node=settings)

@@ -61,6 +61,9 @@ Settings people change (key=value; every one with its default: conf/schema.py)
   backend                     auto, eager, cpu, compile, triton: what makes the loops
   folder                      where run folders go (runs)
   again                       true: train again; the old run is kept under another name
+  together                    of a grid's members that differ in seeds or rates alone: true trains
+                              them in one computation, auto where that is faster, false (default)
+                              one after another
 A task's own settings are in conf/task/: {settings}
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.

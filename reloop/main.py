@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import answered
 from reloop.conf.compose import Command, commands
 from reloop.conf.help import help_text
 from reloop.conf.mistakes import HeldElsewhere
+
+if TYPE_CHECKING:
+    from reloop.training import Run, RunError
 
 
 def main(words: list[str]) -> int:
@@ -42,15 +47,17 @@ def _run_all(members: list[Command]) -> int:
 
     results: dict[int, tuple[Command, Any]] = {}
     failures: list[str] = []
+    grid = _Grid(members)
     for index in (queue := Queue(len(members))):
         member = members[index]
         if len(members) > 1:
             print(f"\n[{index + 1}/{len(members)}] {' '.join(member.words)}", flush=True)
         try:
-            code, result = _run_one(member)
+            code, result = _run_one(member, partial(grid.train, index))
         except HeldElsewhere as held:
             if len(members) == 1:
                 raise
+            grid.separate(index)  # each waits for its own folder
             queue.hold(index, held.lock)
             print(f"in use by {held.holder}: waits while others are done", flush=True)
             continue
@@ -70,7 +77,46 @@ def _run_all(members: list[Command]) -> int:
     return 1 if failures else 0
 
 
-def _run_one(command: Command) -> tuple[int, Any]:
+class _Grid:
+    """The members of a command, and the runs of those that were trained together."""
+
+    def __init__(self, members: list[Command]) -> None:
+        self.members = members
+        self._groups: dict[int, list[int]] = {}  # for each member trained with others, all of them
+        self._runs: dict[int, Run | RunError] = {}
+        if not members[0].together:
+            return
+        from reloop.training.together import groups
+
+        configs = [member.config for member in members]
+        for group in groups(configs, only_if_faster=members[0].together == "auto"):
+            self._groups |= dict.fromkeys(group, group)
+        if not self._groups:
+            print("no members are trained together; docs/guide.md says which can be", flush=True)
+
+    def train(self, index: int) -> Run:
+        """The trained run of a member. Raises what `train` does."""
+        from reloop.training import RunError, train, train_together
+
+        member, group = self.members[index], self._groups.get(index, [])
+        if not group:
+            return train(member.config, member.again)
+        if index not in self._runs:
+            print(f"trained together with {len(group) - 1} other members", flush=True)
+            runs = train_together([self.members[i].config for i in group], member.again)
+            self._runs |= zip(group, runs, strict=True)
+        run = self._runs[index]
+        if isinstance(run, RunError):
+            raise run
+        return run
+
+    def separate(self, index: int) -> None:
+        """Let the members of this one's group be trained one after another."""
+        for other in self._groups.get(index, []):
+            del self._groups[other]
+
+
+def _run_one(command: Command, train: Callable[[], Run]) -> tuple[int, Any]:
     """Run one command and print its result: exit code and, of a single run, its evaluation."""
     # Imported here, so that --help and most mistakes need not wait for torch, nor the first steps
     # for scikit-learn and matplotlib.
@@ -83,7 +129,7 @@ def _run_one(command: Command) -> tuple[int, Any]:
         if command.action == "compare":
             _compare(command)
             return 0, None
-        return 0, _train_or_evaluate(command)
+        return 0, _train_or_evaluate(command, train)
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
@@ -94,12 +140,10 @@ def _run_one(command: Command) -> tuple[int, Any]:
         return 1, None
 
 
-def _train_or_evaluate(command: Command) -> Any:
+def _train_or_evaluate(command: Command, train: Callable[[], Run]) -> Any:
     """Train where the action says so, evaluate, print; the evaluation."""
-    from reloop.training import train
-
     config = command.config
-    run = train(config, command.again) if command.action == "train" else None
+    run = train() if command.action == "train" else None
     from reloop.evaluation import evaluate, load_run
     from reloop.evaluation.report import report
 

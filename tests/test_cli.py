@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from reloop import main as run
+from reloop.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.training.reference.reference_runs import leiay_run
 
@@ -101,6 +104,58 @@ def test_halting_and_shifted_inputs_by_one_command(
 def test_the_other_families_run_by_the_same_command(model: str) -> None:
     words = [word for word in TINY if not word.startswith("loops.")]
     assert run.main([*words, f"model={model}", "model.n_layer=2"]) == 0
+
+
+def test_members_of_a_grid_are_trained_together_into_the_same_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(words: list[str]) -> tuple[list[str], str]:
+        assert run.main(words) == 0
+        out = capsys.readouterr().out
+        return re.findall(r"trained together with \d+ other|trained already", out), out
+
+    grid = ["-m", *TINY, "training.learning_rate=1e-3,2e-3", "seed=0,1", "evaluation.seed=0,1"]
+    tied = [word for word in TINY if not word.startswith("loops.")]
+    messages, out = shown([*grid, "together=true"])
+    assert messages == ["trained together with 3 other", *["trained already"] * 4]
+    assert "8 done, 0 failed" in out
+    folders = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert len(folders) == 4
+    # Alone they have the same folders and, to the rounding of sums, the same errors.
+    assert shown([*grid, "folder=alone"])[0] == ["trained already"] * 4
+    assert sorted(path.name for path in (tmp_path / "alone").iterdir()) == folders
+    for name in folders:
+        one, other = (
+            json.loads((tmp_path / where / name / "evaluation.json").read_text())["by_examples"]
+            for where in ("runs", "alone")
+        )
+        assert one["model"]["mean"] == pytest.approx(other["model"]["mean"], abs=1e-4)
+    # Models of two shapes are two groups, and what nothing can join is trained by itself.
+    assert shown(["-m", *tied, "model=tied,standard", "seed=0,1", "together=auto"])[0] == [
+        "trained together with 1 other", "trained together with 1 other",
+    ]  # fmt: skip
+    large = [
+        "training.batch_size=100" if word == "training.batch_size=8" else word for word in TINY
+    ]
+    messages, out = shown(["-m", *large, "seed=0,1", "together=auto"])
+    assert not messages
+    assert "no members are trained together" in out
+
+
+def test_of_a_group_whose_folders_are_in_use_the_free_ones_are_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(TINY) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    lock = RunFolder(folder).lock()
+    lock.__enter__()
+    timer = threading.Timer(2.0, lambda: lock.__exit__(None, None, None))
+    timer.start()
+    assert run.main(["-m", *TINY, "seed=0,1,2", "together=true"]) == 0
+    timer.join()
+    out = capsys.readouterr().out
+    assert "waits while others are done" in out
+    assert "3 done, 0 failed" in out
 
 
 def test_seeds_end_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ together.update(step)                       # for each, the same as its own upda
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -18,7 +19,9 @@ from reloop.curricula import Stage
 from reloop.models.backends import vmap_backend
 from reloop.tasks import Prompts
 
+from .device import place
 from .objective import targets
+from .run_folder.run import run_folder
 from .step import Trainer
 
 # Settings in which the members of a population may differ: each has its own weights, prompts,
@@ -30,6 +33,7 @@ _MAY_DIFFER = (
     *("training.warmup", "training.decay", "training.decay_to", "training.init_std"),
     *("training.position_std", "training.ema_decay"),
 )
+_MOST_VALUES = 2**14  # in the state of a loop, up to which runs take less time together
 
 
 class Together:
@@ -110,6 +114,37 @@ def difference(first: Config, other: Config) -> str:
         if not may_differ and first_values.get(key) != other_values.get(key):
             return key
     return ""
+
+
+def groups(configs: Sequence[Config], only_if_faster: bool) -> list[list[int]]:
+    """The indices of configurations that can be trained together, in groups of two or more; with
+    `only_if_faster`, where that takes less time than one after another. Of those with one run
+    folder, as two that differ in the evaluation alone, the first is in a group."""
+    found: list[list[int]] = []
+    folders: set[Path] = set()
+    for index, config in enumerate(configs):
+        folder = run_folder(config).path
+        if folder in folders or obstacle(config) or (only_if_faster and not faster(config)):
+            continue
+        folders.add(folder)
+        for group in found:
+            if not difference(configs[group[0]], config):
+                group.append(index)
+                break
+        else:
+            found.append([index])
+    return [group for group in found if len(group) > 1]
+
+
+def faster(config: Config) -> bool:
+    """Whether runs of this configuration take less time together than one after another.
+
+    On a CPU that depends on a loop's state, batch x tokens x width (docs/log.md has the
+    measurement). On a GPU a run alone is captured as a CUDA graph, which is not done together.
+    """
+    tokens = config.training.batch_size * 2 * config.task.points
+    on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"
+    return on_cpu and tokens * config.model.n_embd <= _MOST_VALUES
 
 
 def obstacle(config: Config) -> str:

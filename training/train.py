@@ -15,7 +15,7 @@ from reloop.conf.schema import Config
 from .logging import Screen
 from .member import Member
 from .memory import report_out_of_memory
-from .run_folder.run import Run
+from .run_folder.run import Run, run_folder
 from .signals import Interrupted, deferred_signals
 from .together import Together, difference, obstacle
 from .work import Work
@@ -69,9 +69,9 @@ def train_together(
 
 
 def _check_together(configs: Sequence[Config]) -> None:
-    for index, config in enumerate(configs[1:]):
-        if config in configs[: index + 1]:
-            raise ConfigError("seed", "must differ, or another setting, in runs trained together")
+    if len({run_folder(config).path for config in configs}) < len(configs):
+        raise ConfigError("seed", "must differ, or another setting, in runs trained together")
+    for config in configs[1:]:
         if key := difference(configs[0], config):
             raise ConfigError(key, "cannot differ in runs that are trained together")
     if len(configs) > 1 and (reason := obstacle(configs[0])):
