@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from reloop.curricula import SampledLoops
 from reloop.training.assemble import build_curriculum, trained_loops
-from reloop.training.run_folder.environment import other_code
+from reloop.training.run_folder.environment import other_code, some_files
 from reloop.training.run_folder.run import Run, RunFolder
 
 
@@ -61,8 +61,3 @@ def curriculum_left(run: Run) -> str:
 def changed_code(run: Run) -> list[str]:
     """The source files in which the code that trained a run differs from the current code."""
     return other_code(RunFolder(run.path).made_with(), run.config)
-
-
-def some_files(files: Sequence[str]) -> str:
-    """The first three files, and the number of further ones."""
-    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")

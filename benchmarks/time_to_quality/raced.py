@@ -15,11 +15,10 @@ from reloop.evaluation.bootstrap import bootstrap
 from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from reloop.evaluation.evaluate_run import resolved
 from reloop.evaluation.measure import Measure, evaluation_sources
-from reloop.evaluation.remarks import some_files
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_task, trained_loops
 from reloop.training.device import place_exactly
-from reloop.training.run_folder.environment import other_code
+from reloop.training.run_folder.environment import other_code, some_files
 from reloop.training.run_folder.files import read_record, write_record
 from reloop.training.run_folder.run import Run, RunFolder, run_folder
 from reloop.training.run_folder.sources import changed_files

@@ -20,7 +20,7 @@ from reloop.models import Model
 from reloop.models.loops.make import loop_class
 from reloop.tasks import Task, task_class
 
-from .environment import changed_versions, environment, other_code
+from .environment import changed_versions, environment, other_code, some_files
 from .files import read_record, remove_half_written, write_bytes, write_record
 from .lock import forget_holder, holding, is_held, writer
 from .sources import outside_source
@@ -119,7 +119,7 @@ class RunFolder:
         files = other_code(before, config)
         if files:
             lines.append(
-                f"{', '.join(files)} changed: this run's numbers are marked as made by other code "
+                f"{some_files(files)} changed: this run's numbers are marked as made by other code "
                 "(again=true trains again)"
             )
         return lines

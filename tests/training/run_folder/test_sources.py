@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from reloop.evaluation.load import load_run
 from reloop.evaluation.remarks import remarks
 from reloop.tasks import RandomSource, Task, register_task
 from reloop.training import train
-from reloop.training.run_folder import sources
+from reloop.training.run_folder import environment, sources
 from reloop.training.run_folder.run import run_folder
 from reloop.training.run_folder.sources import changed_files, outside_source, sources_of
 from tests.training.tiny import saved_tensors, tiny
@@ -165,6 +166,18 @@ def test_a_finished_run_of_other_code_is_told_and_marked(
     capsys.readouterr()
     train(config)
     assert "other code" not in capsys.readouterr().out
+
+
+def test_sources_before_and_after_code_was_moved_compute_the_same_numbers() -> None:
+    (change,) = json.loads(environment.SAME_NUMBERS.read_text())
+    before, after = change["before"], change["after"]
+    assert {"tasks/draws.py", "models/block_spec.py"} <= set(before) - set(after)
+    few = {path: before[path] for path in list(before)[:20]}
+    assert environment.same_numbers(before, after)
+    assert environment.same_numbers(few, after)
+    for edited in ({"tasks/linear.py": "edited"}, {"tasks/new.py": "new"}):
+        assert not environment.same_numbers(before | edited, after)
+        assert not environment.same_numbers(before, after | edited)
 
 
 def test_what_was_trained_by_two_codes_stays_marked(
