@@ -39,7 +39,7 @@ class Linear(Task):
         if type(self) not in (Linear, NoisyLinear, SparseLinear):
             return super().no_posterior_mean()
         if self.distinct_prompts:
-            return f"with task.distinct_prompts={self.distinct_prompts} it is another one"
+            return f"it is not known for task.distinct_prompts={self.distinct_prompts}"
         return ""
 
 

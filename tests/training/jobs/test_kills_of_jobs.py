@@ -28,7 +28,7 @@ _TWO_MODELS = (
     "jobs=2"
 )
 _LAW = "iso_depth-????????/iso_depth.json"
-_SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 at_once=2"
+_SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 jobs=2"
 _OPENML = ("training.steps=150", "training.checkpoint_every=50", "model=looped", "jobs=2")
 
 
@@ -160,13 +160,13 @@ def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killab
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What a sweep finds that is left in peace."""
     folder = tmp_path_factory.mktemp("whole")
-    assert stability([*_SWEEP.split()[:-1], "at_once=1", f"folder={folder}"]) == 0
+    assert stability([*_SWEEP.split()[:-1], "jobs=1", f"folder={folder}"]) == 0
     return result(folder, "sweep-*.json")
 
 
 @pytest.mark.slow
 def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Killable]) -> None:
-    folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "at_once=1"]
+    folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "jobs=1"]
     subject = Subject(["experiments.stability", *words], "sweep-*.json")
     for number in (1, 2):
         started.append(subject.start(folder, number))
