@@ -8,7 +8,6 @@ is not available, products are PyTorch's.
 from __future__ import annotations
 
 import ctypes
-import math
 import platform
 from contextlib import nullcontext
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .operations import Operations
+from .operations import Operations, attend_by_products
 
 _WIDE = 128  # features from which on oneDNN is faster
 _SHORT = 48  # tokens up to which plain products are faster than the fused attention
@@ -45,13 +44,9 @@ class CpuOperations(Operations):
         with torch.autocast("cpu", enabled=False) if slow else nullcontext():
             if slow:
                 query, key, value = query.float(), key.float(), value.float()
-            length, width = query.shape[-2:]
-            if mask is not None or query.device.type != "cpu" or length > _SHORT:
+            if mask is not None or query.device.type != "cpu" or query.shape[-2] > _SHORT:
                 return super().attend(query, key, value, mask)
-            future = query.new_full((length, length), -math.inf).triu(1)
-            queries, keys = query.flatten(0, 1), key.flatten(0, 1).mT
-            scores = torch.baddbmm(future, queries, keys, alpha=1 / math.sqrt(width))
-            return (scores.softmax(-1) @ value.flatten(0, 1)).view_as(value)
+            return attend_by_products(query, key, value, mask)
 
 
 def keep_memory() -> None:

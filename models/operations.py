@@ -38,11 +38,17 @@ class VmapOperations(Operations):
     model by model."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        length, size = query.shape[-2:]
-        if mask is None:
-            mask = query.new_ones(length, length, dtype=torch.bool).tril()
-        scores = (query @ key.mT / math.sqrt(size)).masked_fill(~mask, -math.inf)
-        return scores.softmax(-1) @ value
+        return attend_by_products(query, key, value, mask)
+
+
+def attend_by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """`Operations.attend` by two batched products and a softmax."""
+    length, width = query.shape[-2:]
+    bias = query.new_full((length, length), -math.inf)
+    bias = bias.triu(1) if mask is None else bias.masked_fill(mask, 0.0)
+    queries, keys = query.flatten(0, 1), key.flatten(0, 1).mT
+    scores = torch.baddbmm(bias, queries, keys, alpha=1 / math.sqrt(width))
+    return (scores.softmax(-1) @ value.flatten(0, 1)).view_as(value)
 
 
 _current = Operations()

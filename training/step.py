@@ -60,7 +60,8 @@ class Trainer:
         capture: bool | None = None,
     ) -> None:
         self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
-        self.device = next(model.parameters()).device
+        self.parameters = list(model.parameters())
+        self.device = self.parameters[0].device
         sampled = isinstance(curriculum.loops, SampledLoops)
         self.runner = GraphRunner(make_recorder(self.device, capture, sampled))
         self.optimizer = make_optimizer(model, config)
@@ -166,10 +167,10 @@ class Trainer:
         gradients, `residual` its residual norms. Nothing is updated where loss or gradient is not
         finite."""
         training = self.config.training
-        norm = gradient_norm(self.model.parameters())
+        norm = gradient_norm(self.parameters)
         mlp_norm = gradient_norm(self.first_mlp) if self.norms else None
         if training.clip:
-            clip_grads_with_norm_(self.model.parameters(), training.clip, norm)
+            clip_grads_with_norm_(self.parameters, training.clip, norm)
         bad = ~(torch.isfinite(total) & torch.isfinite(norm))
         self.optimizer.step(bad)
         if self.average:

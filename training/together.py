@@ -54,9 +54,15 @@ class Together:
         self.trainers = list(trainers)
         models = [trainer.model for trainer in self.trainers]
         self._weights, _ = stack_module_state(cast(list[nn.Module], models))
-        for index, model in enumerate(models):
-            for name, parameter in model.named_parameters():
-                parameter.data = self._weights[name].detach()[index]
+        named = [dict(model.named_parameters()) for model in models]
+        # For each stacked weight, every member's parameter, which is made a view of it.
+        self._views = [
+            (weights, [each[name] for each in parameters])
+            for name, weights in self._weights.items()
+        ]
+        for weights, views in self._views:
+            for view, data in zip(views, weights.detach(), strict=True):
+                view.data = data
 
     def update(self, step: int) -> None:
         """Make step `step` with every trainer."""
@@ -73,10 +79,11 @@ class Together:
             (shard_losses / shards).sum().backward()
             losses += shard_losses.detach() / shards
             residual += norms / shards
+        for weights, views in self._views:
+            gradients = [None] * len(views) if weights.grad is None else weights.grad
+            for view, gradient in zip(views, gradients, strict=True):
+                view.grad = gradient
         for index, trainer in enumerate(self.trainers):
-            for name, parameter in trainer.model.named_parameters():
-                gradients = self._weights[name].grad
-                parameter.grad = None if gradients is None else gradients[index]
             trainer.apply(losses[index], residual[index])
 
     def _losses(self, stage: Stage, shard: int) -> tuple[Tensor, Tensor]:
