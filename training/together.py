@@ -57,7 +57,7 @@ class Together:
         named = [dict(model.named_parameters()) for model in models]
         # For each stacked weight, every member's parameter, which is made a view of it.
         self._views = [
-            (weights, [each[name] for each in parameters])
+            (weights, [parameters[name] for parameters in named])
             for name, weights in self._weights.items()
         ]
         for weights, views in self._views:
