@@ -17,7 +17,6 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -43,16 +42,6 @@ _SHAPES = (  # prompts, points, n_embd, n_head
     (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
 )  # fmt: skip
 _LOOPS = 8  # of the timed segment
-
-
-class Timed(TypedDict):
-    """Microseconds a loop of one shape: prompts, points, width and heads."""
-
-    shape: list[int]
-    precision: str
-    what: str
-    eager_us: float
-    triton_us: float
 
 
 def main(words: list[str]) -> int:
@@ -99,9 +88,9 @@ def _static(settings: KernelSettings) -> list[dict[str, object]]:
     return rows
 
 
-def _break_even(precisions: Sequence[str]) -> list[Timed]:
+def _break_even(precisions: Sequence[str]) -> list[dict[str, object]]:
     """Eager's time over the kernels', for a loop without gradients and for one with gradients."""
-    rows: list[Timed] = []
+    rows: list[dict[str, object]] = []
     print(f"{torch.cuda.get_device_name()}; microseconds a loop, and eager's over the kernels'")
     print(f"{'prompts, points, width':24}{'':>6}{'':>10}{'eager':>10}{'triton':>10}{'ratio':>8}")
     for prompts, points, n_embd, n_head in _SHAPES:
@@ -118,15 +107,8 @@ def _break_even(precisions: Sequence[str]) -> list[Timed]:
                     f"{shape:24}{name:>6}{kind:>10}{eager:10.1f}{fast:10.1f}{eager / fast:8.2f}",
                     flush=True,
                 )
-                rows.append(
-                    {
-                        "shape": [prompts, points, n_embd, n_head],
-                        "precision": name,
-                        "what": kind,
-                        "eager_us": eager,
-                        "triton_us": fast,
-                    }
-                )
+                row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": kind}
+                rows.append({**row, "eager_us": eager, "triton_us": fast})
     return rows
 
 

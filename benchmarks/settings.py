@@ -40,16 +40,10 @@ class _Settings:
 
 
 @dataclass(frozen=True)
-class _StepSettings(_Settings):
-    """What every benchmark of training steps takes."""
-
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
-
-
-@dataclass(frozen=True)
-class StepSettings(_StepSettings):
+class StepSettings(_Settings):
     """The configurations and the variants whose steps are measured."""
 
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     configs: tuple[Name, ...] = setting(NAMES, "the configurations")
     reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
     precision: tuple[Precision, ...] | None = setting(
@@ -66,9 +60,10 @@ class StepSettings(_StepSettings):
 
 
 @dataclass(frozen=True)
-class ProfileSettings(_StepSettings):
+class ProfileSettings(_Settings):
     """The step that is profiled."""
 
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     config: Name = setting("sparse", "the configuration")
     variant: str | None = setting(
         None, "backend:precision or backend:precision:graph; null: cpu:fp32, on a GPU eager:fp32"
@@ -79,9 +74,10 @@ class ProfileSettings(_StepSettings):
 
 
 @dataclass(frozen=True)
-class ParitySettings(_StepSettings):
+class ParitySettings(_Settings):
     """The variants whose losses are compared, and the training they share."""
 
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     config: Name = setting("sparse", "the configuration")
     variants: tuple[str, ...] = setting(
         ("eager:fp32", "eager:bf16"), "backend:precision or backend:precision:graph, each"

@@ -19,9 +19,9 @@ import statistics
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 
@@ -43,53 +43,30 @@ from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.training.device import place
 
+Basis = Literal["wall", "user", "system", "cpu"]  # which seconds: cpu is user and system
+_PARTS: tuple[Basis, ...] = ("wall", "user", "system")
 _RUN_STEPS = 500_000
 
 
-Basis = Literal["wall", "user", "system", "cpu"]  # which seconds: cpu is user and system
-_PARTS: tuple[Basis, ...] = ("wall", "user", "system")
+class Floor(NamedTuple):
+    """The seconds of the arithmetic alone, and where the card's rates are from."""
 
-
-@dataclass(frozen=True)
-class Row:
-    """The measurements of a variant (its `Variant.facts` first); ratios by the other's kind. None
-    where nothing was measured, as on a CPU, or the card is not known."""
-
-    name: str
-    side: str
-    backend: str
-    precision: str
-    capture: bool
-    steps_a_measurement: int
-    seconds: Mapping[Basis, list[float]]
-    median_s: Mapping[Basis, float]
-    steps_per_second: float
-    ratios: Mapping[str, Ratio]
-    peak_bytes: int | None = None
-    kernels: int | None = None
-    copies_and_fills: int | None = None
-    floor_s: float | None = None
-    fraction_of_floor: float | None = None
-    rates_from: str | None = None
-    hours_of_500k_steps_at_this_rate: float | None = None
-
-    def plain(self) -> dict[str, object]:
-        """What was measured, as plain values."""
-        values = asdict(self) | {"ratios": {key: r._asdict() for key, r in self.ratios.items()}}
-        return {key: value for key, value in values.items() if value is not None}
+    seconds: float
+    source: str
 
 
 @dataclass
 class Contender:
-    """A variant with its step: the steps of one measurement, and the measurements; on a GPU its
-    peak of memory and its launches."""
+    """A variant with its step: the steps of one measurement, and the measurements. On a GPU also
+    the peak of memory, the launches if they can be seen, and the floor if the card is known."""
 
     variant: Variant
     step: Step
     repeats: int
-    peak: int | None
     times: list[Times] = field(default_factory=list)
+    peak: int | None = None
     launches: Launches | None = None
+    floor: Floor | None = None
 
     def seconds(self, basis: Basis) -> list[float]:
         """Each measurement's seconds a step."""
@@ -98,6 +75,41 @@ class Contender:
     def median(self, basis: Basis) -> float:
         """Their median."""
         return statistics.median(self.seconds(basis))
+
+    def hours(self) -> float:
+        """Hours of a run at the measured rate."""
+        return self.median("wall") * _RUN_STEPS / 3600
+
+    def ratios(self, others: list[Contender], basis: Basis) -> dict[str, Ratio]:
+        """The others' seconds over this one's, of those that are not ours, by their kind."""
+        return {
+            other.variant.kind: paired_ratio(other.seconds(basis), self.seconds(basis))
+            for other in others
+            if other.variant.side != "ours" and other is not self
+        }
+
+    def plain(self, ratios: Mapping[str, Ratio]) -> dict[str, object]:
+        """All of it as plain values."""
+        wall = self.median("wall")
+        values = {
+            **self.variant.facts(),
+            "steps_a_measurement": self.repeats,
+            "seconds": {key: self.seconds(key) for key in _PARTS},
+            "median_s": {key: self.median(key) for key in get_args(Basis)},
+            "steps_per_second": 1 / wall,
+            "ratios": {kind: ratio._asdict() for kind, ratio in ratios.items()},
+        }
+        if self.peak is None:
+            return values
+        values |= {"peak_bytes": self.peak, **(self.launches._asdict() if self.launches else {})}
+        if self.floor:
+            seconds, source = self.floor
+            values |= {
+                "floor_s": seconds,
+                "fraction_of_floor": seconds / wall,
+                "rates_from": source,
+            }
+        return values | {"hours_of_500k_steps_at_this_rate": self.hours()}
 
 
 def main(words: list[str]) -> int:
@@ -121,18 +133,16 @@ def _run(settings: StepSettings) -> None:
         config = at_full_size(named_config(name))
         print(f"\n{name}: {_describe(config)}\n{_head(device, kinds)}", flush=True)
         contenders, failures = _measure(config, variants, settings, device)
-        rows = [_result(contender, contenders, config, basis) for contender in contenders]
-        for row in rows:
-            print(_line(row, kinds), flush=True)
+        ratios = [contender.ratios(contenders, basis) for contender in contenders]
+        pairs = list(zip(contenders, ratios, strict=True))
+        for contender, its_ratios in pairs:
+            print(_line(contender, [its_ratios.get(kind) for kind in kinds]), flush=True)
         for variant_name, message in failures.items():
             print(f"{variant_name:32} failed: {message}", flush=True)
         number_failed += len(failures)
         work = asdict(work_of(config)) | {"flops": work_of(config).flops}
-        results[name] = {
-            "work": work,
-            "variants": [row.plain() for row in rows],
-            "failures": failures,
-        }
+        rows = [contender.plain(its_ratios) for contender, its_ratios in pairs]
+        results[name] = {"work": work, "variants": rows, "failures": failures}
         # After every configuration, so that a failure loses only one.
         content = {"basis": basis, "pairs": settings.pairs, "settings": results}
         write_report(settings.json, device, content)
@@ -174,47 +184,18 @@ def _recording_failures(variant: Variant, failures: dict[str, str]) -> Iterator[
 
 
 def _set_up(variant: Variant, config: Config, device: torch.device, warmup: int) -> Contender:
-    memory_before, peak = 0, None
-    if device.type == "cuda":
-        memory_before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
+    if device.type != "cuda":
+        step = variant.build(config, device)
+        return Contender(variant, step, warm_up(step, warmup, device))
+    memory_before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
     step = variant.build(config, device)
-    repeats = warm_up(step, warmup, device)
-    if device.type == "cuda":
-        peak = peak_bytes(step, memory_before, captured=variant.capture)
-    return Contender(variant, step, repeats, peak)
-
-
-def _result(contender: Contender, contenders: list[Contender], config: Config, basis: Basis) -> Row:
-    """The measurements of a contender as plain values."""
-    variant, wall = contender.variant, contender.median("wall")
-    ratios = {
-        other.variant.kind: paired_ratio(other.seconds(basis), contender.seconds(basis))
-        for other in contenders
-        if other.variant.side != "ours" and other is not contender
-    }
-    row = Row(
-        **variant.facts(),
-        steps_a_measurement=contender.repeats,
-        seconds={key: contender.seconds(key) for key in _PARTS},
-        median_s={key: contender.median(key) for key in get_args(Basis)},
-        steps_per_second=1 / wall,
-        ratios=ratios,
-    )
-    if contender.peak is None:
-        return row
-    kernels, copies = contender.launches or (None, None)
-    row = replace(
-        row,
-        peak_bytes=contender.peak,
-        kernels=kernels,
-        copies_and_fills=copies,
-        hours_of_500k_steps_at_this_rate=wall * _RUN_STEPS / 3600,
-    )
-    if card := known_card(device_name(torch.device("cuda"))):
-        floor = work_of(config).flops / card.rates[variant.precision]
-        row = replace(row, floor_s=floor, fraction_of_floor=floor / wall, rates_from=card.source)
-    return row
+    contender = Contender(variant, step, warm_up(step, warmup, device))
+    contender.peak = peak_bytes(step, memory_before, captured=variant.capture)
+    if card := known_card(device_name(device)):
+        seconds = work_of(config).flops / card.rates[variant.precision]
+        contender.floor = Floor(seconds, card.source)
+    return contender
 
 
 def _head(device: torch.device, kinds: list[str]) -> str:
@@ -225,17 +206,17 @@ def _head(device: torch.device, kinds: list[str]) -> str:
     return f"{'':32}{'wall ms':>9}{'steps/s':>9}{ratios}{facts}"
 
 
-def _line(row: Row, kinds: list[str]) -> str:
-    median, rate = row.median_s, f"{row.steps_per_second:9.3g}"
-    ratios = "".join(f"{row.ratios.get(kind, '-'):>26}" for kind in kinds)
-    if row.peak_bytes is None:
-        seconds = "".join(f"{median[key]:9.3g}" for key in _PARTS)
-        return f"{row.name:32}{seconds}{rate}{ratios}"
-    floor = "-" if row.fraction_of_floor is None else f"{row.fraction_of_floor:.1%}"
-    kernels = "-" if row.kernels is None else row.kernels
-    facts = f"{kernels:>9}{row.peak_bytes / 2**20:9.0f}{floor:>9}"
-    hours = f"{row.hours_of_500k_steps_at_this_rate:9.2f}"
-    return f"{row.name:32}{1e3 * median['wall']:9.3g}{rate}{ratios}{facts}{hours}"
+def _line(contender: Contender, ratios: list[Ratio | None]) -> str:
+    wall = contender.median("wall")
+    name, rate = f"{contender.variant.name:32}", f"{1 / wall:9.3g}"
+    cells = "".join(f"{ratio or '-':>26}" for ratio in ratios)
+    if contender.peak is None:
+        seconds = "".join(f"{contender.median(key):9.3g}" for key in _PARTS)
+        return f"{name}{seconds}{rate}{cells}"
+    kernels = contender.launches.kernels if contender.launches else "-"
+    floor = f"{contender.floor.seconds / wall:.1%}" if contender.floor else "-"
+    facts = f"{kernels:>9}{contender.peak / 2**20:9.0f}{floor:>9}{contender.hours():9.2f}"
+    return f"{name}{1e3 * wall:9.3g}{rate}{cells}{facts}"
 
 
 def _describe(config: Config) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import TypedDict, get_args
+from typing import get_args
 
 import torch
 
@@ -20,16 +20,6 @@ from .baseline import Baseline
 from .reference import Reference
 from .settings import Backend, Precision
 from .timing import Step
-
-
-class Facts(TypedDict):
-    """A variant as plain values."""
-
-    name: str
-    side: str
-    backend: str
-    precision: str
-    capture: bool
 
 
 @dataclass(frozen=True)
@@ -53,15 +43,10 @@ class Variant:
         """As in `reference compile`."""
         return f"{self.side} {self.backend}"
 
-    def facts(self) -> Facts:
-        """Its name and fields, without the checkout."""
-        return {
-            "name": self.name,
-            "side": self.side,
-            "backend": self.backend,
-            "precision": self.precision,
-            "capture": self.capture,
-        }
+    def facts(self) -> dict[str, object]:
+        """Its name and fields as plain values, without the checkout."""
+        facts = {key: value for key, value in asdict(self).items() if key != "checkout"}
+        return {"name": self.name, **facts}
 
     def prepare(self) -> None:
         """Allow or forbid TF32 products, a setting of the process, before a step is made."""

@@ -25,14 +25,10 @@ _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 # A scale says how large everything is, a recipe how it is trained there. A model's own file comes
 # after both: what its paper's loss is, it is at every scale.
 _FILES = (
-    "scale/{scale}",
-    "scale/{scale}/{task}",
-    "recipe/{recipe}",
-    "recipe/by_scale/{recipe}-{scale}",
-    "recipe/by_task/{recipe}-{scale}-{task}",
-    "model/{model}",
+    "scale/{scale}", "scale/{scale}/{task}", "recipe/{recipe}", "recipe/by_scale/{recipe}-{scale}",
+    "recipe/by_task/{recipe}-{scale}-{task}", "model/{model}",
     "scale/by_model/{scale}-{task}-{model}",
-)
+)  # fmt: skip
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 
 

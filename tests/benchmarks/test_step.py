@@ -114,24 +114,22 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     monkeypatch.setattr(timing, "cuda_kernels", lambda step: seen)
     counted = timing.launches(lambda: None)
     assert counted == (43, 3)
-    row = step.Row(
-        **Variant("ours", "triton", "bf16", capture=True).facts(),
-        steps_a_measurement=1,
-        seconds={},
-        median_s={"wall": 0.001234},
-        steps_per_second=810.0,
-        ratios={},
-        peak_bytes=2**30,
-        kernels=43,
-        floor_s=0.0005,
-        fraction_of_floor=0.405,
-        hours_of_500k_steps_at_this_rate=0.1714,
+    contender = step.Contender(
+        Variant("ours", "triton", "bf16", capture=True),
+        step=lambda: None,
+        repeats=1,
+        times=[timing.Times(0.001234, 0.0, 0.0)],
+        peak=2**30,
+        launches=counted,
+        floor=step.Floor(0.0005, "a sheet"),
     )
+    plain = contender.plain({})
+    assert (plain["kernels"], plain["copies_and_fills"], plain["floor_s"]) == (43, 3, 0.0005)
     head, line = (
         form.split()
         for form in (
             step._head(torch.device("cuda"), ["baseline eager"]),
-            step._line(row, ["baseline eager"]),
+            step._line(contender, [None]),
         )
     )
     assert " ".join(head) == "wall ms steps/s x baseline eager kernels peak MiB of floor 500k, h"
