@@ -1,4 +1,5 @@
-"""Shared by the benchmarks: the header of reports, paired ratios, loading the reference's code."""
+"""Shared by the benchmarks: their command, the header of reports, paired ratios, the reference's
+code."""
 
 from __future__ import annotations
 
@@ -6,17 +7,20 @@ import importlib.util
 import platform
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, TypeVar
 
 import torch
 
-from reloop.conf.mistakes import one_line
+from reloop.conf.command import Settings, described, run_command
+from reloop.conf.mistakes import ConfigError, one_line
 from reloop.training.run_folder.environment import versions
 from reloop.training.run_folder.files import write_json
+
+from .timing import Times
 
 # Our names of tasks: the reference's.
 REFERENCE_TASKS = {
@@ -27,6 +31,9 @@ REFERENCE_TASKS = {
 }
 # Modules that the reference imports but no training step uses: the attributes it imports.
 _STAND_INS = {"quinine": ("QuinineArgumentParser",), "schema": ("schema",), "wandb": ()}
+
+
+_T = TypeVar("_T", bound=Settings)
 
 
 class Ratio(NamedTuple):
@@ -40,6 +47,15 @@ class Ratio(NamedTuple):
         return format(f"{self.middle:.3g} ({self.low:.3g} to {self.high:.3g})", width)
 
 
+def run_benchmark(
+    name: str, cls: type[_T], words: Sequence[str], text: str | None, measure: Callable[[_T], None]
+) -> int:
+    """Run the benchmark of this name with the settings `cls`; returns the exit code. Its help is
+    `text`, the module's, and the settings."""
+    help_text = f"{text}\nSettings, with their defaults:\n{described(cls)}\n"
+    return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure)
+
+
 def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
     """theirs / ours, pair by pair: at least two pairs, measured in turn so that a slow phase of the
     machine slows both."""
@@ -47,8 +63,40 @@ def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
     return Ratio(*statistics.quantiles(ratios, n=4, method="inclusive"))
 
 
-def write_report(path: Path, device: torch.device, content: dict[str, Any]) -> None:
-    """Write `content` as JSON after date, versions, code, command and machine; make the folder."""
+class Seconds(TypedDict):
+    """Seconds of each turn, on the clock and of processor time."""
+
+    wall_s: list[float]
+    cpu_s: list[float]
+
+
+class Ratios(TypedDict):
+    """The quartiles of theirs / ours, of both kinds of seconds."""
+
+    ratio_wall: dict[str, float]
+    ratio_cpu: dict[str, float]
+
+
+def seconds_of(times: Sequence[Times]) -> Seconds:
+    """The seconds of several measurements."""
+    return {"wall_s": [turn.wall for turn in times], "cpu_s": [turn.cpu for turn in times]}
+
+
+def ratios_of(theirs: Sequence[Times], ours: Sequence[Times]) -> Ratios:
+    """The paired ratios of two sides measured in turn."""
+    a, b = seconds_of(theirs), seconds_of(ours)
+    return {
+        "ratio_wall": paired_ratio(a["wall_s"], b["wall_s"])._asdict(),
+        "ratio_cpu": paired_ratio(a["cpu_s"], b["cpu_s"])._asdict(),
+    }
+
+
+def write_report(file: str | None, device: torch.device, content: Mapping[str, object]) -> None:
+    """Write `content` as JSON after date, versions, code, command and machine; make the folder.
+    Nothing where there is no file."""
+    if file is None:
+        return
+    path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
     header = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -58,12 +106,14 @@ def write_report(path: Path, device: torch.device, content: dict[str, Any]) -> N
         "device": device_name(device),
         "threads": torch.get_num_threads(),
     }
-    write_json(path, header | content)
+    write_json(path, {**header, **content})
 
 
-def _without_folders(words: Sequence[str]) -> list[str]:
+def _without_folders(words: Sequence[str]) -> Iterator[str]:
     """The words of the command, paths without their folders: reports are shared."""
-    return [Path(word).name if Path(word).is_absolute() else word for word in words]
+    for word in words:
+        key, sign, path = ("", "", word) if Path(word).is_absolute() else word.partition("=")
+        yield key + sign + (Path(path).name if Path(path).is_absolute() else path)
 
 
 def reason(error: Exception) -> str:
@@ -88,12 +138,12 @@ def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
     place: files of its scripts/, each listed after those it imports.
 
     They import one another by names that are also ours (`models`, `tasks`), so they have these
-    names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ValueError
+    names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ConfigError
     for a missing file.
     """
     for name in names:
         if not (checkout / "scripts" / f"{name}.py").is_file():
-            raise ValueError(f"{checkout} holds no scripts/{name}.py")
+            raise ConfigError("reference", f"is no checkout: {checkout} holds no scripts/{name}.py")
     saved_modules = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
     try:
         for name, attributes in _STAND_INS.items():

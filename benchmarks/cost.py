@@ -1,6 +1,6 @@
 """The cost of a training step: FLOPs, bytes moved under a given fusion, and the floor on a card.
 
-    work = work_of(at_full_size(setting("sparse")))
+    work = work_of(at_full_size(named_config("sparse")))
     work.flops / H100.rates["bf16"]                  # seconds of the arithmetic alone
 
 A model, not a measurement. It counts the blocks' matrix products and attention, at all tokens of

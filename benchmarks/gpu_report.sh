@@ -53,26 +53,26 @@ part kernel_tests 120 "$python" -m pytest tests/models/kernels tests/training/gr
     --ignore=tests/models/kernels/test_static.py -v --tb=short -p no:cacheprovider --junitxml="$out/kernel_tests.xml"
 
 # 2. Without torch.compile, which may take long: it comes last.
-for setting in sparse linear tree relu standard; do
-    part "step_$setting" 60 "$python" -m benchmarks.step --settings "$setting" --device cuda \
-        --reference "$reference" --backends eager,triton --capture both \
-        --pairs 5 --json "$out/step_$setting.json"
+for config in sparse linear tree relu standard; do
+    part "step_$config" 60 "$python" -m benchmarks.step "configs=$config" device=cuda \
+        "reference=$reference" 'backend=[eager,triton]' 'capture=[false,true]' \
+        pairs=5 "json=$out/step_$config.json"
 done
 
 # 3.
 for variant in triton:bf16:graph eager:tf32; do
     name=profile_${variant//:/_}
-    part "$name" 25 "$python" -m benchmarks.profile_step --setting sparse --device cuda \
-        --variant "$variant" --json "$out/$name.json"
+    part "$name" 25 "$python" -m benchmarks.profile_step config=sparse device=cuda \
+        "variant=$variant" "json=$out/$name.json"
 done
 
 # 4. The base, which the others are compared with, runs uncaptured.
-part parity 120 "$python" -m benchmarks.parity --setting sparse --device cuda --seeds 3 \
-    --variants eager:fp32,triton:bf16:graph,triton:tf32:graph --steps "${STEPS:-2000}" \
-    --json "$out/parity.json"
+part parity 120 "$python" -m benchmarks.parity config=sparse device=cuda seeds=3 \
+    'variants=[eager:fp32,triton:bf16:graph,triton:tf32:graph]' "steps=${STEPS:-2000}" \
+    "json=$out/parity.json"
 
-for setting in sparse tree linear relu standard; do
-    part "step_compile_$setting" 90 "$python" -m benchmarks.step --settings "$setting" \
-        --device cuda --reference "$reference" --backends compile --capture both \
-        --json "$out/step_compile_$setting.json"
+for config in sparse tree linear relu standard; do
+    part "step_compile_$config" 90 "$python" -m benchmarks.step "configs=$config" \
+        device=cuda "reference=$reference" backend=compile 'capture=[false,true]' \
+        "json=$out/step_compile_$config.json"
 done

@@ -1,9 +1,9 @@
 """The speed of the Triton kernels over eager, and their use of a GPU's resources.
 
     python -m benchmarks.kernels                     on a GPU: against eager over shapes, as ratios
-    python -m benchmarks.kernels --static            anywhere: registers, spills, shared memory
+    python -m benchmarks.kernels static=true         anywhere: registers, spills, shared memory
 
---static compiles every kernel of a training step for each capability; nothing runs.
+static=true compiles every kernel of a training step for each capability; nothing runs.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import argparse
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from reloop.benchmarks.arguments import Parser, at_least, listed
-from reloop.benchmarks.common import write_report
+from reloop.benchmarks.common import run_benchmark, write_report
+from reloop.benchmarks.settings import KernelSettings
 from reloop.benchmarks.static import SHARED_LIMIT, step_kernels
+from reloop.conf.mistakes import ConfigError, check_choice
 from reloop.models.blocks.spec import BlockSpec
 from reloop.models.kernels.common import INTERPRETED, Compute
 from reloop.models.kernels.segment import run_shared
@@ -47,49 +45,39 @@ _LOOPS = 8  # of the timed segment
 
 
 def main(words: list[str]) -> int:
-    """Print a table; returns the exit code."""
-    parser = Parser(prog="benchmarks.kernels", description=__doc__)
-    parser.add_argument("--static", action="store_true", help="compile only; needs no GPU")
-    precisions, capabilities = list(_COMPUTES), list(_CAPABILITIES)
-    parser.add_argument("--precision", type=listed(precisions), default=precisions, metavar="A,B")
-    parser.add_argument(
-        "--capability", type=listed(capabilities), default=capabilities, help="for --static"
-    )
-    parser.add_argument("--width", type=at_least(32), default=256, help="for --static")
-    parser.add_argument("--heads", type=at_least(1), default=8, help="for --static")
-    parser.add_argument("--points", type=at_least(1), default=41, help="for --static")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures here too")
-    options = parser.parse_args(words)
-    names = options.precision
+    """Run the command; returns the exit code."""
+    return run_benchmark("kernels", KernelSettings, words, __doc__, _run)
+
+
+def _run(settings: KernelSettings) -> None:
+    """Print a table and write it; ConfigError for what this machine cannot measure."""
     if INTERPRETED.value:
-        parser.error("unset TRITON_INTERPRET: interpreted kernels are neither compiled nor fast")
-    if options.static:
-        if options.width % 32 or options.width > 512 or options.width % options.heads:
-            parser.error("--width must be a multiple of 32 up to 512, and of --heads")
-        rows = _static(options)
-    elif torch.cuda.is_available():
-        rows = _break_even(names)
-    else:
-        parser.error("kernels are timed on an NVIDIA GPU, and there is none; --static needs none")
-    if options.json:
-        device = torch.device("cpu" if options.static else "cuda")
-        write_report(options.json, device, {"kernels": rows})
-    return 0
+        raise ConfigError(
+            "TRITON_INTERPRET", "must be unset: interpreted kernels are neither compiled nor fast"
+        )
+    if not (settings.static or torch.cuda.is_available()):
+        raise ConfigError(
+            "static", "must be true here: kernels are timed on an NVIDIA GPU, and there is none"
+        )
+    rows = _static(settings) if settings.static else _break_even(settings.precision)
+    device = torch.device("cpu" if settings.static else "cuda")
+    write_report(settings.json, device, {"kernels": rows})
 
 
-def _static(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _static(settings: KernelSettings) -> list[dict[str, object]]:
     """The resources of each kernel, one line each."""
-    rows = []
-    shape = (options.width, options.heads, 2 * options.points - 1)
-    print(f"64 prompts of {options.points} points, {options.width} wide, {options.heads} heads")
+    for capability in map(str, settings.capability):
+        check_choice("capability", capability, _CAPABILITIES)
+    rows: list[dict[str, object]] = []
+    shape = (settings.width, settings.heads, 2 * settings.points - 1)
+    print(f"64 prompts of {settings.points} points, {settings.width} wide, {settings.heads} heads")
     print(
         f"{'kernel':28}{'for':>5}{'':>6}{'warps':>6}{'regs':>6}{'stack':>7}{'shared':>9}  products"
     )
-    for capability in options.capability:
-        for name in options.precision:
+    for capability in map(str, settings.capability):
+        for name in settings.precision:
             for usage in step_kernels(_CAPABILITIES[capability], _COMPUTES[name], *shape):
-                row = {"capability": capability, "precision": name, **usage._asdict()}
-                rows.append(row)
+                rows.append({"capability": capability, "precision": name, **usage._asdict()})
                 counts = {key: n for key, n in usage.instructions.items() if n and usage.products}
                 print(
                     f"{usage.name:28}{capability:>5}{name:>6}{usage.warps:6}"
@@ -100,13 +88,13 @@ def _static(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def _break_even(names: list[str]) -> list[dict[str, Any]]:
+def _break_even(precisions: Sequence[str]) -> list[dict[str, object]]:
     """Eager's time over the kernels', for a loop without gradients and for one with gradients."""
-    rows = []
+    rows: list[dict[str, object]] = []
     print(f"{torch.cuda.get_device_name()}; microseconds a loop, and eager's over the kernels'")
     print(f"{'prompts, points, width':24}{'':>6}{'':>10}{'eager':>10}{'triton':>10}{'ratio':>8}")
     for prompts, points, n_embd, n_head in _SHAPES:
-        for name in names:
+        for name in precisions:
             for grad in (False, True):
                 case = _Case(prompts, points, n_embd, n_head, _COMPUTES[name])
                 eager, fast = (
@@ -120,7 +108,7 @@ def _break_even(names: list[str]) -> list[dict[str, Any]]:
                     flush=True,
                 )
                 row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": kind}
-                rows.append(row | {"eager_us": eager, "triton_us": fast})
+                rows.append({**row, "eager_us": eager, "triton_us": fast})
     return rows
 
 

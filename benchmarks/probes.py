@@ -1,9 +1,9 @@
 """The speed of training all probes at once, beside a loop of one module each, on given states.
 
-    python -m benchmarks.probes --json benchmarks/results/probes.json
+    python -m benchmarks.probes json=benchmarks/results/probes.json
 
 At the paper's sizes by default. The loop sums the tokens in one of several ways, the reference's
-among them; every way is timed on one layer, the fastest in turn with ours on all --layers. All
+among them; every way is timed on one layer, the fastest in turn with ours on all layers. All
 start from the same weights; the gradients of the first step and the predictions after it are
 compared, in float64 too: in float32, rounding across a ReLU's kink for one prompt changes gradients
 by some 1e-5.
@@ -18,24 +18,53 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import statistics
 import sys
-from argparse import Namespace
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from reloop.benchmarks.arguments import Parser, at_least
-from reloop.benchmarks.common import paired_ratio, write_report
-from reloop.benchmarks.timing import Times, measure
+from reloop.benchmarks.common import (
+    Ratios,
+    Seconds,
+    ratios_of,
+    run_benchmark,
+    seconds_of,
+    write_report,
+)
+from reloop.benchmarks.settings import ProbeSettings
+from reloop.benchmarks.timing import measure
 from reloop.probing.probes import Probes, ProbeTrainer
 
 _CPU = torch.device("cpu")
 _PART = 64  # prompts at once of a way that takes them in parts
 # How a module sums tokens, whether they are the first axis, and how many prompts it takes at once.
 Way = tuple[Callable[[Tensor, Tensor], Tensor], bool, int | None]
+
+
+class Differences(TypedDict):
+    """The largest differences of a step: of gradients, and of the predictions after it."""
+
+    gradients: float
+    predictions: float
+
+
+class Sides(Ratios):
+    """The differences at the first step, and the times of a loop and of ours."""
+
+    apart: Differences
+    loop: Seconds
+    ours: Seconds
+
+
+class Compared(TypedDict):
+    """Every way on one layer, and the fastest on all layers."""
+
+    float64_apart: Differences
+    one_layer: dict[str, Sides]
+    fastest: str
+    all_layers: Sides
 
 
 def _weighted(states: Tensor, weights: Tensor) -> Tensor:
@@ -153,34 +182,36 @@ def tensors(
 
 
 def main(words: list[str]) -> int:
-    """Measure, print and write; returns the exit code."""
-    options = _parse(words)
+    """Run the command; returns the exit code."""
+    return run_benchmark("probes", ProbeSettings, words, __doc__, _run)
+
+
+def _run(settings: ProbeSettings) -> None:
+    """Measure, print and write."""
     names = ("layers", "points", "prompts", "width", "outputs", "hidden")
-    sizes = {name: getattr(options, name) for name in names}
+    sizes = {name: getattr(settings, name) for name in names}
     print(", ".join(f"{name} {size}" for name, size in sizes.items()))
-    content: dict[str, Any] = {"size": sizes, "tokens": {}}
-    tokens, pairs = torch.arange(2 * options.points), torch.arange(1, options.points + 1)
+    compared: dict[str, Compared] = {}
+    tokens, pairs = torch.arange(2 * settings.points), torch.arange(1, settings.points + 1)
     for name, tokens_seen in (
-        ("all", torch.ones(options.points, 2 * options.points, dtype=torch.bool)),
+        ("all", torch.ones(settings.points, 2 * settings.points, dtype=torch.bool)),
         ("own pairs", tokens < 2 * pairs[:, None]),
     ):
-        content["tokens"][name] = _compare(name, tokens_seen, options)
-        if options.json:
-            write_report(options.json, _CPU, content)
-    return 0
+        compared[name] = _compare(name, tokens_seen, settings)
+        write_report(settings.json, _CPU, {"size": sizes, "tokens": compared})
 
 
-def _compare(name: str, tokens_seen: Tensor, options: Namespace) -> dict[str, Any]:
+def _compare(name: str, tokens_seen: Tensor, settings: ProbeSettings) -> Compared:
     """Every way on one layer, then the fastest and ours in turn on all layers."""
     draws = torch.Generator().manual_seed(0)
 
     def new_probes(layers: int) -> Probes:
-        sizes = (tokens_seen, options.width, options.outputs, options.hidden)
+        sizes = (tokens_seen, settings.width, settings.outputs, settings.hidden)
         return Probes(layers, 1, *sizes, generator=torch.Generator().manual_seed(1))
 
-    shape = (options.prompts, 2 * options.points, options.width)
-    states = [torch.randn(shape, generator=draws) for _ in range(options.layers)]
-    targets = torch.randn(options.prompts, options.points, options.outputs, generator=draws)
+    shape = (settings.prompts, 2 * settings.points, settings.width)
+    states = [torch.randn(shape, generator=draws) for _ in range(settings.layers)]
+    targets = torch.randn(settings.prompts, settings.points, settings.outputs, generator=draws)
     double_probes = new_probes(1).double()
     differences = _first_step(
         Loop(double_probes, WAYS["reference"]),
@@ -193,20 +224,25 @@ def _compare(name: str, tokens_seen: Tensor, options: Namespace) -> dict[str, An
         f"{differences['predictions']:.1e} (predictions)",
         flush=True,
     )
-    result: dict[str, Any] = {"float64_apart": differences, "one_layer": {}}
+    one_layer: dict[str, Sides] = {}
     for label, way in WAYS.items():
-        sides = _in_turn(new_probes(1), way, states[:1], targets, options.pairs)
-        result["one_layer"][label] = sides
+        sides = _in_turn(new_probes(1), way, states[:1], targets, settings.pairs)
+        one_layer[label] = sides
         print(_row(f"{name}, one layer, {label}", sides), flush=True)
-    fastest = min(WAYS, key=lambda label: min(result["one_layer"][label]["loop"]["cpu_s"]))
-    sides = _in_turn(new_probes(options.layers), WAYS[fastest], states, targets, options.full_pairs)
-    print(_row(f"{name}, {options.layers} layers, {fastest}", sides), flush=True)
-    return result | {"fastest": fastest, "all_layers": sides}
+    fastest = min(WAYS, key=lambda label: min(one_layer[label]["loop"]["cpu_s"]))
+    sides = _in_turn(
+        new_probes(settings.layers), WAYS[fastest], states, targets, settings.full_pairs
+    )
+    print(_row(f"{name}, {settings.layers} layers, {fastest}", sides), flush=True)
+    return {
+        "float64_apart": differences,
+        "one_layer": one_layer,
+        "fastest": fastest,
+        "all_layers": sides,
+    }
 
 
-def _in_turn(
-    probes: Probes, way: Way, states: list[Tensor], targets: Tensor, pairs: int
-) -> dict[str, Any]:
+def _in_turn(probes: Probes, way: Way, states: list[Tensor], targets: Tensor, pairs: int) -> Sides:
     """Steps of a loop and of ours: their differences at the first one, the times of the others."""
     loop, ours = Loop(probes, way), ProbeTrainer(probes)
     differences = _first_step(loop, ours, states, targets)
@@ -220,21 +256,16 @@ def _in_turn(
     loop_times, our_times = ([turn[side] for turn in turns] for side in (0, 1))
     return {
         "apart": differences,
-        "loop": _seconds(loop_times),
-        "ours": _seconds(our_times),
-        "ratio_wall": paired_ratio(
-            [t.wall for t in loop_times], [t.wall for t in our_times]
-        )._asdict(),
-        "ratio_cpu": paired_ratio(
-            [t.cpu for t in loop_times], [t.cpu for t in our_times]
-        )._asdict(),
+        "loop": seconds_of(loop_times),
+        "ours": seconds_of(our_times),
+        **ratios_of(loop_times, our_times),
     }
 
 
 def _first_step(
     loop: Loop, ours: ProbeTrainer, states: list[Tensor], targets: Tensor
-) -> dict[str, float]:
-    """A step of both; the differences of its gradients, and of the predictions after it."""
+) -> Differences:
+    """A step of both, and their differences."""
     loop.accumulate(states, targets)
     for layer, layer_states in enumerate(states):
         ours.probes.accumulate(layer, layer_states, targets)
@@ -249,8 +280,8 @@ def _first_step(
     }
 
 
-def _row(label: str, sides: dict[str, Any]) -> str:
-    seconds = [statistics.median(sides[side]["cpu_s"]) for side in ("loop", "ours")]
+def _row(label: str, sides: Sides) -> str:
+    seconds = [statistics.median(side["cpu_s"]) for side in (sides["loop"], sides["ours"])]
     differences = sides["apart"]
     ratio, wall = sides["ratio_cpu"], sides["ratio_wall"]["middle"]
     return (
@@ -259,24 +290,6 @@ def _row(label: str, sides: dict[str, Any]) -> str:
         f"the clock; gradients apart by {differences['gradients']:.1e}, then predictions by "
         f"{differences['predictions']:.1e}"
     )
-
-
-def _seconds(times: list[Times]) -> dict[str, list[float]]:
-    return {"wall_s": [turn.wall for turn in times], "cpu_s": [turn.cpu for turn in times]}
-
-
-def _parse(words: list[str]) -> Namespace:
-    parser = Parser(prog="benchmarks.probes", description=__doc__)
-    parser.add_argument("--layers", type=at_least(1), default=20)
-    parser.add_argument("--points", type=at_least(1), default=41)
-    parser.add_argument("--prompts", type=at_least(1), default=1280)
-    parser.add_argument("--width", type=at_least(1), default=256)
-    parser.add_argument("--outputs", type=at_least(1), default=20)
-    parser.add_argument("--hidden", type=at_least(1), default=64)
-    parser.add_argument("--pairs", type=at_least(2), default=3, help="of steps on one layer")
-    parser.add_argument("--full-pairs", type=at_least(2), default=3, help="of steps on all layers")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything measured")
-    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The time of our training step: on a GPU by kernel, on a CPU by operation.
 
-    python -m benchmarks.profile_step --setting sparse --variant triton:bf16:graph
+    python -m benchmarks.profile_step config=sparse variant=triton:bf16:graph
 
 The wall time of the step is measured first, without the profiler. FLOPs and bytes are those of
 benchmarks/cost.py (the bytes under its fusion, whatever the backend fuses); the rates are that work
@@ -14,46 +14,56 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import argparse
 import sys
 from itertools import count
-from pathlib import Path
+from typing import NamedTuple
 
 from torch.profiler import ProfilerActivity, profile
 
-from reloop.benchmarks.arguments import Parser, at_least
-from reloop.benchmarks.common import write_report
+from reloop.benchmarks.common import run_benchmark, write_report
 from reloop.benchmarks.cost import work_of
-from reloop.benchmarks.settings import NAMES, at_full_size, setting
-from reloop.benchmarks.timing import Step, cuda_kernels, measure, warm_up
+from reloop.benchmarks.settings import ProfileSettings, at_full_size, named_config
+from reloop.benchmarks.timing import Step, Totals, cuda_kernels, measure, warm_up
 from reloop.benchmarks.variants import make_trainer, parse_variants, updates
+from reloop.conf.mistakes import RunError
 from reloop.training.device import place
 
-Totals = dict[str, tuple[int, float]]  # calls and microseconds by name
+
+class Row(NamedTuple):
+    """A kernel or an operation: calls and milliseconds of a step."""
+
+    name: str
+    calls: float
+    ms: float
 
 
 def main(words: list[str]) -> int:
-    """Profile, and print a table; returns the exit code, 1 if the profiler sees nothing."""
-    options = _parse(words)
-    device, variant = options.device, options.variant
-    config = at_full_size(setting(options.setting))
+    """Run the command; returns the exit code, 1 if the profiler sees nothing."""
+    return run_benchmark("profile_step", ProfileSettings, words, __doc__, _run)
+
+
+def _run(settings: ProfileSettings) -> None:
+    """Profile, print a table, write; RunError if the profiler sees nothing."""
+    device = place(settings.device, "auto", "auto").device
+    default = "cpu:fp32" if device.type == "cpu" else "eager:fp32"
+    (variant,) = parse_variants([settings.variant or default], device)
+    config = at_full_size(named_config(settings.config))
     variant.prepare()
     update, numbers = updates(make_trainer(config, device, variant), variant), count()
 
     def step() -> None:
         update(next(numbers))
 
-    wall = measure(step, warm_up(step, options.warmup, device), device).wall
+    wall = measure(step, warm_up(step, settings.warmup, device), device).wall
     measure_operations = cuda_kernels if device.type == "cuda" else cpu_operations
     rows = [
-        {"name": name, "calls": calls / options.steps, "ms": microseconds / 1e3 / options.steps}
-        for name, (calls, microseconds) in measure_operations(step, options.steps).items()
+        Row(name, calls / settings.steps, microseconds / 1e3 / settings.steps)
+        for name, (calls, microseconds) in measure_operations(step, settings.steps).items()
     ]
-    rows.sort(key=lambda row: -row["ms"])
-    busy = sum(row["ms"] for row in rows)
+    rows.sort(key=lambda row: -row.ms)
+    busy = sum(row.ms for row in rows)
     if not busy:
-        print("the profiler sees nothing on this machine")
-        return 1
+        raise RunError("the profiler sees nothing on this machine")
     work = work_of(config)
     rates = {
         "wall_ms": 1e3 * wall,
@@ -63,7 +73,7 @@ def main(words: list[str]) -> int:
         "gigabyte_per_second_busy": work.traffic() / busy / 1e6,
     }
     print(
-        f"{options.setting}, {variant.name}: {1e3 * wall:.4g} ms a step, {busy:.4g} ms of it busy"
+        f"{settings.config}, {variant.name}: {1e3 * wall:.4g} ms a step, {busy:.4g} ms of it busy"
     )
     print(
         "computed work over measured time: "
@@ -71,13 +81,10 @@ def main(words: list[str]) -> int:
         f"{rates['teraflop_per_second_busy']:.3g} and {rates['gigabyte_per_second_busy']:.3g} GB/s"
     )
     print(f"{'ms a step':>10}{'share':>8}{'calls':>8}{'us each':>9}  name")
-    for row in rows[: options.top]:
-        us, name = 1e3 * row["ms"] / row["calls"], row["name"][:70]
-        print(f"{row['ms']:10.4f}{row['ms'] / busy:8.1%}{row['calls']:8.1f}{us:9.2f}  {name}")
-    if options.json:
-        content = {"setting": options.setting, **variant.facts(), "rates": rates, "rows": rows}
-        write_report(options.json, device, content)
-    return 0
+    for name, calls, ms in rows[: settings.top]:
+        print(f"{ms:10.4f}{ms / busy:8.1%}{calls:8.1f}{1e3 * ms / calls:9.2f}  {name[:70]}")
+    content = {**variant.facts(), "rates": rates, "rows": [row._asdict() for row in rows]}
+    write_report(settings.json, device, {"setting": settings.config, **content})
 
 
 def cpu_operations(step: Step, steps: int) -> Totals:
@@ -86,29 +93,6 @@ def cpu_operations(step: Step, steps: int) -> Totals:
         for _ in range(steps):
             step()
     return {row.key: (row.count, row.self_cpu_time_total) for row in profiler.key_averages()}
-
-
-def _parse(words: list[str]) -> argparse.Namespace:
-    parser = Parser(prog="benchmarks.profile_step", description=__doc__)
-    parser.add_argument("--setting", choices=NAMES, default="sparse")
-    variant_help = "backend and precision: cpu:fp32, on a GPU eager:fp32"
-    parser.add_argument("--variant", metavar="B:P[:graph]", help=variant_help)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--steps", type=at_least(1), default=10, help="that are profiled")
-    parser.add_argument("--warmup", type=at_least(1), default=5)
-    parser.add_argument("--top", type=at_least(1), default=25, help="rows of the table")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write all rows")
-    options = parser.parse_args(words)
-    try:
-        options.device = place(options.device, "auto", "auto").device
-        default = "cpu:fp32" if options.device.type == "cpu" else "eager:fp32"
-        variants = parse_variants(options.variant or default, options.device)
-    except ValueError as error:
-        parser.error(str(error))
-    if len(variants) > 1:
-        parser.error("--variant must be one")
-    options.variant = variants[0]
-    return options
 
 
 if __name__ == "__main__":

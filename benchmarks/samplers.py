@@ -1,6 +1,6 @@
 """The speed of sampling prompts, beside the reference repository's samplers (with a checkout).
 
-    python -m benchmarks.samplers --reference ../looped_transformer
+    python -m benchmarks.samplers reference=../looped_transformer
 
 The checkout (github.com/Leiay/looped_transformer) is imported in place, never copied. Both sides
 sample in turn in one process; ratios are of pairs.
@@ -19,48 +19,45 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 
-from reloop.benchmarks.arguments import Parser, at_least
-from reloop.benchmarks.common import REFERENCE_TASKS, load_reference, paired_ratio, write_report
+from reloop.benchmarks.common import (
+    REFERENCE_TASKS,
+    load_reference,
+    paired_ratio,
+    run_benchmark,
+    write_report,
+)
+from reloop.benchmarks.settings import SamplerSettings
 from reloop.tasks import make_task
 
 
 def main(words: list[str]) -> int:
-    """Time the samplers and print a table; returns the exit code."""
-    parser = Parser(prog="benchmarks.samplers", description=__doc__)
-    parser.add_argument("--reference", type=Path, metavar="DIR", help="a checkout of the reference")
-    parser.add_argument("--batch", type=at_least(1), default=64)
-    parser.add_argument("--dims", type=at_least(3), default=20)
-    parser.add_argument("--points", type=at_least(1), default=101)
-    parser.add_argument("--pairs", type=at_least(2), default=41, help="measurements of each side")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything measured")
-    options = parser.parse_args(words)
+    """Run the command; returns the exit code."""
+    return run_benchmark("samplers", SamplerSettings, words, __doc__, _run)
+
+
+def _run(settings: SamplerSettings) -> None:
+    """Time the samplers, print a table, write."""
     reference = None
-    if options.reference:
-        try:
-            reference = load_reference(options.reference, "tasks")["tasks"]
-        except ValueError as error:
-            parser.error(str(error))
-    size = (options.batch, options.points, options.dims)
+    if settings.reference:
+        reference = load_reference(Path(settings.reference), "tasks")["tasks"]
+    size = (settings.batch, settings.points, settings.dims)
     print(f"B = {size[0]}, n = {size[1]}, d = {size[2]}, {torch.get_num_threads()} threads")
     print(f"{'task':16}{'ours, ms':>12}{'reference, ms':>16}{'ratio (quartiles)':>24}")
-    results: dict[str, Any] = {}
+    results = {}
     for name, reference_name in REFERENCE_TASKS.items():
         ours = [_seconds(_ours(name, *size))]  # the first call of each side is a warm-up
         theirs = [_seconds(_theirs(reference, reference_name, *size))] if reference else []
-        for _ in range(options.pairs):
+        for _ in range(settings.pairs):
             ours.append(_seconds(_ours(name, *size)))
             if reference:
                 theirs.append(_seconds(_theirs(reference, reference_name, *size)))
         print(_row(name, ours[1:], theirs[1:]), flush=True)
         results[name] = {"ours_s": ours[1:], "reference_s": theirs[1:]}
-    if options.json:
-        sizes = dict(zip(("batch", "points", "dims"), size, strict=True))
-        write_report(options.json, torch.device("cpu"), {"size": sizes, "seconds": results})
-    return 0
+    sizes = dict(zip(("batch", "points", "dims"), size, strict=True))
+    write_report(settings.json, torch.device("cpu"), {"size": sizes, "seconds": results})
 
 
 def _ours(name: str, batch: int, points: int, dims: int) -> Callable[[], object]:

@@ -1,21 +1,24 @@
-"""The settings of the benchmarks, by name, read from conf/ without Hydra."""
+"""The settings of the benchmarks, and the configurations that they name. No torch and no Hydra
+here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-import yaml
-
-from reloop import conf
-from reloop.conf.build import config_from_mapping, config_to_mapping
+from reloop.conf.build import flatten
+from reloop.conf.compose import command_of
+from reloop.conf.mistakes import ConfigError, check_device, check_path
 from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig
+from reloop.conf.setting import check_settings, setting
 
-_FOLDER = Path(conf.__file__).parent
-# Name: scale, task and model. `standard` is the 12-layer model at the linear task's size.
-_NAMED = {
+Name = Literal["linear", "sparse", "tree", "relu", "standard", "small"]
+NAMES: tuple[Name, ...] = get_args(Name)
+Backend = Literal["eager", "cpu", "compile", "triton"]
+Precision = Literal["fp32", "tf32", "bf16"]
+# By name: scale, task and model. `standard` is the 12-layer model at the linear task's size.
+_NAMED: dict[Name, tuple[str, str, str]] = {
     "linear": ("paper", "linear", "looped"),
     "sparse": ("paper", "sparse_linear", "looped"),
     "tree": ("paper", "decision_tree", "looped"),
@@ -23,25 +26,177 @@ _NAMED = {
     "standard": ("paper", "linear", "standard"),
     "small": ("small", "sparse_linear", "looped"),
 }
-NAMES = tuple(_NAMED)
-_RECIPE = "paper"  # steps are measured, not their number
 
 
-def setting(name: str) -> Config:
-    """What `python run.py task=… model=… scale=… recipe=paper` composes for the setting; KeyError
-    for a name that is not in NAMES."""
+@dataclass(frozen=True)
+class _Settings:
+    """What every benchmark takes."""
+
+    json: str | None = setting(None, "the file for everything measured", check=check_path)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+
+
+@dataclass(frozen=True)
+class StepSettings(_Settings):
+    """The configurations and the variants whose steps are measured."""
+
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    configs: tuple[Name, ...] = setting(NAMES, "the configurations")
+    reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
+    precision: tuple[Precision, ...] | None = setting(
+        None, "of ours; null: [fp32,bf16], on CUDA [tf32,bf16]"
+    )
+    backend: tuple[Backend, ...] | None = setting(
+        None, "of ours; null: cpu, on CUDA [eager,compile,triton]"
+    )
+    capture: tuple[bool, ...] | None = setting(
+        None, "whether ours are CUDA graphs; null: false, on CUDA [false,true]"
+    )
+    pairs: int = setting(7, "measurements of each variant", at_least=2)
+    warmup: int | None = setting(None, "steps before them; null: 1, on CUDA 5", at_least=1)
+
+
+@dataclass(frozen=True)
+class ProfileSettings(_Settings):
+    """The step that is profiled."""
+
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    config: Name = setting("sparse", "the configuration")
+    variant: str | None = setting(
+        None, "backend:precision or backend:precision:graph; null: cpu:fp32, on a GPU eager:fp32"
+    )
+    steps: int = setting(10, "that are profiled", at_least=1)
+    warmup: int = setting(5, "steps before them", at_least=1)
+    top: int = setting(25, "rows of the table", at_least=1)
+
+
+@dataclass(frozen=True)
+class ParitySettings(_Settings):
+    """The variants whose losses are compared, and the training they share."""
+
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    config: Name = setting("sparse", "the configuration")
+    variants: tuple[str, ...] = setting(
+        ("eager:fp32", "eager:bf16"), "backend:precision or backend:precision:graph, each"
+    )
+    seeds: int = setting(3, "how many, from 0 on", at_least=1)
+    steps: int = setting(500, "of each training", at_least=1)
+    fixed: bool = setting(False, "at the curriculum's end from step 0")
+    early: tuple[int, ...] = setting((0, 100), "first step and end of the early ones", at_least=0)
+    late: tuple[int, ...] = setting((250, 500), "first step and end of the late ones", at_least=0)
+    task: Mapping[str, Any] = setting({}, "run.py's in place of the configuration's: task.dims=2")
+    model: Mapping[str, Any] = setting({}, "the same of model")
+    loops: Mapping[str, Any] = setting({}, "the same of loops")
+    curriculum: Mapping[str, Any] = setting({}, "the same of curriculum")
+    training: Mapping[str, Any] = setting({}, "the same of training")
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        super().check()
+        if len(set(self.variants)) < max(2, len(self.variants)):
+            raise ConfigError("variants", "must name at least two, none of them twice")
+        for name in ("early", "late"):
+            span = getattr(self, name)
+            if len(span) != 2 or span[0] >= span[1]:
+                raise ConfigError(name, f"must be a first step and a later end, got {list(span)}")
+            if span[1] > self.steps:
+                raise ConfigError("steps", f"must reach the end of {name}, {span[1]}")
+        if self.steps > (most := self.run_config().training.steps):
+            raise ConfigError("steps", f"goes beyond the {most} of {self.config}")
+
+    def run_config(self) -> Config:
+        """The configuration with the given settings in place of its own."""
+        groups = ("task", "model", "loops", "curriculum", "training")
+        config = named_config(self.config, flatten({name: getattr(self, name) for name in groups}))
+        return at_full_size(config) if self.fixed else config
+
+
+@dataclass(frozen=True)
+class KernelSettings(_Settings):
+    """The kernels that are timed or compiled."""
+
+    static: bool = setting(False, "compile only, which needs no GPU")
+    precision: tuple[Literal["bf16", "tf32", "ieee"], ...] = setting(
+        ("bf16", "tf32", "ieee"), "of the kernels' products"
+    )
+    capability: tuple[float, ...] = setting((8.0, 9.0), "compute capabilities; if static")
+    width: int = setting(256, "a multiple of 32 and of heads; if static", at_least=32, at_most=512)
+    heads: int = setting(8, "of attention; if static", at_least=1)
+    points: int = setting(41, "in a prompt; if static", at_least=1)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        super().check()
+        if self.width % 32 or self.width % self.heads:
+            raise ConfigError("width", f"must be a multiple of 32 and of heads, got {self.width}")
+
+
+@dataclass(frozen=True)
+class ProbeSettings(_Settings):
+    """The size of the probes; the paper's by default."""
+
+    layers: int = setting(20, "of states", at_least=1)
+    points: int = setting(41, "pairs in a prompt", at_least=1)
+    prompts: int = setting(1280, "in a step", at_least=1)
+    width: int = setting(256, "of the states", at_least=1)
+    outputs: int = setting(20, "of a probe", at_least=1)
+    hidden: int = setting(64, "units of a probe", at_least=1)
+    pairs: int = setting(3, "of steps on one layer", at_least=2)
+    full_pairs: int = setting(3, "of steps on all layers", at_least=2)
+
+
+@dataclass(frozen=True)
+class SolverSettings(_Settings):
+    """The prompts that are solved, and what they are compared with."""
+
+    prompts: int = setting(1280, "prompts", at_least=1)
+    dims: int = setting(20, "dimensions of x", at_least=1)
+    points: int = setting(41, "pairs in a prompt", at_least=2)
+    pairs: int = setting(5, "measurements of each side", at_least=2)
+    fitted: int = setting(8, "prompts that scikit-learn solves, at most all", at_least=1)
+    curves: str | None = setting(None, "a file of curves to compare with", check=check_path)
+    curve_prompts: int = setting(10_000, "prompts of a seed that are compared", at_least=2)
+    seeds: int = setting(20, "seeds to compare with them", at_least=1)
+
+
+@dataclass(frozen=True)
+class SamplerSettings(_Settings):
+    """The prompts that are sampled."""
+
+    reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
+    batch: int = setting(64, "prompts at once", at_least=1)
+    dims: int = setting(20, "dimensions of x", at_least=3)
+    points: int = setting(101, "pairs in a prompt", at_least=1)
+    pairs: int = setting(41, "measurements of each side", at_least=2)
+
+
+@dataclass(frozen=True)
+class EstimatorSettings(_Settings):
+    """The classifier and the queries that are timed."""
+
+    queries: int = setting(1000, "queries", at_least=1)
+    context: int = setting(40, "rows to answer from", at_least=2)
+    dims: int = setting(20, "features", at_least=1)
+    width: int = setting(256, "a multiple of 8", at_least=8)
+    loops: int = setting(30, "of the model", at_least=1)
+    repeats: int = setting(5, "measurements", at_least=1)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        super().check()
+        if self.width % 8:
+            raise ConfigError("width", f"must be a multiple of 8, got {self.width}")
+
+
+def named_config(name: Name, given: Mapping[str, Any] | None = None) -> Config:
+    """What `python run.py task=… model=… scale=… recipe=paper` composes for a name, with other
+    given settings by key. Steps are measured, not their number: the recipe does not matter."""
     scale, task, model = _NAMED[name]
-    task_values = _read(f"task/{task}.yaml")
-    mapping = config_to_mapping(Config())
-    _merge(mapping, {"task": task_values, "model": _read(f"model/{model}.yaml")})
-    _merge(mapping, _read(f"scale/{scale}.yaml"))
-    _merge(mapping, _read(f"scale/{scale}/{task}.yaml"))
-    _merge(mapping, _read(f"recipe/{_RECIPE}.yaml"))
-    _merge(mapping, _read(f"recipe/by_scale/{_RECIPE}-{scale}.yaml"))
-    _merge(mapping, _read(f"recipe/by_task/{_RECIPE}-{scale}-{task}.yaml"))
-    values = mapping["task"]
-    values["settings"] = {key: values.pop(key) for key in task_values if key != "name"}
-    return config_from_mapping(mapping)
+    groups = {"scale": scale, "task": task, "model": model, "recipe": "paper"}
+    return command_of({**groups, **(given or {})}).config
 
 
 def at_full_size(config: Config) -> Config:
@@ -53,17 +208,3 @@ def at_full_size(config: Config) -> Config:
         curriculum=CurriculumConfig(GrowthConfig(), GrowthConfig(), loops),
         training=replace(config.training, steps=500_000),
     )
-
-
-def _read(name: str) -> dict[str, Any]:
-    """A file of conf/; empty if there is none."""
-    path = _FOLDER / name
-    return yaml.safe_load(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
-
-
-def _merge(mapping: dict[str, Any], values: Mapping[str, Any]) -> None:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            _merge(mapping.setdefault(key, {}), value)
-        else:
-            mapping[key] = value

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import torch
 
+from reloop.conf.mistakes import ConfigError
 from reloop.evaluation.baselines.lasso import lasso
 from reloop.evaluation.baselines.linear import averaging, least_squares
 from reloop.evaluation.baselines.neighbours import nearest_neighbours
@@ -49,8 +50,48 @@ class Curve(NamedTuple):
 Curves = dict[str, dict[str, Curve]]  # by task and solver
 
 
+class Medians(TypedDict):
+    """The medians of two curves at some k."""
+
+    k: list[int]
+    own: list[float]
+    stored: list[float]
+
+
+class Agreement(TypedDict):
+    """How far a curve is from a stored one; see `agreement`."""
+
+    z: list[float]
+    outside_2: int
+    largest: float
+    largest_beyond: NotRequired[float]
+    medians_near_d: NotRequired[Medians]
+    rounding_over_stored: NotRequired[float]
+
+
+class Summary(TypedDict):
+    """A solver's agreements over seeds."""
+
+    seeds: int
+    share_within_2: float
+    seeds_with_all_within_2: int
+    seeds_with_at_most_one_outside_2: int
+    seeds_with_all_within_3: int
+    largest: float
+    seeds_at_or_below_stored_rounding: NotRequired[int]
+
+
+class Comparison(TypedDict):
+    """All of them, by task and solver."""
+
+    note: str
+    prompts: int
+    summary: dict[str, dict[str, Summary]]
+    by_seed: dict[str, dict[str, list[Agreement]]]
+
+
 def read_curves(path: Path) -> Curves:
-    """The stored curves of our solvers; ValueError for a file that lacks one of them."""
+    """The stored curves of our solvers; ConfigError for a file that lacks one of them."""
     content = read_json(path)
     try:
         return {
@@ -61,13 +102,14 @@ def read_curves(path: Path) -> Curves:
             for task, (stored_name, solvers) in TASKS.items()
         }
     except (KeyError, TypeError):
-        raise ValueError(f"{path} is no file of stored curves of all our solvers") from None
+        problem = f"must name a file: {path} is no file of stored curves of all our solvers"
+        raise ConfigError("curves", problem) from None
 
 
-def compare(stored_curves: Curves, prompts: int, seeds: int) -> Iterator[dict[str, Any]]:
+def compare(stored_curves: Curves, prompts: int, seeds: int) -> Iterator[Comparison]:
     """Compare prompts of seed 0, 1, … with the stored curves; yields all results after each."""
     print(f"Curves on {prompts} prompts a seed; {NOTE}.")
-    by_seed: dict[str, dict[str, list[Any]]] = {
+    by_seed: dict[str, dict[str, list[Agreement]]] = {
         task: {name: [] for name in curves} for task, curves in stored_curves.items()
     }
     for seed in range(seeds):
@@ -83,7 +125,7 @@ def compare(stored_curves: Curves, prompts: int, seeds: int) -> Iterator[dict[st
     print(f"over {seeds} seeds", *_totals(summary), sep="\n", flush=True)
 
 
-def agreement(stored_curve: Curve, curve: Curve, name: str) -> dict[str, Any]:
+def agreement(stored_curve: Curve, curve: Curve, name: str) -> Agreement:
     """z = (curve − stored_curve) / standard error of the difference for k = 0 … d − 2, the number
     of |z| that are not below 2, and the largest.
 
@@ -96,19 +138,23 @@ def agreement(stored_curve: Curve, curve: Curve, name: str) -> dict[str, Any]:
             (curve.mean - stored_curve.mean) / np.hypot(curve.error, stored_curve.error)
         )
     head, tail = np.split(z, [_DIMS - 1])
-    result: dict[str, Any] = {
+    result: Agreement = {
         "z": [round(value, 3) for value in head.tolist()],
         "outside_2": int((np.abs(head) >= 2).sum()),
         "largest": float(np.abs(head).max()),
     }
     if name != "least_squares":
-        return result | {"largest_beyond": float(np.abs(tail).max())}
+        result["largest_beyond"] = float(np.abs(tail).max())
+        return result
     near_d, beyond_d = slice(_DIMS - 1, _DIMS + 2), slice(_DIMS + 2, None)
-    medians = {"own": curve.median[near_d].tolist(), "stored": stored_curve.median[near_d].tolist()}
-    return result | {
-        "medians_near_d": {"k": list(range(_DIMS - 1, _DIMS + 2))} | medians,
-        "rounding_over_stored": float((curve.mean[beyond_d] / stored_curve.mean[beyond_d]).max()),
+    result["medians_near_d"] = {
+        "k": list(range(_DIMS - 1, _DIMS + 2)),
+        "own": curve.median[near_d].tolist(),
+        "stored": stored_curve.median[near_d].tolist(),
     }
+    ratios = curve.mean[beyond_d] / stored_curve.mean[beyond_d]
+    result["rounding_over_stored"] = float(ratios.max())
+    return result
 
 
 def _our_curves(
@@ -126,15 +172,15 @@ def _task(name: str) -> Task:
     return make_task(name, _DIMS, settings={"sparsity": 3} if name == "sparse_linear" else None)
 
 
-def _stored_curve(entry: Mapping[str, Any]) -> Curve:
+def _stored_curve(entry: Mapping[str, list[float]]) -> Curve:
     error = np.array(entry["std"]) / np.sqrt(entry["n_prompts"])
     return Curve(np.array(entry["mse"]), np.array(entry["median"]), error)
 
 
-def _summary(entries: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(entries: list[Agreement]) -> Summary:
     outside = np.array([entry["outside_2"] for entry in entries])
     largest = np.array([entry["largest"] for entry in entries])
-    summary: dict[str, Any] = {
+    summary: Summary = {
         "seeds": len(entries),
         "share_within_2": 1 - float(outside.mean()) / len(entries[0]["z"]),
         "seeds_with_all_within_2": int((outside == 0).sum()),
@@ -148,7 +194,7 @@ def _summary(entries: list[dict[str, Any]]) -> dict[str, Any]:
     return summary
 
 
-def _rows(by_seed: Mapping[str, Mapping[str, list[Any]]], seed: int) -> Iterator[str]:
+def _rows(by_seed: Mapping[str, Mapping[str, list[Agreement]]], seed: int) -> Iterator[str]:
     for task, solvers in by_seed.items():
         for name, entries in solvers.items():
             entry = entries[seed]
@@ -166,7 +212,7 @@ def _rows(by_seed: Mapping[str, Mapping[str, list[Any]]], seed: int) -> Iterator
             yield row + f", then mean at most {entry['rounding_over_stored']:.2g} of stored"
 
 
-def _totals(summary: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _totals(summary: Mapping[str, Mapping[str, Summary]]) -> Iterator[str]:
     for task, solvers in summary.items():
         for name, total in solvers.items():
             row = f"  {task:14}{name:20}{total['share_within_2']:5.1%} within 2, largest |z| "

@@ -1,9 +1,9 @@
 """The speed of the baselines and the bootstrap, and their agreement with other implementations.
 
-    python -m benchmarks.solvers --curves baseline_curves.json --json solvers.json
+    python -m benchmarks.solvers curves=baseline_curves.json json=solvers.json
 
 The Lasso runs in turn with a loop of scikit-learn's fits to the first few prompts, down to a
-duality gap that ours does not exceed. With --curves, a file of curves of Yang et al.'s solvers, see
+duality gap that ours does not exceed. For curves, a file of those of Yang et al.'s solvers, see
 benchmarks/solver_curves.py.
 """
 
@@ -17,19 +17,25 @@ if __name__ == "__main__":  # before the imports, which take a while
 import sys
 import tracemalloc
 import warnings
-from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
-from reloop.benchmarks.arguments import Parser, at_least
-from reloop.benchmarks.common import paired_ratio, write_report
+from reloop.benchmarks.common import (
+    Ratio,
+    Ratios,
+    Seconds,
+    ratios_of,
+    run_benchmark,
+    seconds_of,
+    write_report,
+)
+from reloop.benchmarks.settings import SolverSettings
 from reloop.benchmarks.solver_curves import compare, read_curves
 from reloop.benchmarks.timing import Times, measure
 from reloop.evaluation.baselines.lasso import lasso_weights
@@ -43,56 +49,44 @@ _TOLERANCE = 1e-10  # scikit-learn's, of the gap over ‖y‖²/k
 _CPU = torch.device("cpu")
 
 
+class Lassos(Ratios):
+    """The times per problem of scikit-learn's Lasso and of ours, and their duality gaps."""
+
+    per_problem: dict[str, Seconds]
+    largest_gap: dict[str, float]
+    scikit_learn_tolerance: float
+    scikit_learn_above_tolerance: int
+    problems: dict[str, int]
+
+
 def main(words: list[str]) -> int:
-    """Measure, print and write; returns the exit code."""
-    options = _parse(words)
-    size = (options.prompts, options.points, options.dims)
-    print(f"B = {size[0]}, n = {size[1]}, d = {size[2]}, {torch.get_num_threads()} threads")
-    task = make_task("sparse_linear", options.dims, settings={"sparsity": min(3, options.dims)})
-    prompts = task.sample(torch.Generator().manual_seed(0), options.prompts, options.points)
+    """Run the command; returns the exit code."""
+    return run_benchmark("solvers", SolverSettings, words, __doc__, _run)
+
+
+def _run(settings: SolverSettings) -> None:
+    """Measure, print and write; ConfigError for a file that holds no curves."""
+    stored_curves = read_curves(Path(settings.curves)) if settings.curves else None
+    size = {name: getattr(settings, name) for name in ("prompts", "points", "dims")}
+    print("B = {prompts}, n = {points}, d = {dims}".format(**size), end="")
+    print(f", {torch.get_num_threads()} threads")
+    task = make_task("sparse_linear", settings.dims, settings={"sparsity": min(3, settings.dims)})
+    prompts = task.sample(torch.Generator().manual_seed(0), settings.prompts, settings.points)
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    content: dict[str, Any] = {
-        "size": dict(zip(("prompts", "points", "dims"), size, strict=True)),
-        "exact_solvers": _exact_solvers(xs, ys, options.pairs),
-        "bootstrap": _bootstrap(options.pairs),
-        "lasso": {},
+    content: dict[str, object] = {
+        "size": size,
+        "exact_solvers": _exact_solvers(xs, ys, settings.pairs),
+        "bootstrap": _bootstrap(settings.pairs),
+        "lasso": {f"{alpha:g}": _lasso(xs, ys, alpha, settings) for alpha in ALPHAS},
     }
-    for alpha in ALPHAS:
-        content["lasso"][f"{alpha:g}"] = _lasso(xs, ys, alpha, options)
-    if options.json:
-        write_report(options.json, _CPU, content)
-    if options.curves:
-        for curves in compare(options.curves, options.curve_prompts, options.seeds):
-            content["curves"] = curves
-            if options.json:  # after every seed, so that an interruption loses only one
-                write_report(options.json, _CPU, content)
-    return 0
+    write_report(settings.json, _CPU, content)
+    if stored_curves:
+        for comparison in compare(stored_curves, settings.curve_prompts, settings.seeds):
+            # After every seed, so that an interruption loses only one.
+            write_report(settings.json, _CPU, {**content, "curves": comparison})
 
 
-def _parse(words: list[str]) -> Namespace:
-    parser = Parser(prog="benchmarks.solvers", description=__doc__)
-    parser.add_argument("--prompts", type=at_least(1), default=1280)
-    parser.add_argument("--dims", type=at_least(1), default=20)
-    parser.add_argument("--points", type=at_least(2), default=41)
-    parser.add_argument("--pairs", type=at_least(2), default=5, help="measurements of each side")
-    parser.add_argument(
-        "--fitted", type=at_least(1), default=8, help="prompts that scikit-learn solves"
-    )
-    parser.add_argument("--curves", type=Path, metavar="PATH", help="curves to compare with")
-    parser.add_argument("--curve-prompts", type=at_least(2), default=10_000)
-    parser.add_argument("--seeds", type=at_least(1), default=20, help="seeds to compare with them")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything measured")
-    options = parser.parse_args(words)
-    options.fitted = min(options.fitted, options.prompts)
-    if options.curves:
-        try:
-            options.curves = read_curves(options.curves)
-        except (OSError, ValueError) as error:
-            parser.error(f"--curves: {error}")
-    return options
-
-
-def _exact_solvers(xs: Floats, ys: Floats, pairs: int) -> dict[str, Any]:
+def _exact_solvers(xs: Floats, ys: Floats, pairs: int) -> dict[str, object]:
     """Times of least squares, averaging and 3-nearest neighbours, and of all three."""
     solvers = (least_squares, averaging, nearest_neighbours)
     times = {solve.__name__: _times(partial(solve, xs, ys, xs), pairs) for solve in solvers}
@@ -100,10 +94,11 @@ def _exact_solvers(xs: Floats, ys: Floats, pairs: int) -> dict[str, Any]:
     for name, turns in times.items():
         print(f"{name:24}{_median([turn.wall for turn in turns]):10.3f} s")
     print(f"{'all three':24}{_median(total):10.3f} s")
-    return {name: _seconds(turns) for name, turns in times.items()} | {"all_three_wall_s": total}
+    seconds = {name: seconds_of(turns) for name, turns in times.items()}
+    return {**seconds, "all_three_wall_s": total}
 
 
-def _bootstrap(pairs: int) -> dict[str, Any]:
+def _bootstrap(pairs: int) -> dict[str, object]:
     """Times and peak memory of the bootstrap at the largest evaluation."""
     errors = np.random.default_rng(0).exponential(size=(1280, 101))
     times = _times(lambda: bootstrap(errors, resamples=1000, seed=0), pairs)
@@ -113,12 +108,13 @@ def _bootstrap(pairs: int) -> dict[str, Any]:
     tracemalloc.stop()
     seconds = _median([turn.wall for turn in times])
     print(f"{'bootstrap of 1280 x 101':24}{seconds:10.3f} s{peak / 2**20:10.0f} MiB")
-    return {"prompts": 1280, "points": 101, "resamples": 1000, "peak_bytes": peak} | _seconds(times)
+    sizes = {"prompts": 1280, "points": 101, "resamples": 1000}
+    return {**sizes, "peak_bytes": peak, **seconds_of(times)}
 
 
-def _lasso(xs: Floats, ys: Floats, alpha: float, options: Namespace) -> dict[str, Any]:
+def _lasso(xs: Floats, ys: Floats, alpha: float, settings: SolverSettings) -> Lassos:
     """Times per problem of ours and of scikit-learn's, in turn, and the duality gaps of both."""
-    subset = (xs[: options.fitted], ys[: options.fitted])
+    subset = (xs[: settings.fitted], ys[: settings.fitted])
     problems, fits = ys[:, 1:].size, subset[1][:, 1:].size
     weights_by_solver: dict[str, Floats] = {}
 
@@ -128,15 +124,12 @@ def _lasso(xs: Floats, ys: Floats, alpha: float, options: Namespace) -> dict[str
     def theirs() -> None:
         weights_by_solver["scikit_learn"] = _fits(*subset, alpha)
 
-    turns = [(measure(theirs, 1, _CPU), measure(ours, 1, _CPU)) for _ in range(options.pairs + 1)]
+    turns = [(measure(theirs, 1, _CPU), measure(ours, 1, _CPU)) for _ in range(settings.pairs + 1)]
     times = {
         "scikit_learn": [_per_problem(turn, fits) for turn, _ in turns[1:]],  # the first warms up
         "ours": [_per_problem(turn, problems) for _, turn in turns[1:]],
     }
-    wall, cpu = (
-        paired_ratio(*([getattr(turn, part) for turn in side] for side in times.values()))
-        for part in ("wall", "cpu")
-    )
+    ratios = ratios_of(*times.values())
     gaps = {
         name: relative_gaps(*subset, weights, alpha) for name, weights in weights_by_solver.items()
     }
@@ -150,13 +143,12 @@ def _lasso(xs: Floats, ys: Floats, alpha: float, options: Namespace) -> dict[str
             f" {name} {microseconds[name]:7.1f} us a problem, gap <= {largest_gaps[name]:.1e};"
             for name in times
         )
-        + f" ratio {wall}",
+        + f" ratio {Ratio(**ratios['ratio_wall'])}",
         flush=True,
     )
     return {
-        "per_problem": {name: _seconds(side) for name, side in times.items()},
-        "ratio_wall": wall._asdict(),
-        "ratio_cpu": cpu._asdict(),
+        "per_problem": {name: seconds_of(side) for name, side in times.items()},
+        **ratios,
         "largest_gap": largest_gaps,
         "scikit_learn_tolerance": _TOLERANCE,
         "scikit_learn_above_tolerance": int((gaps["scikit_learn"] > 1.01 * _TOLERANCE).sum()),
@@ -198,13 +190,6 @@ def _times(step: Callable[[], object], pairs: int) -> list[Times]:
 
 def _per_problem(times: Times, problems: int) -> Times:
     return Times(*(seconds / problems for seconds in times))
-
-
-def _seconds(times: list[Times]) -> dict[str, list[float]]:
-    return {
-        "wall_s": [turn.wall for turn in times],
-        "cpu_s": [turn.cpu for turn in times],
-    }
 
 
 def _median(values: list[float]) -> float:

@@ -1,6 +1,6 @@
 """The time of a whole training step, beside a plain one and the reference's own code.
 
-    python -m benchmarks.step --settings sparse,small --reference ../looped_transformer
+    python -m benchmarks.step 'configs=[sparse,small]' reference=../looped_transformer
 
 Sampling the batch, forward, loss, backward and Adam at the end of the curriculum. All variants take
 turns in one process; ratios are of pairs of turns, theirs / ours, given by median and quartiles: on
@@ -15,106 +15,161 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import argparse
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple, get_args
 
 import torch
 
-from reloop.benchmarks.arguments import Parser, at_least, listed
 from reloop.benchmarks.common import (
     Ratio,
     device_name,
     load_reference,
     paired_ratio,
     reason,
+    run_benchmark,
     write_report,
 )
 from reloop.benchmarks.cost import known_card, work_of
 from reloop.benchmarks.reference import FILES
-from reloop.benchmarks.settings import NAMES, at_full_size, setting
-from reloop.benchmarks.timing import Step, Times, launches, measure, peak_bytes, warm_up
-from reloop.benchmarks.variants import BACKENDS, PRECISIONS, Variant, checked, opponents
+from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
+from reloop.benchmarks.timing import Launches, Step, Times, launches, measure, peak_bytes, warm_up
+from reloop.benchmarks.variants import Variant, checked, opponents
+from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.training.device import place
 
+Basis = Literal["wall", "user", "system", "cpu"]  # which seconds: cpu is user and system
+_PARTS: tuple[Basis, ...] = ("wall", "user", "system")
 _RUN_STEPS = 500_000
+
+
+class Floor(NamedTuple):
+    """The seconds of the arithmetic alone, and where the card's rates are from."""
+
+    seconds: float
+    source: str
 
 
 @dataclass
 class Contender:
-    """A variant with its step: the steps of one measurement, and the measurements."""
+    """A variant with its step: the steps of one measurement, and the measurements. On a GPU also
+    the peak of memory, the launches if they can be seen, and the floor if the card is known."""
 
     variant: Variant
     step: Step
     repeats: int
-    facts: dict[str, Any]
     times: list[Times] = field(default_factory=list)
+    peak: int | None = None
+    launches: Launches | None = None
+    floor: Floor | None = None
 
-    def seconds(self, basis: str) -> list[float]:
-        """Each measurement's seconds a step; `basis` is a field of Times, or cpu."""
+    def seconds(self, basis: Basis) -> list[float]:
+        """Each measurement's seconds a step."""
         return [getattr(times, basis) for times in self.times]
 
-    def median(self, basis: str) -> float:
+    def median(self, basis: Basis) -> float:
         """Their median."""
         return statistics.median(self.seconds(basis))
 
+    def hours(self) -> float:
+        """Hours of a run at the measured rate."""
+        return self.median("wall") * _RUN_STEPS / 3600
+
+    def ratios(self, others: list[Contender], basis: Basis) -> dict[str, Ratio]:
+        """The others' seconds over this one's, of those that are not ours, by their kind."""
+        return {
+            other.variant.kind: paired_ratio(other.seconds(basis), self.seconds(basis))
+            for other in others
+            if other.variant.side != "ours" and other is not self
+        }
+
+    def plain(self, ratios: Mapping[str, Ratio]) -> dict[str, object]:
+        """All of it as plain values."""
+        wall = self.median("wall")
+        values = {
+            **self.variant.facts(),
+            "steps_a_measurement": self.repeats,
+            "seconds": {key: self.seconds(key) for key in _PARTS},
+            "median_s": {key: self.median(key) for key in get_args(Basis)},
+            "steps_per_second": 1 / wall,
+            "ratios": {kind: ratio._asdict() for kind, ratio in ratios.items()},
+        }
+        if self.peak is None:
+            return values
+        values |= {"peak_bytes": self.peak, **(self.launches._asdict() if self.launches else {})}
+        if self.floor:
+            seconds, source = self.floor
+            values |= {
+                "floor_s": seconds,
+                "fraction_of_floor": seconds / wall,
+                "rates_from": source,
+            }
+        return values | {"hours_of_500k_steps_at_this_rate": self.hours()}
+
 
 def main(words: list[str]) -> int:
-    """Measure and print a table per setting; returns the exit code, 1 if a variant failed."""
-    options = _parse(words)
-    device = options.device
+    """Run the command; returns the exit code, 1 if a variant failed."""
+    return run_benchmark("step", StepSettings, words, __doc__, _run)
+
+
+def _run(settings: StepSettings) -> None:
+    """Measure, print a table per configuration, write; RunError if a variant failed."""
+    device = place(settings.device, "auto", "auto").device
+    variants = _variants(settings, device)
     name, threads = device_name(device), torch.get_num_threads()
-    basis = "cpu" if device.type == "cpu" and threads == 1 else "wall"
+    basis: Basis = "cpu" if device.type == "cpu" and threads == 1 else "wall"
     print(
-        f"{name}, {threads} threads; ratios: theirs / ours, {basis} seconds, {options.pairs} pairs"
+        f"{name}, {threads} threads; ratios: theirs / ours, {basis} seconds, {settings.pairs} pairs"
     )
-    report: dict[str, Any] = {"basis": basis, "pairs": options.pairs, "settings": {}}
-    kinds = [variant.kind for variant in options.variants if variant.side != "ours"]
-    has_failures = False
-    for name in options.settings:
-        config = at_full_size(setting(name))
+    results: dict[str, object] = {}
+    kinds = [variant.kind for variant in variants if variant.side != "ours"]
+    number_failed = 0
+    for name in settings.configs:
+        config = at_full_size(named_config(name))
         print(f"\n{name}: {_describe(config)}\n{_head(device, kinds)}", flush=True)
-        contenders, failures = _measure(config, options)
-        rows = [_result(contender, contenders, config, basis) for contender in contenders]
-        for row in rows:
-            print(_line(row, device, kinds), flush=True)
+        contenders, failures = _measure(config, variants, settings, device)
+        ratios = [contender.ratios(contenders, basis) for contender in contenders]
+        pairs = list(zip(contenders, ratios, strict=True))
+        for contender, its_ratios in pairs:
+            print(_line(contender, [its_ratios.get(kind) for kind in kinds]), flush=True)
         for variant_name, message in failures.items():
             print(f"{variant_name:32} failed: {message}", flush=True)
-        has_failures |= bool(failures)
+        number_failed += len(failures)
         work = asdict(work_of(config)) | {"flops": work_of(config).flops}
-        report["settings"][name] = {"work": work, "variants": rows, "failures": failures}
-        if options.json:  # after every setting, so that a failure loses only one
-            write_report(options.json, device, report)
-    return int(has_failures)
+        rows = [contender.plain(its_ratios) for contender, its_ratios in pairs]
+        results[name] = {"work": work, "variants": rows, "failures": failures}
+        # After every configuration, so that a failure loses only one.
+        content = {"basis": basis, "pairs": settings.pairs, "settings": results}
+        write_report(settings.json, device, content)
+    if number_failed:
+        raise RunError(f"{number_failed} measurements failed")
 
 
-def _measure(config: Config, options: argparse.Namespace) -> tuple[list[Contender], dict[str, str]]:
+def _measure(
+    config: Config, variants: list[Variant], settings: StepSettings, device: torch.device
+) -> tuple[list[Contender], dict[str, str]]:
     """The measurements of all variants, taken in turn, and the errors of those that failed."""
     contenders: list[Contender] = []
     failures: dict[str, str] = {}
-    for variant in options.variants:
+    warmup = settings.warmup or (5 if device.type == "cuda" else 1)
+    for variant in variants:
         with _recording_failures(variant, failures):
-            contenders.append(_set_up(variant, config, options))
-    for _ in range(options.pairs):
+            contenders.append(_set_up(variant, config, device, warmup))
+    for _ in range(settings.pairs):
         for contender in contenders:
             if contender.variant.name not in failures:
                 with _recording_failures(contender.variant, failures):
-                    contender.times.append(
-                        measure(contender.step, contender.repeats, options.device)
-                    )
+                    contender.times.append(measure(contender.step, contender.repeats, device))
     contenders = [contender for contender in contenders if contender.variant.name not in failures]
-    if options.device.type == "cuda":
-        for (
-            contender
-        ) in contenders:  # at the end: a profiled step may launch more slowly afterwards
+    if device.type == "cuda":  # at the end: a profiled step may launch more slowly afterwards
+        for contender in contenders:
             with _recording_failures(contender.variant, failures):
-                contender.facts |= launches(contender.step)
+                contender.launches = launches(contender.step)
     return contenders, failures
 
 
@@ -128,45 +183,19 @@ def _recording_failures(variant: Variant, failures: dict[str, str]) -> Iterator[
         failures[variant.name] = reason(error)
 
 
-def _set_up(variant: Variant, config: Config, options: argparse.Namespace) -> Contender:
-    device, memory_before = options.device, 0
-    facts: dict[str, Any] = {}
-    if device.type == "cuda":
-        memory_before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
+def _set_up(variant: Variant, config: Config, device: torch.device, warmup: int) -> Contender:
+    if device.type != "cuda":
+        step = variant.build(config, device)
+        return Contender(variant, step, warm_up(step, warmup, device))
+    memory_before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
     step = variant.build(config, device)
-    repeats = warm_up(step, options.warmup, device)
-    if device.type == "cuda":
-        facts["peak_bytes"] = peak_bytes(step, memory_before, captured=variant.capture)
-    return Contender(variant, step, repeats, facts)
-
-
-def _result(
-    contender: Contender, contenders: list[Contender], config: Config, basis: str
-) -> dict[str, Any]:
-    """The measurements of a contender as plain values."""
-    variant, wall = contender.variant, contender.median("wall")
-    ratios = {
-        other.variant.kind: paired_ratio(other.seconds(basis), contender.seconds(basis))
-        for other in contenders
-        if other.variant.side != "ours" and other is not contender
-    }
-    row = {
-        **variant.facts(),
-        "steps_a_measurement": contender.repeats,
-        "seconds": {key: contender.seconds(key) for key in Times._fields},
-        "median_s": {key: contender.median(key) for key in (*Times._fields, "cpu")},
-        "steps_per_second": 1 / wall,
-        "ratios": {kind: ratio._asdict() for kind, ratio in ratios.items()},
-        **contender.facts,
-    }
-    card = known_card(device_name(torch.device("cuda"))) if contender.facts else None
-    if card is not None:
-        floor = work_of(config).flops / card.rates[variant.precision]
-        row |= {"floor_s": floor, "fraction_of_floor": floor / wall, "rates_from": card.source}
-    if contender.facts:
-        row["hours_of_500k_steps_at_this_rate"] = wall * _RUN_STEPS / 3600
-    return row
+    contender = Contender(variant, step, warm_up(step, warmup, device))
+    contender.peak = peak_bytes(step, memory_before, captured=variant.capture)
+    if card := known_card(device_name(device)):
+        seconds = work_of(config).flops / card.rates[variant.precision]
+        contender.floor = Floor(seconds, card.source)
+    return contender
 
 
 def _head(device: torch.device, kinds: list[str]) -> str:
@@ -177,18 +206,17 @@ def _head(device: torch.device, kinds: list[str]) -> str:
     return f"{'':32}{'wall ms':>9}{'steps/s':>9}{ratios}{facts}"
 
 
-def _line(row: dict[str, Any], device: torch.device, kinds: list[str]) -> str:
-    median, rate = row["median_s"], f"{row['steps_per_second']:9.3g}"
-    ratios = "".join(
-        f"{Ratio(**row['ratios'][kind]) if kind in row['ratios'] else '-':>26}" for kind in kinds
-    )
-    if device.type == "cpu":
-        seconds = "".join(f"{median[key]:9.3g}" for key in Times._fields)
-        return f"{row['name']:32}{seconds}{rate}{ratios}"
-    floor = f"{row['fraction_of_floor']:9.1%}" if "floor_s" in row else f"{'-':>9}"
-    facts = f"{row.get('kernels', '-'):>9}{row['peak_bytes'] / 2**20:9.0f}{floor}"
-    hours = f"{row['hours_of_500k_steps_at_this_rate']:9.2f}"
-    return f"{row['name']:32}{1e3 * median['wall']:9.3g}{rate}{ratios}{facts}{hours}"
+def _line(contender: Contender, ratios: list[Ratio | None]) -> str:
+    wall = contender.median("wall")
+    name, rate = f"{contender.variant.name:32}", f"{1 / wall:9.3g}"
+    cells = "".join(f"{ratio or '-':>26}" for ratio in ratios)
+    if contender.peak is None:
+        seconds = "".join(f"{contender.median(key):9.3g}" for key in _PARTS)
+        return f"{name}{seconds}{rate}{cells}"
+    kernels = contender.launches.kernels if contender.launches else "-"
+    floor = f"{contender.floor.seconds / wall:.1%}" if contender.floor else "-"
+    facts = f"{kernels:>9}{contender.peak / 2**20:9.0f}{floor:>9}{contender.hours():9.2f}"
+    return f"{name}{1e3 * wall:9.3g}{rate}{cells}{facts}"
 
 
 def _describe(config: Config) -> str:
@@ -201,45 +229,23 @@ def _describe(config: Config) -> str:
     return f"{depth}, {sizes}, D = {model.n_embd}; {work.flops / 1e9:.4g} GFLOP a step (computed)"
 
 
-def _parse(words: list[str]) -> argparse.Namespace:
-    parser = Parser(prog="benchmarks.step", description=__doc__)
-    parser.add_argument("--settings", type=listed(NAMES), default=list(NAMES), metavar="A,B")
-    parser.add_argument("--reference", type=Path, metavar="DIR", help="a checkout of the reference")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--precision", type=listed(PRECISIONS), metavar="A,B", help="of ours")
-    parser.add_argument("--backends", type=listed(BACKENDS), metavar="A,B", help="of ours")
-    parser.add_argument("--capture", choices=("on", "off", "both"), help="CUDA graphs of ours")
-    parser.add_argument("--pairs", type=at_least(2), default=7, help="measurements of each variant")
-    parser.add_argument("--warmup", type=at_least(1), help="steps before them: 1, on CUDA 5")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything measured")
-    options = parser.parse_args(words)
-    try:
-        options.device = place(options.device, "auto", "auto").device
-        cuda = options.device.type == "cuda"
-        options.warmup = options.warmup or (5 if cuda else 1)
-        options.precision = options.precision or (["tf32", "bf16"] if cuda else ["fp32", "bf16"])
-        options.backends = options.backends or (["eager", "compile", "triton"] if cuda else ["cpu"])
-        options.capture = options.capture or ("both" if cuda else "off")
-        if options.reference:
-            load_reference(options.reference, *FILES)
-        options.variants = _variants(options)
-    except ValueError as error:
-        parser.error(str(error))
-    return options
-
-
-def _variants(options: argparse.Namespace) -> list[Variant]:
+def _variants(settings: StepSettings, device: torch.device) -> list[Variant]:
     """The variants to measure; those without graphs first, so that one-time work (such as tuning)
-    does not count as a captured variant's memory."""
-    captures = {"off": [False], "on": [True], "both": [False, True]}[options.capture]
+    does not count as a captured variant's memory. ConfigError if the device cannot run one, and for
+    a folder that is no checkout."""
+    cuda = device.type == "cuda"
+    backends = settings.backend or (("eager", "compile", "triton") if cuda else ("cpu",))
+    precisions = settings.precision or (("tf32", "bf16") if cuda else ("fp32", "bf16"))
+    checkout = Path(settings.reference) if settings.reference else None
+    if checkout:
+        load_reference(checkout, *FILES)
     ours = [
-        checked(Variant("ours", backend, precision, capture), options.device)
-        for capture in captures
-        for backend in options.backends
-        for precision in options.precision
+        checked(Variant("ours", backend, precision, capture), device)
+        for capture in sorted(settings.capture or ((False, True) if cuda else (False,)))
+        for backend in backends
+        for precision in precisions
     ]
-    compiled = "compile" in options.backends
-    return [*opponents(options.device, options.reference, compiled=compiled), *ours]
+    return [*opponents(device, checkout, compiled="compile" in backends), *ours]
 
 
 if __name__ == "__main__":

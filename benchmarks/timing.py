@@ -12,6 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], object]
+Totals = dict[str, tuple[int, float]]  # calls and microseconds by name
 _LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
 
 
@@ -55,13 +56,13 @@ def warm_up(step: Step, steps: int, device: torch.device) -> int:
     return math.ceil(_LEAST / steady_seconds)
 
 
-def cuda_kernels(step: Step, steps: int = 1) -> dict[str, tuple[int, float]]:
+def cuda_kernels(step: Step, steps: int = 1) -> Totals:
     """Each kernel's launches and microseconds in `steps` steps, copies and fills included."""
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(steps):
             step()
         torch.cuda.synchronize()
-    totals: dict[str, tuple[int, float]] = {}
+    totals: Totals = {}
     for event in profiler.events() or []:
         if event.device_type.name == "CUDA" and not event.is_user_annotation:
             count, microseconds = totals.get(event.name, (0, 0.0))
@@ -69,14 +70,21 @@ def cuda_kernels(step: Step, steps: int = 1) -> dict[str, tuple[int, float]]:
     return totals
 
 
-def launches(step: Step) -> dict[str, int]:
-    """How many kernels a step starts, and how many copies and fills beside them; empty if the
+class Launches(NamedTuple):
+    """Numbers of a step's launches."""
+
+    kernels: int
+    copies_and_fills: int
+
+
+def launches(step: Step) -> Launches | None:
+    """How many kernels a step starts, and how many copies and fills beside them; None if the
     machine does not let the profiler see them."""
     counts = {name: count for name, (count, _) in cuda_kernels(step).items()}
     if not counts:
-        return {}
+        return None
     copies = sum(count for name, count in counts.items() if name.startswith(("Memcpy", "Memset")))
-    return {"kernels": sum(counts.values()) - copies, "copies_and_fills": copies}
+    return Launches(sum(counts.values()) - copies, copies)
 
 
 def peak_bytes(step: Step, memory_before: int, *, captured: bool) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 import torch
 
@@ -18,10 +18,8 @@ from reloop.training.step import Trainer
 
 from .baseline import Baseline
 from .reference import Reference
+from .settings import Backend, Precision
 from .timing import Step
-
-BACKENDS = ("eager", "cpu", "compile", "triton")
-PRECISIONS = ("fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,8 @@ class Variant:
         """As in `reference compile`."""
         return f"{self.side} {self.backend}"
 
-    def facts(self) -> dict[str, Any]:
-        """Its fields and name, as plain values."""
+    def facts(self) -> dict[str, object]:
+        """Its name and fields as plain values, without the checkout."""
         facts = {key: value for key, value in asdict(self).items() if key != "checkout"}
         return {"name": self.name, **facts}
 
@@ -66,19 +64,20 @@ class Variant:
         return lambda: update(next(steps))
 
 
-def parse_variants(text: str, device: torch.device) -> list[Variant]:
-    """Variants of ours from `backend:precision` or `backend:precision:graph`, comma-separated.
+def parse_variants(words: Sequence[str], device: torch.device) -> list[Variant]:
+    """Variants of ours from `backend:precision` or `backend:precision:graph`, each.
 
-    Raises ValueError for an unknown name, ConfigError for a variant that the device cannot run.
+    Raises ConfigError for an unknown name and for a variant that the device cannot run.
     """
-    variants = []
-    for word in text.split(","):
+    backends, precisions, variants = get_args(Backend), get_args(Precision), []
+    for word in words:
         backend, _, rest = word.partition(":")
         precision, _, graph = rest.partition(":")
-        if backend not in BACKENDS or precision not in PRECISIONS or graph not in ("", "graph"):
-            raise ValueError(
-                f"a variant is backend:precision or backend:precision:graph, with a backend of "
-                f"{', '.join(BACKENDS)} and a precision of {', '.join(PRECISIONS)}, got {word!r}"
+        if backend not in backends or precision not in precisions or graph not in ("", "graph"):
+            raise ConfigError(
+                "a variant",
+                f"is backend:precision or backend:precision:graph, with a backend of "
+                f"{', '.join(backends)} and a precision of {', '.join(precisions)}, got {word!r}",
             )
         variants.append(checked(Variant("ours", backend, precision, bool(graph)), device))
     return variants

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from .checks.machine import out_of_memory
 from .mistakes import ConfigError, RunError
+from .setting import default_of, settings_of
 from .words import settings_from_words
 
 
@@ -34,10 +35,11 @@ def run_command(
     cls: type[_T],
     words: Sequence[str],
     help_text: Callable[[], str],
-    measure: Callable[[_T], str],
+    measure: Callable[[_T], str | None],
     when_stopped: str = "stopped",
 ) -> int:
-    """Run the command with these words and print the text that `measure` returns; the exit code.
+    """Run the command with these words and print the text, if any, that `measure` returns; the exit
+    code.
 
     Help, and mistakes that `cls` checks, need no torch: `measure` imports what it needs. Errors and
     signals are handled by `answered`.
@@ -49,7 +51,8 @@ def run_command(
     def do() -> int:
         settings = settings_from_words(cls, words)
         settings.check()
-        print(measure(settings), flush=True)
+        if (text := measure(settings)) is not None:
+            print(text, flush=True)
         return 0
 
     return answered(name, do, when_stopped)
@@ -135,6 +138,15 @@ def defaults(cls: type[Any]) -> str:
     """The settings of a dataclass that have a default, as lines of key=value words."""
     words = [f"{field.name}={as_word(field.default)}" for field in fields(cls) if _optional(field)]
     return fill(" ".join(words), 78, initial_indent="  ", subsequent_indent="  ")
+
+
+def described(cls: type[Any]) -> str:
+    """The settings of a dataclass, a line each: key=default, meaning and range."""
+    facts = {f"{name}={as_word(default_of(cls, name))}": i for name, i in settings_of(cls).items()}
+    rows = [
+        (word, f"{i.meaning} ({i.range})" if i.range else i.meaning) for word, i in facts.items()
+    ]
+    return "\n".join(f"  {word:26} {text}" for word, text in rows)
 
 
 def _optional(field: Any) -> bool:

@@ -1,9 +1,9 @@
-"""The command line: `key=value` words to checked configurations, by Hydra. No torch here."""
+"""The command line: `key=value` words, in Hydra's grammar, to checked configurations. No torch
+here."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,12 +11,7 @@ from typing import Any, Literal, get_args
 
 from .actions import SUBJECTS, subject
 from .aliases import resolve_alias
-from .build import (
-    config_from_mapping,
-    config_to_mapping,
-    convert_scalar,
-    flatten,
-)
+from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.sizes import check_evaluation_size, check_training_size
 from .checks.task_settings import own_settings
 from .grid import check_sweep, members
@@ -26,6 +21,7 @@ from .plugins import load_plugins
 from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
+from .words import check_words
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 
@@ -73,35 +69,42 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
 
 
 def _check_words(words: list[str]) -> None:
-    """Raises ConfigError for a word that is not key=value, and for a key that is given twice."""
-    keys: set[str] = set()
+    """Raises ConfigError for a word that is not key=value, for a key that is given twice or chosen
+    by another."""
+    check_words(words, "; --help shows some")
     for word in words:
-        if not re.match(r"[a-zA-Z_][\w.-]*=", word):
-            raise ConfigError(repr(word), "is not of the form key=value; --help shows some")
-        key, _, value = word.partition("=")
+        key = word.partition("=")[0]
         if key in ("task.name", "model.family"):
             raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
         if "-" in key:  # no setting has one, but an alias may
-            raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(composed([])))}")
-        if key in keys:
-            raise ConfigError(key, "is given twice")
-        if not value.strip():
-            raise ConfigError(key, "has no value; key=null says that there is none")
-        keys.add(key)
+            raise ConfigError(key, f"is not a setting{_nearest_key(key, flatten(composed({})))}")
 
 
 def _command(words: list[str]) -> Command:
-    keys = [word.partition("=")[0] for word in words]
     for word in words:
         key, _, value = word.partition("=")
         if key in GROUPS and value not in choices(key):
             raise ConfigError(key, f"cannot be {value!r}{nearest(value, choices(key))}")
-    if "action=import" in words:
-        return _import(words, keys)
-    mapping = composed([word for word in words if word.partition("=")[0] in GROUPS])
+    given = _given(words)
+    return _import(given, words) if "action=import" in words else command_of(given, words)
+
+
+def _given(words: list[str]) -> dict[str, Any]:
+    """The values of the words, by key."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    overrides = OverridesParser.create().parse_overrides(words)
+    return {str(override.key_or_group): override.value() for override in overrides}
+
+
+def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
+    """The command of given values by key, those of groups among them; `words` are what they were
+    read from. Raises ConfigError, naming the key, for any mistake. No Hydra here."""
+    keys = list(given)
+    mapping = composed({key: value for key, value in given.items() if key in GROUPS})
     _check_keys(keys, mapping)
     base_steps = mapping["training"]["steps"]
-    mapping = composed(words)
+    mapping = composed(given)
     stretch(mapping, base_steps, keys)
     _fit_recipe(mapping, keys)
     mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
@@ -150,22 +153,18 @@ def _fit_recipe(mapping: dict[str, Any], keys: list[str]) -> None:
             growth["start"] = end
 
 
-def _import(words: list[str], keys: list[str]) -> Command:
+def _import(given: dict[str, Any], words: list[str]) -> Command:
     """The command of action=import: the given values alone, without those of a task or a scale."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    mapping = composed([])
+    keys, mapping = list(given), composed({})
     for name in choices("task"):
         mapping["task"] |= _own_settings(name)
     _check_keys(keys, mapping)
-    overrides = OverridesParser.create().parse_overrides(words)
-    values = {str(override.key_or_group): override.value() for override in overrides}
-    (path,) = subject("import", {"checkpoint": values.pop("checkpoint", "")}, keys)
+    (path,) = subject("import", {"checkpoint": given.pop("checkpoint", "")}, keys)
     if not Path(path).is_file():
         raise ConfigError("checkpoint", f"is no file: {path}")
-    folder = convert_scalar(str, values.pop("folder", Config.folder), "folder")
-    del values["action"]
-    return Command("import", (path,), Config(folder=folder), tuple(words), values)
+    folder = convert_scalar(str, given.pop("folder", Config.folder), "folder")
+    del given["action"]
+    return Command("import", (path,), Config(folder=folder), tuple(words), given)
 
 
 def _quoted(word: str) -> str:

@@ -1,23 +1,35 @@
-"""The files of conf/, composed by Hydra: the values of the chosen task, model, scale and recipe,
-overridden by the given ones."""
+"""The files of conf/: the values of the chosen task, model, scale and recipe, overridden by the
+given ones."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .actions import SUBJECTS
-from .build import config_to_mapping
-from .mistakes import ConfigError, one_line
+from .build import config_to_mapping, flatten
+from .mistakes import ConfigError
 from .plugins import added_tasks
 from .proportional import PROPORTIONAL
 from .schema import Config
+from .words import merge, nested, read_yaml
 
 GROUPS = ("task", "model", "scale", "recipe")
 _FOLDER = Path(__file__).parent
+_DEFAULTS = {"task": "sparse_linear", "model": "looped", "scale": "small"}
 _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
-_SCALE = "small"  # the default, as in config.yaml
+# Later files override earlier ones, and all of them the defaults of schema.py; some need not exist.
+# A scale says how large everything is, a recipe how it is trained there. A model's own file comes
+# after both: what its paper's loss is, it is at every scale.
+_FILES = (
+    "scale/{scale}", "scale/{scale}/{task}", "recipe/{recipe}", "recipe/by_scale/{recipe}-{scale}",
+    "recipe/by_task/{recipe}-{scale}-{task}", "model/{model}",
+    "scale/by_model/{scale}-{task}-{model}",
+)  # fmt: skip
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 
 
 def choices(group: str) -> list[str]:
@@ -27,59 +39,51 @@ def choices(group: str) -> list[str]:
     return sorted({*files, *(added_tasks() if group == "task" else ())})
 
 
-def composed(words: list[str]) -> dict[str, Any]:
-    """Hydra's composition of conf/config.yaml with overrides, as plain values. Without a recipe
-    among them, the scale's own is taken."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+def composed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the groups among the given ones (a scale has its own recipe), overridden by the
+    other given ones, each with its dotted key; ${key} in a text is replaced by that setting.
 
-    group_words = {key: word for word in words if (key := word.partition("=")[0]) in GROUPS}
-    if "recipe" not in group_words:
-        scale = group_words.get("scale", f"scale={_SCALE}").partition("=")[2]
-        group_words["recipe"] = f"recipe={_RECIPES.get(scale, 'fast')}"
-    values = OmegaConf.create(_of_files(tuple(sorted(group_words.values()))))
-    setting_words = [word for word in words if word.partition("=")[0] not in GROUPS]
-    try:
-        for override in OverridesParser.create().parse_overrides(setting_words):
-            key, value = str(override.key_or_group), override.value()
-            try:
-                OmegaConf.update(values, key, value)
-            except OmegaConfBaseException:
-                raise ConfigError(key, f"cannot be {value!r}") from None
-        plain = OmegaConf.to_container(values, resolve=True)
-    except OmegaConfBaseException as error:
-        raise _not_composed(error) from None
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
+    Raises ConfigError for a reference to no setting, and for a mapping in place of a list.
+    """
+    names = _DEFAULTS | {key: given[key] for key in GROUPS if key in given}
+    names.setdefault("recipe", _RECIPES.get(names["scale"], "fast"))
+    command = {"action": "train", "again": False, "together": False, **SUBJECTS}
+    values = config_to_mapping(Config()) | command
+    del values["task"]["settings"]  # they are among the others, as task.sparsity
+    values["curriculum"][PROPORTIONAL] = False
+    task = names["task"]
+    merge(values["task"], _read(f"task/{task}") or {"name": task, **added_tasks()[task]})
+    for file in _FILES:
+        merge(values, _read(file.format(**names)))
+    flat = flatten(values)
+    for key, value in given.items():
+        if isinstance(value, Mapping) and isinstance(flat.get(key), list):
+            raise ConfigError(key, f"cannot be {value!r}")
+        if key not in GROUPS:
+            merge(values, nested(key, value))
+    flat = flatten(values)
+    for key, value in flat.items():
+        if isinstance(value, str) and "${" in value:
+            merge(values, nested(key, _value_of(key, flat)))
+    return values
+
+
+def _value_of(key: str, flat: Mapping[str, Any], *within: str) -> Any:
+    """A setting's value, with those of the settings that its text names."""
+    if key not in flat or key in within:
+        raise ConfigError("settings", f"cannot be put together: ${{{key}}} has no value")
+    value = flat[key]
+    if not isinstance(value, str):
+        return value
+    if "${" in _REFERENCE.sub("", value):
+        raise ConfigError(key, f"cannot be {value!r}")
+    if match := _REFERENCE.fullmatch(value):
+        return _value_of(match[1], flat, *within, key)
+    return _REFERENCE.sub(lambda match: str(_value_of(match[1], flat, *within, key)), value)
 
 
 @lru_cache
-def _of_files(groups: tuple[str, ...]) -> dict[str, Any]:
-    """The composed values of the chosen groups' files. Cached: Hydra takes a tenth of a second, and
-    the members of a grid share them."""
-    from hydra import compose, initialize_config_dir
-    from hydra.core.config_store import ConfigStore
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    command = {"action": "train", "again": False, "together": False, **SUBJECTS}
-    settings = config_to_mapping(Config()) | command
-    del settings["task"]["settings"]  # they are among the others, as task.sparsity
-    settings["curriculum"][PROPORTIONAL] = False
-    ConfigStore.instance().store("settings", node=settings)
-    for name, defaults in added_tasks().items():
-        ConfigStore.instance().store(name, group="task", node={"name": name, **defaults})
-    try:
-        with initialize_config_dir(str(_FOLDER.resolve()), version_base="1.3"):
-            composed = compose("config", overrides=list(groups))
-        values = OmegaConf.to_container(composed)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise _not_composed(error) from None
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
-
-
-def _not_composed(error: Exception) -> ConfigError:
-    return ConfigError("settings", "cannot be put together: " + one_line(error))
+def _read(name: str) -> Mapping[str, Any]:
+    """The values in a file of conf/; none where it does not exist."""
+    path = _FOLDER / f"{name}.yaml"
+    return read_yaml(path.read_text(encoding="utf-8")) or {} if path.exists() else {}

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from reloop.benchmarks.settings import (
+    EstimatorSettings,
+    KernelSettings,
+    ParitySettings,
+    ProbeSettings,
+    ProfileSettings,
+    SamplerSettings,
+    SolverSettings,
+    StepSettings,
+)
 from reloop.benchmarks.time_to_quality.settings import QualitySettings
 from reloop.conf.checks.task_settings import own_settings, task_names
 from reloop.conf.command import as_word
@@ -17,7 +28,7 @@ from reloop.experiments.scaling_law.__main__ import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.settings import FetchSettings
-from reloop.openml_eval.settings import ShipSettings as EstimatorSettings
+from reloop.openml_eval.settings import ShipSettings as CheckpointSettings
 from reloop.probing.dynamics.settings import DynamicsSettings
 from reloop.probing.settings import ProbingSettings
 
@@ -26,12 +37,20 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m probing.dynamics": DynamicsSettings,
     "python -m openml_eval": RunSettings,
     "python -m openml_eval action=fetch": FetchSettings,
-    "python -m openml_eval action=ship": EstimatorSettings,
+    "python -m openml_eval action=ship": CheckpointSettings,
     "python -m evaluation.ship": ShipSettings,
     "python -m experiments.stability": StabilitySettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python -m experiments.iso_depth": IsoDepthSettings,
     "python -m benchmarks.time_to_quality": QualitySettings,
+    "python -m benchmarks.step": StepSettings,
+    "python -m benchmarks.profile_step": ProfileSettings,
+    "python -m benchmarks.parity": ParitySettings,
+    "python -m benchmarks.kernels": KernelSettings,
+    "python -m benchmarks.probes": ProbeSettings,
+    "python -m benchmarks.solvers": SolverSettings,
+    "python -m benchmarks.samplers": SamplerSettings,
+    "python -m benchmarks.estimators": EstimatorSettings,
 }
 _HEAD = """\
 # Reference
@@ -108,6 +127,8 @@ def _values(hint: Any) -> str:
     plain = {int: "whole number", float: "number", bool: "true, false", str: "text"}
     if hint in plain:
         return plain[hint]
+    if get_origin(hint) is Mapping:
+        return "settings"
     if get_origin(hint) is tuple:
         return f"list of {_values(get_args(hint)[0])}"
     return " or ".join(_values(part) for part in get_args(hint) if part is not type(None))

@@ -114,7 +114,8 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
         out = capsys.readouterr().out
         return re.findall(r"trained together with \d+ other|trained already", out), out
 
-    grid = ["-m", *TINY, "training.learning_rate=1e-3,2e-3", "seed=0,1", "evaluation.seed=0,1"]
+    rates = ["recipe=paper", "training.learning_rate=1e-3,2e-3"]  # Muon's products are in bf16
+    grid = ["-m", *TINY, *rates, "seed=0,1", "evaluation.seed=0,1"]
     tied = [word for word in TINY if not word.startswith("loops.")]
     messages, out = shown([*grid, "together=true"])
     assert messages == ["trained together with 3 other", *["trained already"] * 4]

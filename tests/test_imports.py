@@ -93,8 +93,8 @@ def test_no_module_is_loaded_under_two_names() -> None:
         (
             "reloop.conf.command, reloop.conf.words, reloop.probing.dynamics.__main__, "
             "reloop.probing.settings, reloop.experiments.stability.__main__, "
-            "reloop.openml_eval.__main__",
-            ["torch", "hydra", "openml", "pandas", "sklearn"],
+            "reloop.openml_eval.__main__, reloop.reference",
+            ["torch", "hydra", "omegaconf", "openml", "pandas", "sklearn"],
         ),
         (
             "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -43,11 +43,20 @@ class Point:
     high: float
 
 
+class Result(TypedDict, total=False):
+    """What is known of a training: the values of its Points, the source files that they depend on,
+    after the last step errors, and remarks on the code of training and measurement."""
+
+    points: list[dict[str, Any]]
+    sources: dict[str, str]
+    at_3b: float
+    shifts: dict[str, float]
+    remarks: list[str]
+
+
 @dataclass(frozen=True)
 class Raced:
-    """A training with measurements in its course. Its result: `points`, the Points as plain values;
-    after the last step `at_3b` and `shifts`, errors by name; `remarks` on the code of training and
-    measurement."""
+    """A training with measurements in its course."""
 
     name: str  # for a user
     config: Config
@@ -58,13 +67,13 @@ class Raced:
     shifts: bool
     threads: int
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Result:
         """Continue this training until it reaches the target or its last step."""
         torch.set_num_threads(self.threads)
         folder, config = run_folder(self.config), self.config
         folder.path.parent.mkdir(parents=True, exist_ok=True)
         result = self._read_record(folder)
-        points = [Point(**each) for each in result.get("points", [])]
+        points = points_of(result)
         while not self._done(points):
             step = points[-1].step if points else 0
             next_step = next(each for each in self._steps() if each > step)
@@ -77,11 +86,12 @@ class Raced:
             if run.step == config.training.steps:
                 result |= self._final_errors(run)
             write_record(folder.path / "quality.json", _KIND, result)
-        return result | {"remarks": self._remarks(folder, result.get("sources", {}))}
+        result["remarks"] = self._remarks(folder, result.get("sources", {}))
+        return result
 
-    def describe(self, result: dict[str, Any]) -> str:
+    def describe(self, result: Result) -> str:
         """The step at which the target was reached, if it was, and the last error."""
-        points = [Point(**each) for each in result["points"]]
+        points = points_of(result)
         last = self._describe_point(points[-1])
         if (first := reached(points, self.target)) is None:
             return f"not reached: {last}"
@@ -121,7 +131,7 @@ class Raced:
         at_end = points[-1].step >= self.config.training.steps
         return at_end or (not self.to_end and reached(points, self.target) is not None)
 
-    def _read_record(self, folder: RunFolder) -> dict[str, Any]:
+    def _read_record(self, folder: RunFolder) -> Result:
         """The stored measurements up to the step that the training is at."""
         record = read_record(folder.path / "quality.json", _KIND)
         if record.problem:
@@ -130,9 +140,11 @@ class Raced:
                 flush=True,
             )
         current_step = folder.status()["step"]
-        content = dict(record.content or {})
-        points = [point for point in content.get("points", []) if point["step"] <= current_step]
-        return content | {"points": points} if points else {}
+        content: Any = record.content or {}
+        result: Result = content
+        points = [point for point in result.get("points", []) if point["step"] <= current_step]
+        result["points"] = points
+        return result if points else {}
 
     def _measure_point(self, run: Run, folder: RunFolder) -> Point:
         errors = self._errors(run, trained_loops(run.config))
@@ -166,8 +178,8 @@ class Raced:
         ]
         return np.concatenate(errors)[:, list(self.k)].mean(1, dtype=np.float64)
 
-    def _final_errors(self, run: Run) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def _final_errors(self, run: Run) -> Result:
+        result: Result = {}
         if run.config.model.family != "standard":
             result["at_3b"] = float(self._errors(run, 3 * trained_loops(run.config)).mean())
         if self.shifts and run.task.loss == "squared_error":
@@ -181,6 +193,11 @@ class Raced:
                 for name in SHIFTS
             }
         return result
+
+
+def points_of(result: Result) -> list[Point]:
+    """The measurements of a training."""
+    return [Point(**values) for values in result.get("points", [])]
 
 
 def reached(points: list[Point], target: float) -> Point | None:

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypedDict, get_args
 
 from scipy import stats
 
 from reloop.evaluation.remarks import shared
 
-from .raced import Point, reached
+from .raced import Point, Result, points_of, reached
 from .settings import QualitySettings
 from .targets import Target
 
-_MEASURES = ("step", "cpu_seconds", "seconds", "flops")
+Measure = Literal["step", "cpu_seconds", "seconds", "flops"]
+Ratio = dict[Literal["ratio", "low", "high"], float]  # without its ends for one seed
+
+
+class Last(TypedDict, total=False):
+    """The errors at the last measurement of each training, as far as they are measured, and the p
+    of a t-test against the target."""
+
+    errors: list[float]
+    p: float
+    at_3b: list[float]
+    shifts: dict[str, list[float]]
+
+
+class Entry(TypedDict):
+    """A row of a race as plain values: medians, the ratio to the first row, and the results."""
+
+    label: str
+    track: str
+    median: dict[Measure, float | None]
+    ratio: Ratio | None
+    results: list[Result | None]
+    last: Last
 
 
 @dataclass(frozen=True)
@@ -25,13 +47,11 @@ class Row:
 
     label: str
     track: str
-    results: Sequence[Mapping[str, Any] | None]
+    results: Sequence[Result | None]
 
     def points(self) -> list[list[Point]]:
         """The measurements of each training that did not fail."""
-        return [
-            [Point(**values) for values in result["points"]] for result in self.results if result
-        ]
+        return [points_of(result) for result in self.results if result]
 
     def remarks(self) -> list[str]:
         """The remarks on the code of all trainings, each once."""
@@ -44,16 +64,14 @@ class Row:
     def first(self, target: float) -> list[Point | None]:
         """The first point of each seed at the target; None if it did not reach it, or failed."""
         return [
-            None
-            if result is None
-            else reached([Point(**values) for values in result["points"]], target)
+            None if result is None else reached(points_of(result), target)
             for result in self.results
         ]
 
 
 def report(
     rows: Sequence[Row], settings: QualitySettings, target: Target, words: Sequence[str] = ()
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, dict[str, list[Entry]]]:
     """The text and the JSON content of a race; `words` are the settings of run.py that were given
     for all its trainings."""
     k = ", ".join(map(str, target.k))
@@ -65,10 +83,13 @@ def report(
         f"{'recipe':40} {'track':>6} {'reached':>8} {'steps':>8} {'CPU s':>8} {'s':>8} {'PFLOP':>8}"
         f"  ratio of {'CPU s' if settings.clock == 'cpu_seconds' else 's'}",
     ]
-    content: dict[str, Any] = {"rows": []}
+    entries: list[Entry] = []
+    endings = []
     for row in rows:
         first = row.first(target.error)
-        medians = {name: _median([_value(point, name) for point in first]) for name in _MEASURES}
+        medians = {
+            name: _median([_value(point, name) for point in first]) for name in get_args(Measure)
+        }
         ratio = _ratio(rows[0].first(target.error), first, settings.clock)
         lines.append(
             f"{row.label:40} {row.track:>6} {sum(p is not None for p in first)} of {len(first):<3} "
@@ -76,23 +97,29 @@ def report(
             + f"{_number(medians['seconds'], '.0f'):>8} {_number(medians['flops'], '.3g', 1e15):>8}"
             + f"  {_ratio_text(ratio)}"
         )
-        content["rows"].append(
-            {"label": row.label, "track": row.track, "median": medians, "ratio": ratio}
-            | {"results": list(row.results)}
+        text, last = _last(row, target.error, settings.to_end)
+        endings.append(f"{row.label}: {text}")
+        entries.append(
+            {
+                "label": row.label,
+                "track": row.track,
+                "median": medians,
+                "ratio": ratio,
+                "results": list(row.results),
+                "last": last,
+            }
         )
     lines += [
         "",
         "Medians over seeds; a seed that did not reach the target counts as the slowest.",
         "",
+        *endings,
     ]
-    for row, entry in zip(rows, content["rows"], strict=True):
-        text, entry["last"] = _last(row, target.error, settings.to_end)
-        lines.append(f"{row.label}: {text}")
     remarks = {row.label: row.remarks() for row in rows}
-    return "\n".join([*shared(remarks), *lines]), content
+    return "\n".join([*shared(remarks), *lines]), {"rows": entries}
 
 
-def _last(row: Row, target: float, to_end: bool) -> tuple[str, dict[str, Any]]:
+def _last(row: Row, target: float, to_end: bool) -> tuple[str, Last]:
     """The errors at each training's last measurement, with a t-test against the target."""
     points = [each[-1] for each in row.points()]
     if not points:
@@ -100,7 +127,7 @@ def _last(row: Row, target: float, to_end: bool) -> tuple[str, dict[str, Any]]:
     errors = [point.error for point in points]
     steps = ", ".join(f"{step:,}" for step in dict.fromkeys(point.step for point in points))
     text = f"last error {_list(errors)} after {steps} steps"
-    last: dict[str, Any] = {"errors": errors}
+    last: Last = {"errors": errors}
     if to_end and len(errors) > 1:
         p = float(stats.ttest_1samp(errors, target, alternative="less").pvalue)
         last["p"] = p
@@ -110,15 +137,13 @@ def _last(row: Row, target: float, to_end: bool) -> tuple[str, dict[str, Any]]:
     if errors_at_3b := [result["at_3b"] for result in results if "at_3b" in result]:
         last["at_3b"] = errors_at_3b
         text += f"; at 3 b {_list(errors_at_3b)}"
-    shift_errors = [result["shifts"] for result in results if "shifts" in result]
-    for name in shift_errors[0] if shift_errors else ():
-        values = [each[name] for each in shift_errors]
-        last.setdefault("shifts", {})[name] = values
-        text += f"; {name} {_list(values)}"
+    if shift_errors := [result["shifts"] for result in results if "shifts" in result]:
+        last["shifts"] = {name: [each[name] for each in shift_errors] for name in shift_errors[0]}
+        text += "".join(f"; {name} {_list(values)}" for name, values in last["shifts"].items())
     return text, last
 
 
-def _value(point: Point | None, name: str) -> float:
+def _value(point: Point | None, name: Measure) -> float:
     return math.inf if point is None else float(getattr(point, name))
 
 
@@ -127,9 +152,7 @@ def _median(values: Sequence[float]) -> float | None:
     return middle if math.isfinite(middle) else None
 
 
-def _ratio(
-    base: Sequence[Point | None], other: Sequence[Point | None], clock: str
-) -> dict[str, float] | None:
+def _ratio(base: Sequence[Point | None], other: Sequence[Point | None], clock: str) -> Ratio | None:
     """The base's seconds on this clock over another's: the mean of the logarithms over seeds, and
     its 90 % interval (Student's t). None if a seed of either did not reach the target."""
     logs = [
@@ -143,11 +166,11 @@ def _ratio(
     if len(logs) == 1:
         return {"ratio": math.exp(mean)}
     half = stats.t.ppf(0.95, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    ends = {"low": math.exp(mean - half), "high": math.exp(mean + half)}
-    return {"ratio": math.exp(mean)} | ends
+    ends = (math.exp(mean - half), math.exp(mean + half))
+    return {"ratio": math.exp(mean), "low": ends[0], "high": ends[1]}
 
 
-def _ratio_text(ratio: Mapping[str, float] | None) -> str:
+def _ratio_text(ratio: Ratio | None) -> str:
     if ratio is None:
         return "–"
     ends = f" ({ratio['low']:.2f} to {ratio['high']:.2f})" if "low" in ratio else ""

@@ -49,7 +49,7 @@ class Tiles(NamedTuple):
 
 class TileTable(NamedTuple):
     """Tiles by precision and by the bytes of a row of operands. Chosen with `python -m
-    benchmarks.kernels --static`, not on a GPU: at the paper's width they spill no registers, and
+    benchmarks.kernels static=true`, not on a GPU: at the paper's width they spill no registers, and
     they fit an A100 too."""
 
     ieee: Tiles

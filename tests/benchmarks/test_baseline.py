@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reloop.benchmarks.baseline import Baseline
-from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.benchmarks.settings import NAMES, Name, at_full_size, named_config
 from reloop.conf.schema import Config
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.objective import loss
@@ -17,9 +17,9 @@ from reloop.training.step import Trainer
 CPU = torch.device("cpu")
 
 
-def narrow(name: str) -> Config:
+def narrow(name: Name) -> Config:
     """A setting with a small model on few prompts."""
-    config = at_full_size(setting(name))
+    config = at_full_size(named_config(name))
     return replace(
         config,
         model=replace(config.model, n_embd=16, n_head=2),
@@ -28,7 +28,7 @@ def narrow(name: str) -> Config:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_with_our_weights_it_has_our_loss(name: str) -> None:
+def test_with_our_weights_it_has_our_loss(name: Name) -> None:
     config = narrow(name)
     task = build_task(config)
     trainer = Trainer(config, task, build_curriculum(config, task), build_model(config, task))
@@ -52,7 +52,7 @@ def test_with_our_weights_it_has_our_loss(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["linear", "sparse", "tree", "relu"])
-def test_its_functions_have_the_tasks_variance(name: str) -> None:
+def test_its_functions_have_the_tasks_variance(name: Name) -> None:
     config = narrow(name)
     config = replace(config, training=replace(config.training, batch_size=2000))
     xs, ys = Baseline(config, CPU).sample()

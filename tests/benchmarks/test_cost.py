@@ -11,13 +11,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from reloop.benchmarks.cost import H100, known_card, work_of
-from reloop.benchmarks.settings import setting
+from reloop.benchmarks.settings import Name, named_config
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from reloop.training.assemble import build_curriculum, build_model, build_task
 
 # The paper's settings with the last y: GFLOP a step with causal and with dense attention,
 # microseconds at 800 TFLOP/s, megabytes under four forward kernels a block; computed apart.
-TABLE = {
+TABLE: dict[Name, tuple[int, ...]] = {
     "linear": (426, 438, 532, 3547),
     "sparse": (340, 350, 425, 2768),
     "tree": (2178, 2321, 2722, 15979),
@@ -72,9 +72,9 @@ def test_pytorch_counts_the_same(model: ModelConfig) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_the_paper_settings_cost_what_the_table_says(name: str) -> None:
+def test_the_paper_settings_cost_what_the_table_says(name: Name) -> None:
     causal, dense, floor, moved = TABLE[name]
-    work = work_of(setting(name), last_y=True)
+    work = work_of(named_config(name), last_y=True)
     assert round(work.flops / 1e9) == causal
     assert round((work.product_flops + work.attention_flops(causal=False)) / 1e9) == dense
     assert round(1e6 * work.flops / H100.rates["bf16"]) == floor
@@ -83,14 +83,14 @@ def test_the_paper_settings_cost_what_the_table_says(name: str) -> None:
 
 
 def test_our_model_leaves_out_the_last_y() -> None:
-    config = setting("sparse")
+    config = named_config("sparse")
     ours, theirs = work_of(config), work_of(config, last_y=True)
     assert (ours.length, theirs.length) == (81, 82)
     assert ours.product_flops * 82 == theirs.product_flops * 81
 
 
 def test_a_narrower_stream_moves_less() -> None:
-    work = work_of(setting("sparse"))
+    work = work_of(named_config("sparse"))
     assert work.traffic(residual_bytes=2) < work.traffic()
     assert replace(work, backwards=0).traffic() < work.traffic()
 

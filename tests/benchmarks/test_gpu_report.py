@@ -38,7 +38,7 @@ def test_a_part_that_fails_stops_no_other(tmp_path: Path) -> None:
     assert codes["step_relu"] == 124  # all the time that was left
     assert codes["parity"] == -1
     log = (tmp_path / "out" / "step_sparse.log").read_text(encoding="utf-8")
-    assert f"--settings sparse --device cuda --reference {checkout}" in log
+    assert f"configs=sparse device=cuda reference={checkout} backend=[eager,triton]" in log
 
 
 def test_without_a_checkout_it_says_how(tmp_path: Path) -> None:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from reloop.benchmarks.parity import compare, main
+from reloop.benchmarks.settings import ParitySettings
 
 TINY = [
-    *("--setting", "linear", "--device", "cpu", "--fixed", "--dims", "2", "--points", "4"),
-    *("--width", "16", "--heads", "2", "--batch", "8", "--b", "3", "--T", "2", "--lr", "1e-3"),
-    *("--steps", "6", "--early", "0:3", "--late", "3:6"),
+    *("config=linear", "device=cpu", "fixed=true", "task.dims=2", "task.points=4"),
+    *("model.n_embd=16", "model.n_head=2", "loops.b=3", "loops.T=2", "training.batch_size=8"),
+    *("training.learning_rate=1e-3", "steps=6", "early=[0,3]", "late=[3,6]"),
 ]
 
 
 def test_variants_see_the_same_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "parity.json"
-    words = ["--variants", "eager:fp32,eager:bf16", "--seeds", "2", "--json", str(path)]
+    words = ["variants=[eager:fp32,eager:bf16]", "seeds=2", f"json={path}"]
     assert main([*TINY, *words]) == 0
     report = json.loads(path.read_text(encoding="utf-8"))
     exact, rounded = (report["losses"][f"ours eager {name}"] for name in ("fp32", "bf16"))
@@ -36,33 +36,30 @@ def test_variants_see_the_same_batches(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_summary_is_by_seed() -> None:
-    options = Namespace(early=(0, 3), late=(3, 5))
+    settings = ParitySettings(early=(0, 3), late=(3, 5))
     base = {0: [1.0, 2.0, 4.0, 1.0, 3.0], 1: [1.0, 1.0, 1.0, 1.0, 1.0]}
     other = {0: [1.1, 2.0, 3.0, 1.0, 2.0]}  # seed 1 failed
-    assert compare(base, other, options) == {
-        "early_median_relative_difference": {0: pytest.approx(0.1)},
-        "late_mean_loss_ratio": {0: pytest.approx(0.75)},
-    }
+    found = compare(base, other, settings)
+    assert found["early_median_relative_difference"] == {0: pytest.approx(0.1)}
+    assert found["late_mean_loss_ratio"] == {0: pytest.approx(0.75)}
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--steps", "40"], "--steps"),
-        (["--late", "5:5"], "--late"),
-        (["--variants", "eager"], "backend:precision"),
-        (["--variants", "eager:fp32,eager:fp32"], "twice"),
-        (["--variants", "eager:fp32,eager:fp32:graph"], "capture"),
-        (["--width", "20"], "n_embd"),
-        (["--setting", "small", "--steps", "7001"], "7000"),
+        ("steps=40", "steps must reach the end of early"),
+        ("late=[5,5]", "late must be"),
+        ("variants=[eager,eager:fp32]", "backend:precision"),
+        ("variants=[eager:fp32,eager:fp32]", "twice"),
+        ("variants=[eager:fp32,eager:fp32:graph]", "capture"),
+        ("model.n_embd=20", "n_embd"),
+        ("task.dmis=2", "did you mean 'task.dims'"),
+        ("config=small steps=7001", "7000"),
+        ("--steps 40", "'--steps' is not of the form key=value"),
     ],
 )
-def test_a_mistake_is_one_line(
-    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["--device", "cpu", *words])
-    assert stopped.value.code == 2
+def test_a_mistake_is_one_line(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["device=cpu", *words.split()]) == 2
     told = capsys.readouterr().err
     assert named in told
     assert told.count("\n") == 1

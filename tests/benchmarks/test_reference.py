@@ -11,7 +11,7 @@ import torch
 
 from reloop.benchmarks.common import load_reference, paired_ratio
 from reloop.benchmarks.reference import FILES, Reference
-from reloop.benchmarks.settings import at_full_size, setting
+from reloop.benchmarks.settings import at_full_size, named_config
 from tests.benchmarks.checkout import write_checkout
 
 CPU = torch.device("cpu")
@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 def test_it_steps_as_its_script_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout = write_checkout(tmp_path)
-    reference = Reference(checkout, at_full_size(setting("small")), CPU)
+    reference = Reference(checkout, at_full_size(named_config("small")), CPU)
     assert capsys.readouterr().out == ""
     weights = [parameter.detach().clone() for parameter in reference.model.parameters()]
     reference.step()

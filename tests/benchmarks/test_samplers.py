@@ -9,7 +9,7 @@ import pytest
 
 from reloop.benchmarks.samplers import main
 
-SMALL = ["--batch", "4", "--points", "5", "--dims", "4", "--pairs", "3"]
+SMALL = ["batch=4", "points=5", "dims=4", "pairs=3"]
 # As much of the reference's interface as is used, written for this test.
 CHECKOUT = """
 import time
@@ -31,7 +31,7 @@ def test_it_times_every_task(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_ratio_is_theirs_over_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "tasks.py").write_text(CHECKOUT, encoding="utf-8")
-    assert main([*SMALL, "--reference", str(tmp_path)]) == 0
+    assert main([*SMALL, f"reference={tmp_path}"]) == 0
     for row in capsys.readouterr().out.splitlines()[2:]:
         ours, theirs, ratio = (float(cell) for cell in row.split()[1:4])
         assert theirs >= 20  # milliseconds
@@ -39,21 +39,22 @@ def test_the_ratio_is_theirs_over_ours(tmp_path: Path, capsys: pytest.CaptureFix
         assert ours < theirs
 
 
-@pytest.mark.parametrize("words", [["--reference", "nowhere"], ["--pairs", "1"]])
-def test_a_mistake_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(words)
-    assert stopped.value.code == 2
-    assert words[1] in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("reference=nowhere", "nowhere holds no scripts"), ("pairs=1", "pairs must be at least 2")],
+)
+def test_a_mistake_is_told(word: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 2
+    assert named in capsys.readouterr().err
 
 
 def test_what_was_measured_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/home/me/samplers.py", "--json", "/home/me/x.json"])
+    monkeypatch.setattr("sys.argv", ["/home/me/samplers.py", "json=/home/me/x.json"])
     path = tmp_path / "samplers.json"
-    assert main([*SMALL, "--json", str(path)]) == 0
+    assert main([*SMALL, f"json={path}"]) == 0
     report = json.loads(path.read_text(encoding="utf-8"))
     assert report["size"] == {"batch": 4, "points": 5, "dims": 4}
     assert report["threads"] >= 1
-    assert report["command"] == "samplers.py --json x.json"
+    assert report["command"] == "samplers.py json=x.json"
     assert len(report["seconds"]["linear"]["ours_s"]) == 3
     assert report["seconds"]["linear"]["reference_s"] == []

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from reloop.benchmarks.settings import NAMES, at_full_size, setting
+from reloop.benchmarks.settings import NAMES, Name, at_full_size, named_config
 from reloop.conf.compose import commands
 from reloop.training.assemble import build_curriculum, build_task
 
@@ -21,8 +21,8 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_setting_is_what_hydra_composes(name: str) -> None:
-    assert setting(name) == commands([*WORDS[name], "recipe=paper"])[0].config
+def test_a_setting_is_what_the_command_line_composes(name: Name) -> None:
+    assert named_config(name) == commands([*WORDS[name], "recipe=paper"])[0].config
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_a_setting_is_what_hydra_composes(name: str) -> None:
         ("small", (8, 17, 6, 5, 5, 6)),
     ],
 )
-def test_full_size_is_the_curriculums_end(name: str, stage: tuple[int, ...]) -> None:
-    config = at_full_size(setting(name))
+def test_full_size_is_the_curriculums_end(name: Name, stage: tuple[int, ...]) -> None:
+    config = at_full_size(named_config(name))
     assert astuple(build_curriculum(config, build_task(config))(0)) == stage

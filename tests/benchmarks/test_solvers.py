@@ -17,7 +17,7 @@ from reloop.benchmarks.solvers import ALPHAS, main, relative_gaps
 from reloop.benchmarks.timing import Times
 from tests.conftest import HOME
 
-SMALL = ["--prompts", "12", "--points", "7", "--dims", "4", "--pairs", "2", "--fitted", "2"]
+SMALL = ["prompts=12", "points=7", "dims=4", "pairs=2", "fitted=2"]
 SHARED = HOME / ".." / "shared" / "baseline_curves.json"
 
 
@@ -48,7 +48,7 @@ def test_it_measures_and_writes(
 
     monkeypatch.setattr("reloop.benchmarks.solvers.measure", a_while)
     path = tmp_path / "solvers.json"
-    assert main([*SMALL, "--json", str(path)]) == 0
+    assert main([*SMALL, f"json={path}"]) == 0
     report = json.loads(path.read_text(encoding="utf-8"))
     assert report["size"] == {"prompts": 12, "points": 7, "dims": 4}
     assert set(report["lasso"]) == {f"{alpha:g}" for alpha in ALPHAS}
@@ -154,7 +154,5 @@ def test_a_file_that_is_none_is_told(
     path = tmp_path / "curves.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")
-    with pytest.raises(SystemExit) as stopped:
-        main(["--curves", str(path)])
-    assert stopped.value.code == 2
+    assert main([f"curves={path}"]) == 2
     assert "curves.json is no file of stored curves" in capsys.readouterr().err

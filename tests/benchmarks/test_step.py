@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import torch
 from reloop.benchmarks import step, timing
 from reloop.benchmarks.variants import Variant
 from tests.benchmarks.checkout import write_checkout
+from tests.conftest import HOME
 
-SMALL = ["--settings", "small", "--device", "cpu", "--pairs", "2"]
+SMALL = ["configs=small", "device=cpu", "pairs=2"]
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +26,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout, path = write_checkout(tmp_path), tmp_path / "new" / "step.json"
-    words = [*SMALL, "--reference", str(checkout), "--precision", "fp32,bf16", "--json", str(path)]
+    words = [*SMALL, f"reference={checkout}", "precision=[fp32,bf16]", f"json={path}"]
     assert step.main(words) == 0
     names = [
         *("reference eager fp32", "baseline eager fp32"),
@@ -51,6 +54,19 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "kernels" not in ours  # what was not measured is not there
 
 
+def test_it_needs_no_hydra() -> None:
+    """Machines that lend a GPU do not have it."""
+    code = (
+        "import sys; sys.modules['hydra'] = sys.modules['omegaconf'] = None\n"
+        "from reloop.benchmarks import kernels, parity, probes, profile_step, step, timing\n"
+        f"timing._LEAST = 0.05; sys.exit(step.main({[*SMALL, 'precision=fp32']}))"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=HOME, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ours cpu fp32" in done.stdout
+
+
 def cpu(seconds: dict[str, list[float]]) -> list[float]:
     return [user + system for user, system in zip(seconds["user"], seconds["system"], strict=True)]
 
@@ -66,7 +82,7 @@ def test_a_variant_that_fails_is_told(
         return build(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Variant, "build", broken)
-    assert step.main([*SMALL, "--precision", "bf16,fp32"]) == 1
+    assert step.main([*SMALL, "precision=[bf16,fp32]"]) == 1
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1].split()[:3] == ["ours", "cpu", "bf16"]
     assert "failed: RuntimeError: no such kernel" in printed
@@ -85,7 +101,7 @@ def test_one_that_fails_later_leaves_the_others_their_pairs(
         return timing.measure(*arguments)
 
     monkeypatch.setattr(step, "measure", breaks_at_the_fourth)
-    assert step.main([*SMALL, "--precision", "fp32", "--json", str(path)]) == 1
+    assert step.main([*SMALL, "precision=fp32", f"json={path}"]) == 1
     measured = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
     assert [row["name"] for row in measured["variants"]] == ["baseline eager fp32"]
     assert measured["failures"] == {"ours cpu fp32": "RuntimeError: the card is gone"}
@@ -97,45 +113,48 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     seen = {"gemm": (40, 1.0), "Memcpy HtoD": (2, 1.0), "Memset": (1, 1.0), "gelu": (3, 1.0)}
     monkeypatch.setattr(timing, "cuda_kernels", lambda step: seen)
     counted = timing.launches(lambda: None)
-    assert counted == {"kernels": 43, "copies_and_fills": 3}
-    row = {
-        **{"name": "ours triton bf16 graph", "median_s": {"wall": 0.001234}},
-        **{"steps_per_second": 810.0, "ratios": {}, "peak_bytes": 2**30, **counted},
-        **{"floor_s": 0.0005, "fraction_of_floor": 0.405},
-        "hours_of_500k_steps_at_this_rate": 0.1714,
-    }
+    assert counted == (43, 3)
+    contender = step.Contender(
+        Variant("ours", "triton", "bf16", capture=True),
+        step=lambda: None,
+        repeats=1,
+        times=[timing.Times(0.001234, 0.0, 0.0)],
+        peak=2**30,
+        launches=counted,
+        floor=step.Floor(0.0005, "a sheet"),
+    )
+    plain = contender.plain({})
+    assert (plain["kernels"], plain["copies_and_fills"], plain["floor_s"]) == (43, 3, 0.0005)
     head, line = (
         form.split()
         for form in (
             step._head(torch.device("cuda"), ["baseline eager"]),
-            step._line(row, torch.device("cuda"), ["baseline eager"]),
+            step._line(contender, [None]),
         )
     )
     assert " ".join(head) == "wall ms steps/s x baseline eager kernels peak MiB of floor 500k, h"
     assert line[4:] == ["1.23", "810", "-", "43", "1024", "40.5%", "0.17"]
     monkeypatch.setattr(timing, "cuda_kernels", lambda step: {})
-    assert timing.launches(lambda: None) == {}  # not 0: nothing was seen
+    assert timing.launches(lambda: None) is None  # not 0: nothing was seen
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--settings", "sparce"], "did you mean 'sparse'?"),
-        (["--pairs", "1"], "--pairs"),
-        (["--warmup", "0"], "--warmup"),
-        (["--backends", "jax"], "'jax'"),
-        (["--precision", "tf32"], "tf32"),
-        (["--capture", "on"], "capture"),
-        (["--device", "tpu"], "'tpu'"),
-        (["--reference", "nowhere"], "nowhere holds no scripts"),
+        ("configs=sparce", "did you mean 'sparse'?"),
+        ("pairs=1", "pairs must be"),
+        ("warmup=0", "warmup must be"),
+        ("backend=jax", "'jax'"),
+        ("precision=tf32", "tf32"),
+        ("capture=true", "capture"),
+        ("device=cpu:x", "'cpu:x'"),
+        ("reference=nowhere", "nowhere holds no scripts"),
+        ("--threads 2", "'--threads' is not of the form key=value"),
     ],
 )
-def test_a_mistake_is_one_line(
-    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        step.main(["--device", "cpu", *words])
-    assert stopped.value.code == 2
+def test_a_mistake_is_one_line(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    device = [] if "device" in words else ["device=cpu"]
+    assert step.main([*device, *words.split()]) == 2
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert named in told.err

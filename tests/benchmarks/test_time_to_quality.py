@@ -14,7 +14,7 @@ import torch
 from reloop.benchmarks.time_to_quality.__main__ import main
 from reloop.benchmarks.time_to_quality.flops import Flops
 from reloop.benchmarks.time_to_quality.race import race
-from reloop.benchmarks.time_to_quality.raced import Point, reached
+from reloop.benchmarks.time_to_quality.raced import Point, Result, reached
 from reloop.benchmarks.time_to_quality.report import Row, report
 from reloop.benchmarks.time_to_quality.settings import QualitySettings
 from reloop.benchmarks.time_to_quality.targets import Target, known_targets
@@ -182,6 +182,7 @@ def test_the_ratio_is_paired_by_seed() -> None:
     rows = [row("slow", [40.0, 10.0, 30.0]), row("fast", [10.0, 5.0, 10.0])]
     text, found = report(rows, QualitySettings(task="linear", seeds=3), Target(0.2, (10,)))
     ratio = found["rows"][1]["ratio"]
+    assert ratio is not None
     assert ratio["ratio"] == pytest.approx((4 * 2 * 3) ** (1 / 3))
     # Student's t with two degrees of freedom leaves 5 % above 2.92.
     logs = [math.log(x) for x in (4, 2, 3)]
@@ -193,8 +194,11 @@ def test_the_ratio_is_paired_by_seed() -> None:
 
 
 def test_a_seed_that_fails_to_reach_it_makes_no_ratio() -> None:
-    reaching = {"points": [asdict(point(7, 2.0, 0.1))], "remarks": ["trained by other code: x"]}
-    missing = {"points": [asdict(point(7, 2.0, 0.9))], "remarks": []}
+    reaching: Result = {
+        "points": [asdict(point(7, 2.0, 0.1))],
+        "remarks": ["trained by other code: x"],
+    }
+    missing: Result = {"points": [asdict(point(7, 2.0, 0.9))], "remarks": []}
     rows = [Row("a", "A", [reaching, reaching]), Row("b", "A", [reaching, missing])]
     text, found = report(rows, QualitySettings(task="linear", seeds=2), Target(0.2, (10,)))
     assert text.startswith("all: trained by other code: x\n")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.command import defaults, run_command
+from reloop.conf.command import defaults, described, run_command
 from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.setting import setting
 from tests.conftest import HOME
 
 
@@ -113,6 +114,23 @@ def test_an_exit_that_is_no_stop_is_not_said_to_be_one(capsys: pytest.CaptureFix
     assert exit_.value.code == 3
     assert run_command("name", Settings, [], str, lambda _: sys.exit(130)) == 130
     assert capsys.readouterr().out == "\nstopped\n"
+
+
+def test_settings_are_described_by_their_own_meaning() -> None:
+    @dataclass(frozen=True)
+    class Few:
+        steps: int = setting(5, "how long", at_least=1)
+        rate: float | None = setting(None, "how fast")
+
+    assert [line.split() for line in described(Few).splitlines()] == [
+        ["steps=5", "how", "long", "(≥", "1)"],
+        ["rate=null", "how", "fast"],
+    ]
+
+
+def test_nothing_is_printed_where_there_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("name", Settings, [], str, lambda _: None) == 0
+    assert capsys.readouterr().out == ""
 
 
 def _refuse(_: Settings) -> str:

@@ -176,6 +176,14 @@ def test_a_task_file_names_the_settings_of_its_class_with_their_defaults(task: s
     assert composed == plain
 
 
+def test_a_text_may_name_other_settings() -> None:
+    given = config("seed=3", "folder=a/${seed}/${task.dims}", "loops.T=${loops.b}", "loops.b=7")
+    assert (given.folder, given.loops.T) == (f"a/3/{given.task.dims}", 7)
+    for word in ("folder=${nothing}", "folder=${folder}", "loops.b=${loops.T}"):
+        with pytest.raises(ConfigError, match="cannot be put together"):
+            config(word, "loops.T=${loops.b}")
+
+
 def test_a_grid_is_every_combination_in_order() -> None:
     grid = commands(["task=linear", "seed=0,1", "loops.b=4,6"], multirun=True)
     assert [(c.config.seed, c.config.loops.b) for c in grid] == [(0, 4), (0, 6), (1, 4), (1, 6)]
