@@ -6,28 +6,72 @@ print(iso_depth(IsoDepthSettings(widths=(16, 32), steps=(500, 1000))))
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.evaluate_run import evaluate
 from reloop.evaluation.remarks import shared
+from reloop.training import train
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.files import write_bytes, write_json
+from reloop.training.run_folder.run import RunFolder
 
 from ..plateau import bayes_error, has_left_plateau
 from ..scaling_law.report import digest, fitted, report, write
-from ..scaling_law.runs import Row, table_of
+from ..scaling_law.runs import Row, row_of, table_of
 from ..scaling_law.table import ScalingTable, csv_of
-from .grid import Measured, TrainAndMeasure, grid
 from .report import Measurements, grid_table, verdict
 from .settings import IsoDepthSettings, in_settings
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
+
+
+def grid(settings: IsoDepthSettings) -> list[Config]:
+    """A configuration for each r, width and number of steps, the longest trainings first."""
+    axes = product(sorted(settings.steps, reverse=True), settings.widths, settings.r)
+    return [settings.config(steps, width, r) for steps, width, r in axes]
+
+
+class Measured(NamedTuple):
+    """The run's row of a scaling table, the mean Bayes error on its prompts, and the seconds of
+    training, None where they are not known."""
+
+    row: Row
+    bayes: float
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class TrainAndMeasure:
+    """Train as configured, unless it is trained, and measure the run."""
+
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """r, width and steps, for messages."""
+        config = self.config
+        return f"r = {config.loops.b}, {config.model.n_embd} wide, {config.training.steps} steps"
+
+    def __call__(self) -> Measured:
+        """Raises the errors of `train`."""
+        run = train(self.config)
+        evaluation = evaluate(run, self.config.evaluation, self.config.device)
+        bayes = float(np.mean(evaluation["by_examples"]["bayes"]["mean"]))
+        return Measured(row_of(run), bayes, RunFolder(run.path).status().get("seconds"))
+
+    def describe(self, result: Measured) -> str:
+        """The loss and the time of training, as a short text."""
+        return f"loss {result.row.loss:.4f}, trained in {result.seconds or 0:.0f} s"
 
 
 def iso_depth(settings: IsoDepthSettings) -> str:

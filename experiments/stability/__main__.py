@@ -10,13 +10,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 import sys
 
 from reloop.conf.command import as_word, defaults, run_command
-from reloop.experiments.stability.settings import (
-    FIGURES,
-    INITS,
-    WIDTH,
-    Figure,
-    StabilitySettings,
-)
+from reloop.experiments.stability.settings import FIGURES, INITS, WIDTH, Figure, StabilitySettings
 
 _HELP = """\
 The stability of a loop: how its stream grows with its loops R, how far an update moves its output,

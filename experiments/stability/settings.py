@@ -57,33 +57,24 @@ FIGURES = {
         ("init", "loops", *_SEEDS),
     ),
     "trained": Figure(
-        "norms and cosines of increments by loop, of trained runs side by side",
-        ("runs", "seed"),
+        "norms and cosines of increments by loop, of trained runs side by side", ("runs", "seed")
     ),
     "sweep": Figure(
         "final error by learning rate, loops and residual scaling, sqrt against linear",
         _TRAINED,
-        (2, 4, 8, 16),
-        _RATES,
-        3,
+        *((2, 4, 8, 16), _RATES, 3),
     ),
     "contrast": Figure(
         "the same of a loop that norms its stream, none against linear",
         _TRAINED,
-        (4, 16),
-        _RATES,
-        3,
+        *((4, 16), _RATES, 3),
         module="sweep",
     ),
     "variants": Figure(
-        "error, plateau and collapse of the fully looped paper's loops",
-        _TRAINED,
-        *_CONNECTED,
+        "error, plateau and collapse of the fully looped paper's loops", _TRAINED, *_CONNECTED
     ),
     "fully_looped": Figure(
-        "residual and gradient norms of LT and FLT in training",
-        _TRAINED,
-        *_CONNECTED,
+        "residual and gradient norms of LT and FLT in training", _TRAINED, *_CONNECTED
     ),
 }
 
@@ -136,7 +127,10 @@ class StabilitySettings:
         self._check_loops()
         self._check_rates()
         if self.figure == "trained":
-            self._check_runs()
+            if not self.runs:
+                raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
+            for run in self.runs:
+                read_config(Path(run))
         check_settings("", self)
         minimum = 1 if self.all_rates else 2  # one has no spread
         check_count("seeds", self._number_of_seeds, minimum, _MAX_SEEDS)
@@ -200,21 +194,13 @@ class StabilitySettings:
     def _check_size(self) -> None:
         """Memory grows with the loops and, if several models are trained together, with their
         number and steps."""
-        runs = 1
-        if self.all_rates:
-            runs = len(self.all_rates) * self._number_of_seeds
+        runs = len(self.all_rates) * self._number_of_seeds or 1
         sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if runs > 1 else 1}
         check_bytes(
             lambda s: _PROCESS_BYTES + runs * (_LOOP_BYTES * s["loops"] + _STEP_BYTES * s["steps"]),
             sizes,
             f"figure={self.figure}",
         )
-
-    def _check_runs(self) -> None:
-        if not self.runs:
-            raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
-        for run in self.runs:
-            read_config(Path(run))
 
     @property
     def _sweeps(self) -> bool:
