@@ -47,7 +47,8 @@ def draw_scaling(
         )
         for r, (above, below) in zip(panels, grid.T, strict=True):
             for curve in np.unique(curves[table.r == r]):
-                rows = _by_size(table, curves == curve)
+                rows = np.flatnonzero(curves == curve)
+                rows = rows[np.argsort(table.parameters[rows], kind="stable")]
                 style, sizes = line(int(colours[rows[0]])), table.parameters[rows]
                 points = {"marker": "o", "linestyle": "", "markersize": 4, "fillstyle": "none"}
                 points["color"] = style["color"]
@@ -100,11 +101,6 @@ def _minima(table: ScalingTable, curves: NDArray[np.intp]) -> Floats:
         if lowest is not None:
             minima[mask] = lowest
     return minima
-
-
-def _by_size(table: ScalingTable, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
-    rows = np.flatnonzero(mask)
-    return rows[np.argsort(table.parameters[rows], kind="stable")]
 
 
 def _legend(
