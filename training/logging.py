@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from reloop.conf.build import config_to_mapping
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
+from reloop.curricula import Stage
 
+from .progress import on_terminal
 from .run_folder.metrics import Metrics
 from .run_folder.run import RunError
+from .step import Totals
 from .work import Work
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+class LogRecord(NamedTuple):
+    """The totals since the last record, at `step`, whose last step was of this stage."""
+
+    step: int
+    totals: Totals
+    stage: Stage
+    steps_per_second: float
 
 
 class RunLog:
@@ -37,20 +50,21 @@ class RunLog:
         if self.wandb is not None:
             self.wandb.finish()
 
-    def write(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Log a record, which has at least a step; the record with steps_per_second."""
-        now, step = time.monotonic(), record["step"]
+    def write(self, step: int, totals: Totals, stage: Stage) -> LogRecord:
+        """Log the totals since the last record, and the stage; the record."""
         last_time, last_step = self.last
-        self.last = now, step
-        record["steps_per_second"] = round((step - last_step) / max(now - last_time, 1e-9), 2)
-        self.metrics.add(record)
+        self.last = time.monotonic(), step
+        rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
+        means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.norms}
+        values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
+        self.metrics.add(values)
         if self.wandb is not None:
-            self.wandb.log(record, step=step)
-        return record
+            self.wandb.log(values, step=step)
+        return LogRecord(step, totals, stage, rate)
 
     def rewind(self, step: int, why: str) -> None:
         """Go back to `step`, and print why."""
-        tqdm.write(why, file=sys.stderr if _on_terminal() else sys.stdout)
+        tqdm.write(why, file=sys.stderr if on_terminal() else sys.stdout)
         self.metrics.keep_until(step)
         self.last = time.monotonic(), step
 
@@ -60,7 +74,7 @@ class Screen:
 
     def __init__(self, steps: int, step: int, work: Work) -> None:
         self.steps, self.work = steps, work
-        self.terminal = _on_terminal()
+        self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,
             initial=step,
@@ -82,24 +96,22 @@ class Screen:
         """Count one step (the device may still compute it)."""
         self.bar.update()
 
-    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Show the records of one step, one per run, with at least step, loss, loops, dims and
-        points."""
+    def write(self, records: Sequence[LogRecord]) -> None:
+        """Show the records of one step, one per run."""
         if not records:
             return
-        record = records[0]
-        losses = sorted({f"{item['loss']:.4g}" for item in records}, key=float)
+        step, _, stage, rate = records[0]
+        losses = sorted({f"{record.totals.loss:.4g}" for record in records}, key=float)
         loss = losses[0] if len(records) == 1 else f"{losses[0]} to {losses[-1]}"
-        remaining = tqdm.format_interval(int(self._seconds_left(record["step"])))
+        remaining = tqdm.format_interval(int(self._seconds_left(step)))
         if self.terminal:
-            values = {key: record[key] for key in ("loops", "dims", "points")}
-            self.bar.set_postfix({"loss": loss} | values | {"left": remaining})
+            sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
+            self.bar.set_postfix({"loss": loss, **sizes, "left": remaining})
             return
         runs = f"{len(records)} runs  " if len(records) > 1 else ""
         print(
-            f"step {record['step']}/{self.steps}  {runs}loss {loss}  loops {record['loops']}  "
-            f"dims {record['dims']}  points {record['points']}  "
-            f"{record['steps_per_second']:.1f} steps/s  {remaining} left",
+            f"step {step}/{self.steps}  {runs}loss {loss}  loops {stage.loops}  dims {stage.dims}  "
+            f"points {stage.points}  {rate:.1f} steps/s  {remaining} left",
             flush=True,
         )
 
@@ -107,10 +119,6 @@ class Screen:
         """Remaining seconds of the scheduled work, at the rate since this process began."""
         done = self.work(step) - self.work(self.first_step)
         return (time.monotonic() - self.start_time) * (1 - self.work(step)) / max(done, 1e-9)
-
-
-def _on_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def check_wandb(mode: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from reloop.conf.checks.config import check_config
 from reloop.conf.checks.sizes import check_training_size
@@ -17,7 +16,7 @@ from reloop.conf.schema import Config
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
 from .divergence import recover
-from .logging import RunLog, check_wandb
+from .logging import LogRecord, RunLog, check_wandb
 from .notes import residual_notes
 from .objective import check_targets
 from .optim.multipliers import describe_groups
@@ -76,9 +75,8 @@ class Member:
             return
         if self.folder.status()["state"] != "finished":  # killed just before it was written
             self._write_status("finished")
-        for problem in Metrics(self.folder.metrics, checksum_of(self.config_mapping)).problems(
-            self.step
-        ):
+        metrics = Metrics(self.folder.metrics, checksum_of(self.config_mapping))
+        for problem in metrics.problems(self.step):
             print(f"{self.folder.metrics}: {problem}; errors do not depend on it", flush=True)
 
     def begin(self) -> None:
@@ -101,7 +99,7 @@ class Member:
         yield
         self.clock.share(0)
 
-    def record(self, step: int, save: bool, interrupted: bool) -> dict[str, Any] | None:
+    def record(self, step: int, save: bool, interrupted: bool) -> LogRecord | None:
         """Log the totals since the last record, at `step`, and `save` a checkpoint; the record.
         None where training diverged: `step` is then an earlier one, or `failure` is set."""
         assert self.log is not None
@@ -110,16 +108,12 @@ class Member:
             self._recover(step, totals.bad_step)
             return None
         self.step = step
-        stage = asdict(self.trainer.curriculum(step - 1))
-        means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.norms}
-        record = self.log.write({"step": step, **means, **stage})
+        record = self.log.write(step, totals, self.trainer.curriculum(step - 1))
         if save:
-            save_checkpoint(
-                self.folder.checkpoints, step, self.trainer.state(), self.config_mapping
-            )
-            self._write_status(
-                "finished" if self.finished else "interrupted" if interrupted else "running"
-            )
+            tensors = self.trainer.state()
+            save_checkpoint(self.folder.checkpoints, step, tensors, self.config_mapping)
+            unfinished = "interrupted" if interrupted else "running"
+            self._write_status("finished" if self.finished else unfinished)
         return record
 
     def run(self) -> Run:
@@ -150,10 +144,8 @@ class Member:
         try:
             self.trainer.load(checkpoint)
         except (RuntimeError, KeyError, ValueError) as error:
-            reason = one_line(error)
-            raise RunError(
-                f"{folder.path}: its checkpoint does not fit this code: {reason}"
-            ) from None
+            reason = f"its checkpoint does not fit this code: {one_line(error)}"
+            raise RunError(f"{folder.path}: {reason}") from None
         finished = checkpoint.step == self.config.training.steps
         if checkpoint.step:
             state = "trained already" if finished else f"resuming from step {checkpoint.step}"
@@ -178,19 +170,14 @@ class Member:
         self.folder.write_status(state, self.step, **facts, **self.clock.read())
 
 
-class _Time(NamedTuple):
-    seconds: float
-    cpu_seconds: float
-
-
 class _Clock:
     """The time of a run, over all processes that worked on it. Each run of a joint training counts
     an equal `share` of the time, and none while it waits for others."""
 
     def __init__(self, folder: RunFolder) -> None:
         status = folder.status()
-        self.total = _Time(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
-        self._share, self._since = 0.0, self._now()
+        self.totals = [status.get(name, 0.0) for name in ("seconds", "cpu_seconds")]
+        self._share, self._since = 0.0, _now()
 
     def share(self, share: float) -> None:
         """Count this fraction of the time from here on."""
@@ -199,12 +186,13 @@ class _Clock:
 
     def read(self) -> dict[str, float]:
         """Seconds and processor seconds so far."""
-        now = self._now()
-        parts = zip(self.total, now, self._since, strict=True)
-        self.total = _Time(*(total + self._share * (end - start) for total, end, start in parts))
+        now = _now()
+        for index, (start, end) in enumerate(zip(self._since, now, strict=True)):
+            self.totals[index] += self._share * (end - start)
         self._since = now
-        return {name: round(value, 2) for name, value in self.total._asdict().items()}
+        seconds, cpu_seconds = self.totals
+        return {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2)}
 
-    @staticmethod
-    def _now() -> _Time:
-        return _Time(time.monotonic(), time.process_time())
+
+def _now() -> tuple[float, float]:
+    return time.monotonic(), time.process_time()

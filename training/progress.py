@@ -11,6 +11,11 @@ _DELAY = 2  # seconds before the bar appears
 _BETWEEN_LINES = 30.0  # seconds
 
 
+def on_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 class Progress:
     """Progress through `total` units, of which `done` are done at the start, on stderr.
 
@@ -23,7 +28,7 @@ class Progress:
         self.total, self.what, self.unit, self.done = total, what, unit, done
         self._first, self._start_time = done, time.monotonic()
         self._last = self._start_time
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._terminal = on_terminal()
         self._bar = tqdm(
             total=total,
             initial=done,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..plateau import LEAVES, highest
+from ..scaling_law.certainty import Certainty
+from ..scaling_law.fit import Fit
 from ..scaling_law.table import ScalingTable
 
 _WELL = 0.9  # the least R² at which the law describes the losses
@@ -17,21 +18,26 @@ _SELECTED = (
 )
 
 
-def verdict(
-    fits: Mapping[str, Any],
-    off_plateau: ScalingTable,
-    on_plateau: ScalingTable,
-    bayes: float,
-    zero: float,
-    expected: float,
-) -> str:
+@dataclass(frozen=True)
+class Measurements:
+    """The runs that left the plateau and those that did not, the remarks on all of them, and the
+    mean errors of the best predictor and of predicting 0 on the prompts of the evaluation."""
+
+    off_plateau: ScalingTable
+    on_plateau: ScalingTable
+    remarks: tuple[str, ...]
+    bayes: float
+    zero: float
+
+
+def verdict(free: Fit, known: Certainty, runs: Measurements, expected: float) -> str:
     """phi and how well it is determined, the number of runs in the fit and what that means for it,
-    and E. `fits` is the result of `fitted` on the runs that are `off_plateau`."""
-    free, intervals = fits["fits"]["free"], fits["intervals"]
-    phi, largest_r = free["law"]["phi"], off_plateau.r.max()
-    low, high = (_end(intervals, end, edge) for end, edge in (("low", -np.inf), ("high", np.inf)))
-    undetermined = fits["not_determined"]
-    meaning = "it is not determined" if "phi" in free["at_edge"] else _meaning(low, high)
+    and E, of which `expected` is the expectation. `free` is the fit to the runs off the plateau,
+    `known` its certainty."""
+    phi, largest_r, undetermined = free.law.phi, runs.off_plateau.r.max(), known.not_determined
+    low = -np.inf if "phi" in known.low_at_edge else known.low["phi"]
+    high = np.inf if "phi" in known.high_at_edge else known.high["phi"]
+    meaning = "it is not determined" if "phi" in free.at_edge else _meaning(low, high)
     if "phi" in undetermined and "not determined" not in meaning:
         meaning = f"its value is not determined, but {meaning}"
     if "not determined" not in meaning:
@@ -39,29 +45,25 @@ def verdict(
     lines = [f"phi = {phi:.2f}, 90 % interval {_end_text(low)} to {_end_text(high)}: {meaning}"]
     if names := [name for name in undetermined if name != "phi"]:
         lines.append(f"of the law's other parameters, not determined: {', '.join(names)}")
-    lines += [
-        "all runs were trained on the same prompts (one seed): the interval does not cover what "
-        "another set of them would change",
-    ]
-    if free["r2"] < _WELL:
-        lines.append(f"the law describes these losses badly: R² is {free['r2']:.2f}")
     lines.append(
-        f"{len(off_plateau)} of {len(off_plateau) + len(on_plateau)} runs left the plateau (loss "
-        f"at most {highest(bayes, zero):.4f}: E + {LEAVES:g} (Z - E)) and are fitted; "
-        f"{len(on_plateau)} did not and are left out" + _by_r(off_plateau, on_plateau)
+        "all runs were trained on the same prompts (one seed): the interval does not cover what "
+        "another set of them would change"
     )
-    if len(on_plateau):
+    if free.r2 < _WELL:
+        lines.append(f"the law describes these losses badly: R² is {free.r2:.2f}")
+    fitted, left_out = len(runs.off_plateau), len(runs.on_plateau)
+    lines.append(
+        f"{fitted} of {fitted + left_out} runs left the plateau (loss at most "
+        f"{highest(runs.bayes, runs.zero):.4f}: E + {LEAVES:g} (Z - E)) and are fitted; "
+        f"{left_out} did not and are left out" + _by_r(runs.off_plateau, runs.on_plateau)
+    )
+    if left_out:
         lines.append(_SELECTED)
-    lines += [
-        f"E = {bayes:.4f}, the Bayes error on the evaluation's prompts ({expected:.4f} expected); "
-        f"Z = {zero:.4f}, predicting 0",
-    ]
+    lines.append(
+        f"E = {runs.bayes:.4f}, the Bayes error on the evaluation's prompts ({expected:.4f} "
+        f"expected); Z = {runs.zero:.4f}, predicting 0"
+    )
     return "\n".join(lines)
-
-
-def _end(intervals: Mapping[str, Any], end: str, edge: float) -> float:
-    """An end of phi's interval; `edge`, if it is where the search ends."""
-    return edge if "phi" in intervals[f"{end}_at_edge"] else intervals[end]["phi"]
 
 
 def _end_text(end: float) -> str:

@@ -5,43 +5,73 @@ print(iso_depth(IsoDepthSettings(widths=(16, 32), steps=(500, 1000))))
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.evaluate_run import evaluate
 from reloop.evaluation.remarks import shared
+from reloop.training import train
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.files import write_bytes, write_json
+from reloop.training.run_folder.run import RunFolder
 
 from ..plateau import bayes_error, has_left_plateau
-from ..scaling_law.report import fitted, report, write
-from ..scaling_law.runs import Row, table_of
+from ..scaling_law.report import digest, fitted, report, write
+from ..scaling_law.runs import Row, row_of, table_of
 from ..scaling_law.table import ScalingTable, csv_of
-from .grid import TrainAndMeasure, grid
-from .report import grid_table, verdict
+from .report import Measurements, grid_table, verdict
 from .settings import IsoDepthSettings, in_settings
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 
 
-@dataclass(frozen=True)
-class Measurements:
-    """The runs that left the plateau and those that did not, the remarks on all of them, and the
-    mean errors of the best predictor and of predicting 0 on the prompts of the evaluation."""
+def grid(settings: IsoDepthSettings) -> list[Config]:
+    """A configuration for each r, width and number of steps, the longest trainings first."""
+    axes = product(sorted(settings.steps, reverse=True), settings.widths, settings.r)
+    return [settings.config(steps, width, r) for steps, width, r in axes]
 
-    off_plateau: ScalingTable
-    on_plateau: ScalingTable
-    remarks: tuple[str, ...]
+
+class Measured(NamedTuple):
+    """The run's row of a scaling table, the mean Bayes error on its prompts, and the seconds of
+    training, None where they are not known."""
+
+    row: Row
     bayes: float
-    zero: float
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class TrainAndMeasure:
+    """Train as configured, unless it is trained, and measure the run."""
+
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """r, width and steps, for messages."""
+        config = self.config
+        return f"r = {config.loops.b}, {config.model.n_embd} wide, {config.training.steps} steps"
+
+    def __call__(self) -> Measured:
+        """Raises the errors of `train`."""
+        run = train(self.config)
+        evaluation = evaluate(run, self.config.evaluation, self.config.device)
+        bayes = float(np.mean(evaluation["by_examples"]["bayes"]["mean"]))
+        return Measured(row_of(run), bayes, RunFolder(run.path).status().get("seconds"))
+
+    def describe(self, result: Measured) -> str:
+        """The loss and the time of training, as a short text."""
+        return f"loss {result.row.loss:.4f}, trained in {result.seconds or 0:.0f} s"
 
 
 def iso_depth(settings: IsoDepthSettings) -> str:
@@ -58,7 +88,7 @@ def iso_depth(settings: IsoDepthSettings) -> str:
             check_config(config)
         except ConfigError as error:
             raise in_settings(error) from None
-    folder = Path(settings.folder) / f"iso_depth-{_digest(settings)}"
+    folder = Path(settings.folder) / f"iso_depth-{digest(_plain(settings))}"
     processes = min(settings.jobs or cores(), len(configs))
     jobs = [TrainAndMeasure(config) for config in configs]
     outcomes = run_jobs(jobs, processes, folder / "logs")
@@ -79,18 +109,17 @@ def iso_depth(settings: IsoDepthSettings) -> str:
 
 def _measurements(configs: Sequence[Config], outcomes: Sequence[Outcome]) -> Measurements | None:
     """The results of the runs that did not fail, by r, width and steps; None without any."""
-    results = [outcome.result for outcome in outcomes if outcome.result is not None]
+    pairs = zip(configs, outcomes, strict=True)
+    results: list[tuple[Config, Measured]] = [
+        (config, outcome.result) for config, outcome in pairs if outcome.result is not None
+    ]
     if not results:
         return None
-    config, bayes = configs[0], results[0]["bayes"]
+    config, bayes = configs[0], results[0][1].bayes
     task, evaluation = build_task(config), config.evaluation
     prompts = evaluation_prompts(task, evaluation.prompts, config.task.points, evaluation.seed)
     zero = float(prompts.ys.double().square().mean()) / task.divisor
-    entries = [
-        (result.result["row"], config.model.n_embd, config.training.steps)
-        for config, result in zip(configs, outcomes, strict=True)
-        if result.result is not None
-    ]
+    entries = [(each.row, run.model.n_embd, run.training.steps) for run, each in results]
     entries.sort(key=lambda entry: (entry[0].r, *entry[1:]))
     off_plateau = [entry for entry in entries if has_left_plateau(entry[0].loss, bayes, zero)]
     on_plateau = [entry for entry in entries if entry not in off_plateau]
@@ -114,7 +143,7 @@ def _fit_and_write(
     write_bytes(folder / "runs.csv", csv_of(off_plateau).encode())
     write_bytes(folder / "plateau.csv", csv_of(on_plateau).encode())
     expected = bayes_error(settings.dims, settings.points)
-    result: dict[str, Any] = {
+    result = {
         "settings": _plain(settings),
         "bayes": measurements.bayes,
         "bayes_expected": expected,
@@ -135,22 +164,15 @@ def _fit_and_write(
             f"{len(off_plateau) + len(on_plateau)} that left the plateau: {error}; "
             f"{folder} has their losses"
         ) from None
-    write(fits, off_plateau, folder)
-    text = verdict(fits, off_plateau, on_plateau, measurements.bayes, measurements.zero, expected)
-    undetermined = list(fits["not_determined"])
-    write_json(
-        folder / "iso_depth.json", result | {"verdict": text, "not_determined": undetermined}
-    )
+    write(fits, folder)
+    text = verdict(fits.fits["free"], fits.certainty, measurements, expected)
+    undetermined = list(fits.certainty.not_determined)
+    result |= {"verdict": text, "not_determined": undetermined}
+    write_json(folder / "iso_depth.json", result)
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
     return "\n".join([*lines, report(fits), "", text, "", f"{folder}: {files}"])
 
 
-def _digest(settings: IsoDepthSettings) -> str:
-    content = json.dumps(_plain(settings))
-    return hashlib.sha256(content.encode()).hexdigest()[:8]
-
-
 def _plain(settings: IsoDepthSettings) -> dict[str, Any]:
     """The settings that the result depends on."""
-    plain = asdict(replace(settings, folder="", jobs=None))
-    return {key: value for key, value in plain.items() if key not in ("folder", "jobs")}
+    return {key: value for key, value in asdict(settings).items() if key not in ("folder", "jobs")}

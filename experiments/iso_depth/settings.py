@@ -6,12 +6,23 @@ import re
 from dataclasses import dataclass
 
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import (
+    Config,
+    CurriculumConfig,
+    EvaluationConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+    TrainingConfig,
+)
 from reloop.conf.setting import check_settings, setting
 
-from .size import check_size
-
+_WARMUP = 100  # steps in which the rate rises; then it falls to zero at the last one
+_PROMPTS = 4096  # of the evaluation
 # Keys of a run's configuration: the settings that they are made of.
 _NAMES = {
     "model.n_embd": "widths",
@@ -60,6 +71,41 @@ class IsoDepthSettings:
                 raise ConfigError(name, f"holds a number twice: {', '.join(map(str, values))}")
         check_settings("", self)
         self._check_divisors()
+        largest = self.config(max(self.steps), max(self.widths), min(self.r))
+        check_training_size(largest, _NAMES)
+        check_folder("folder", self.folder)
+
+    def config(self, steps: int, width: int, r: int) -> Config:
+        """The configuration of one run."""
+        warmup = min(_WARMUP, steps // 4)
+        return Config(
+            task=TaskConfig("linear", dims=self.dims, points=self.points),
+            model=ModelConfig(
+                n_layer=self.depth // r,
+                n_embd=width,
+                n_head=self.heads,
+                n_positions=self.points,
+                injection="none" if r == 1 else "concat",
+                prelude=1,
+                coda=1,
+            ),
+            loops=LoopsConfig(b=r, T=1, grad_loops="all"),
+            curriculum=CurriculumConfig(loops=GrowthConfig(start=r)),
+            training=TrainingConfig(
+                steps=steps,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                warmup=warmup,
+                decay=1 - warmup / steps,
+                clip=1.0,
+            ),
+            evaluation=EvaluationConfig(
+                prompts=_PROMPTS, batch_size=512, max_loops=r, baselines=("bayes",), resamples=200
+            ),
+            seed=self.seed,
+            device="cpu",  # models this small are fastest with one core each
+            folder=self.folder,
+        )
 
     def _check_divisors(self) -> None:
         """Of two settings that do not match, the error names the one that is not the default."""
@@ -75,8 +121,6 @@ class IsoDepthSettings:
                     problem = f"must divide each of widths={as_word(self.widths)}, got {self.heads}"
                     raise ConfigError("heads", problem)
                 raise ConfigError("widths", f"must be multiples of heads={self.heads}, got {width}")
-        check_size(self)
-        check_folder("folder", self.folder)
 
 
 def in_settings(error: ConfigError) -> ConfigError:

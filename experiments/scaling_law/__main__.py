@@ -95,8 +95,8 @@ def _measure(settings: ScalingSettings) -> str:
     table, name = _table(settings)
     fixed = {} if settings.E is None else {"E": settings.E}
     result = fitted(table, fixed, settings.clusters, settings.resamples, settings.seed)
-    folder = folder_of(result, table, Path(settings.folder), name)
-    write(result, table, folder)
+    folder = folder_of(result, Path(settings.folder), name)
+    write(result, folder)
     return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
 
 

@@ -51,20 +51,14 @@ def certainty(
     high = {**bootstrap_intervals.high} | {
         k: max(v, bootstrap_intervals.high[k]) for k, v in profile_intervals.high.items()
     }
-    at_edge = {
-        end: tuple(
-            n
-            for n in NAMES
-            if n in getattr(bootstrap_intervals, end) + getattr(profile_intervals, end)
-        )
-        for end in ("low_at_edge", "high_at_edge")
-    }
+    low_edges = {*bootstrap_intervals.low_at_edge, *profile_intervals.low_at_edge}
+    high_edges = {*bootstrap_intervals.high_at_edge, *profile_intervals.high_at_edge}
     unidentified = unidentifiable(table, fit.fixed)
     reasons: dict[str, str] = {}
     for name in profile_intervals.low:
         if name in unidentified:
             reasons[name] = f"{describe_counts(table)} cannot tell, however exact the losses"
-        elif name in at_edge["low_at_edge"] + at_edge["high_at_edge"]:
+        elif name in low_edges | high_edges:
             reasons[name] = "where the search for it ends, the losses are fitted as well"
         elif name == "E" and low[name] == 0 and high[name] > _NO_E * table.loss.min():
             reasons[name] = f"all from 0 to {high[name]:.3g} fit the losses as well"
@@ -79,7 +73,10 @@ def certainty(
         for name in profile_intervals.low
         if name not in reasons and name != "phi" and high[name] > _BADLY * low[name] > 0
     }
-    return Certainty(low, high, **at_edge, not_determined=reasons, factors=factors)
+    low_at_edge, high_at_edge = (
+        tuple(name for name in NAMES if name in names) for names in (low_edges, high_edges)
+    )
+    return Certainty(low, high, low_at_edge, high_at_edge, reasons, factors)
 
 
 def _flat(name: str, bootstrap_intervals: Intervals, profile_intervals: Profiles) -> bool:

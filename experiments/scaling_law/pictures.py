@@ -47,12 +47,15 @@ def draw_scaling(
         )
         for r, (above, below) in zip(panels, grid.T, strict=True):
             for curve in np.unique(curves[table.r == r]):
-                rows = _by_size(table, curves == curve)
-                style = line(int(colours[rows[0]]))
-                above.plot(table.parameters[rows], predicted[rows], linewidth=1.4, **style)
-                _points(above, table.parameters[rows], table.loss[rows], style)
+                rows = np.flatnonzero(curves == curve)
+                rows = rows[np.argsort(table.parameters[rows], kind="stable")]
+                style, sizes = line(int(colours[rows[0]])), table.parameters[rows]
+                points = {"marker": "o", "linestyle": "", "markersize": 4, "fillstyle": "none"}
+                points["color"] = style["color"]
+                above.plot(sizes, predicted[rows], linewidth=1.4, **style)
+                above.plot(sizes, table.loss[rows], **points)
                 above.plot(*minima[rows[0]], "*", color=style["color"], markersize=10)
-                _points(below, table.parameters[rows], residuals[rows], style)
+                below.plot(sizes, residuals[rows], **points)
             above.set_title(f"r = {r:g}")
             below.set_xlabel("parameters N")
             below.axhline(0, color="grey", linewidth=0.8)
@@ -98,15 +101,6 @@ def _minima(table: ScalingTable, curves: NDArray[np.intp]) -> Floats:
         if lowest is not None:
             minima[mask] = lowest
     return minima
-
-
-def _by_size(table: ScalingTable, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
-    rows = np.flatnonzero(mask)
-    return rows[np.argsort(table.parameters[rows], kind="stable")]
-
-
-def _points(axes: Axes, x: Floats, y: Floats, style: dict[str, Any]) -> None:
-    axes.plot(x, y, "o", markersize=4, color=style["color"], fillstyle="none")
 
 
 def _legend(

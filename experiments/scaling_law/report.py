@@ -1,4 +1,4 @@
-"""The fits of a scaling law to one table, as plain values, as text and as files.
+"""The fits of a scaling law to one table, as text and as files.
 
 result = fitted(table, fixed={"E": 0.25}, clusters=["r", "budget"], resamples=200, seed=0)
 """
@@ -8,155 +8,169 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from reloop.training.run_folder.files import write_json
 
-from .bootstrap import intervals
-from .certainty import certainty
+from .bootstrap import Intervals, intervals
+from .certainty import Certainty, certainty
 from .fit import Fit, fit_law
 from .pictures import draw_scaling
-from .problem import NAMES, Law
-from .profile import profiles
+from .problem import NAMES
+from .profile import Profiles, profiles
 from .table import COLUMNS, ScalingTable
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The law with all but the `fixed` parameters free, and those with phi = 0 and phi = 1, by
+    name; the 90 % intervals of the free one by resampling `clusters` and by profiles; and the
+    certainty of its parameters, with the outer ends of both intervals."""
+
+    table: ScalingTable
+    fixed: Mapping[str, float]
+    columns: Sequence[str]  # whose rows are a cluster where they agree
+    clusters: int
+    resamples: int
+    seed: int
+    fits: Mapping[str, Fit]
+    resampled: Intervals
+    profiled: Profiles
+    certainty: Certainty
+
+    def request(self) -> dict[str, Any]:
+        """The table and the settings, as plain values."""
+        return {
+            "rows": {name: getattr(self.table, name).tolist() for name in COLUMNS},
+            "held": dict(self.fixed),
+            "clusters": {"columns": list(self.columns), "number": self.clusters},
+            "resamples": self.resamples,
+            "seed": self.seed,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of scaling_law.json."""
+        ends = asdict(self.certainty)
+        reasons = {name: ends.pop(name) for name in ("not_determined", "factors")}
+        fits = {name: asdict(fit) for name, fit in self.fits.items()}
+        for fit in fits.values():
+            del fit["fixed"]
+        ends["used"] = self.resampled.used
+        ends |= {"resampled": asdict(self.resampled), "profiled": asdict(self.profiled)}
+        return {**self.request(), "fits": fits, "intervals": ends, **reasons}
 
 
 def fitted(
     table: ScalingTable,
     fixed: Mapping[str, float],
-    clusters: Sequence[str],
+    columns: Sequence[str],
     resamples: int,
     seed: int,
-) -> dict[str, Any]:
-    """The law with all but `fixed` free, its 90 % intervals, the parameters that are not
-    determined, and the laws with phi = 0 and phi = 1. `intervals` has the outer ends of the
-    resamples' and the profiles' intervals, which are under `resampled` and `profiled`;
-    `not_determined`, the reason for each such parameter. Raises RunError for a table or clusters
-    that cannot determine the law."""
-    groups = table.groups(clusters)
-    fits = {"free": fit_law(table, fixed)}
-    fits |= {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in (0.0, 1.0)}
-    bootstrap_intervals = intervals(table, fits["free"], groups, resamples, seed)
-    profile_intervals = profiles(table, fits["free"])
-    certainties = asdict(certainty(table, fits["free"], bootstrap_intervals, profile_intervals))
-    extra = {name: certainties.pop(name) for name in ("not_determined", "factors")}
-    return {
-        "rows": {name: getattr(table, name).tolist() for name in COLUMNS},
-        "held": dict(fixed),
-        "clusters": {"columns": list(clusters), "number": int(groups.max()) + 1},
-        "resamples": resamples,
-        "seed": seed,
-        "fits": {name: _of_fit(fit) for name, fit in fits.items()},
-        "intervals": certainties
-        | {
-            "used": bootstrap_intervals.used,
-            "resampled": asdict(bootstrap_intervals),
-            "profiled": asdict(profile_intervals),
-        },
-        **extra,
-    }
+) -> Fitted:
+    """Raises RunError for a table or clusters that cannot determine the law."""
+    groups = table.groups(columns)
+    free = fit_law(table, fixed)
+    fits = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in (0.0, 1.0)}
+    resampled = intervals(table, free, groups, resamples, seed)
+    profiled = profiles(table, free)
+    known = certainty(table, free, resampled, profiled)
+    return Fitted(
+        table, fixed, columns, int(groups.max()) + 1, resamples, seed, {"free": free, **fits},
+        resampled, profiled, known,
+    )  # fmt: skip
 
 
-def folder_of(result: Mapping[str, Any], table: ScalingTable, runs: Path, name: str) -> Path:
+def folder_of(result: Fitted, runs: Path, name: str) -> Path:
     """<runs>/scaling_law-<name>-<hash>, the hash of table and settings."""
-    request = {key: result[key] for key in ("rows", "held", "clusters", "resamples", "seed")}
-    digest = hashlib.sha256(json.dumps([request, dict(table.labels)]).encode()).hexdigest()[:8]
-    return runs / f"scaling_law-{name}-{digest}"
+    return runs / f"scaling_law-{name}-{digest([result.request(), dict(result.table.labels)])}"
 
 
-def write(result: Mapping[str, Any], table: ScalingTable, folder: Path) -> None:
+def digest(content: Any) -> str:
+    """The hash of plain values in the name of a folder."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
+
+
+def write(result: Fitted, folder: Path) -> None:
     """Write scaling_law.json and the figure into a folder."""
-    law, undetermined = Law(**result["fits"]["free"]["law"]), result["not_determined"]
-    draw_scaling(table, law, folder / "figures", list(undetermined))
-    write_json(folder / "scaling_law.json", result)
+    undetermined = list(result.certainty.not_determined)
+    draw_scaling(result.table, result.fits["free"].law, folder / "figures", undetermined)
+    write_json(folder / "scaling_law.json", result.to_json())
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: Fitted) -> str:
     """The fits as a table for the terminal, the intervals under the free one's parameters; numbers
     that are not determined in brackets."""
-    rows = result["rows"]
-    loops = ", ".join(f"{r:g}" for r in sorted(set(rows["r"])))
+    loops = ", ".join(f"{r:g}" for r in sorted(set(result.table.r)))
     lines = [
-        f"L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, {len(rows['r'])} rows, r = {loops}",
+        f"L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, {len(result.table)} rows, "
+        f"r = {loops}",
         _line(["", *NAMES, "Huber", "R²"]),
     ]
-    for name, fit in result["fits"].items():
-        law = [_value_text(result, parameter, fit["law"][parameter], name) for parameter in NAMES]
-        lines.append(_line([name, *law, f"{fit['huber']:.2e}", f"{fit['r2']:.5f}"]))
+    for name, fit in result.fits.items():
+        law = [_value_text(result, key, value, name) for key, value in asdict(fit.law).items()]
+        lines.append(_line([name, *law, f"{fit.huber:.2e}", f"{fit.r2:.5f}"]))
         if name == "free":
-            for end, level in (("low", "5 %"), ("high", "95 %")):
-                lines.append(_line([level, *_ends(result, end)]))
+            for level, ends, at_edge in _levels(result):
+                cells = [
+                    "edge" if key in at_edge else _value_text(result, key, ends[key], name)
+                    for key in NAMES
+                ]
+                lines.append(_line([level, *cells]))
     return "\n".join([*lines, _method(result), *_unknown(result), *_notes(result)])
 
 
-def _method(result: Mapping[str, Any]) -> str:
+def _levels(result: Fitted) -> tuple[tuple[str, Mapping[str, float], tuple[str, ...]], ...]:
+    """Both ends of the intervals: the level, the ends, and the parameters without one."""
+    known = result.certainty
+    return ("5 %", known.low, known.low_at_edge), ("95 %", known.high, known.high_at_edge)
+
+
+def _method(result: Fitted) -> str:
     """The method of the intervals."""
-    clusters, shared_columns = result["clusters"], ", ".join(result["clusters"]["columns"])
-    units = f"clusters (rows with the same {shared_columns})" if shared_columns else "rows"
+    columns = ", ".join(result.columns)
+    units = f"clusters (rows with the same {columns})" if columns else "rows"
     return (
-        f"5 % and 95 %: of {result['intervals']['used']} resamples of {clusters['number']} "
+        f"5 % and 95 %: of {result.resampled.used} resamples of {result.clusters} "
         f"{units}; further out where a parameter's\n"
         "profile (it is moved, the others fitted anew) reaches further; Huber: mean loss of log L"
     )
 
 
-def _unknown(result: Mapping[str, Any]) -> list[str]:
+def _unknown(result: Fitted) -> list[str]:
     """A line for each reason why parameters are not determined, and one for those that are badly
     determined."""
     reasons: dict[str, list[str]] = {}
-    for name, reason in result["not_determined"].items():
+    for name, reason in result.certainty.not_determined.items():
         reasons.setdefault(reason, []).append(name)
-    lines = [
-        f"not determined: {', '.join(names)}: {reason_text}"
-        for reason_text, names in reasons.items()
-    ]
-    if result["factors"]:
-        factors = ", ".join(f"{name} {factor:.2g}" for name, factor in result["factors"].items())
+    lines = [f"not determined: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    if ratios := result.certainty.factors:
+        factors = ", ".join(f"{name} {factor:.2g}" for name, factor in ratios.items())
         lines.append(f"badly determined, the ends of the interval apart by a factor of: {factors}")
     return lines
 
 
-def _notes(result: Mapping[str, Any]) -> list[str]:
+def _notes(result: Fitted) -> list[str]:
     """The fixed parameters, and those at an edge of the search."""
     lines = []
-    if result["held"]:
-        lines.append("held: " + ", ".join(f"{k} = {v:g}" for k, v in result["held"].items()))
-    for name, fit in result["fits"].items():
-        if fit["at_edge"]:
-            ends = ", ".join(fit["at_edge"])
+    if result.fixed:
+        lines.append("held: " + ", ".join(f"{k} = {v:g}" for k, v in result.fixed.items()))
+    for name, fit in result.fits.items():
+        if fit.at_edge:
+            ends = ", ".join(fit.at_edge)
             lines.append(f"{name}: {ends} ended at the edge of the range searched: undetermined")
-    for end, level in (("low", "5 %"), ("high", "95 %")):
-        if at_edge := result["intervals"][f"{end}_at_edge"]:
+    for level, _, at_edge in _levels(result):
+        if at_edge:
             ends = ", ".join(at_edge)
             lines.append(f"{level}: {ends} at the edge of the range searched: the interval is open")
     return lines
 
 
-def _of_fit(fit: Fit) -> dict[str, Any]:
-    return {
-        "law": asdict(fit.law),
-        "huber": fit.huber,
-        "r2": fit.r2,
-        "at_edge": list(fit.at_edge),
-    }
-
-
-def _ends(result: Mapping[str, Any], end: str) -> list[str]:
-    """One end of the intervals; "edge" for an edge of the search."""
-    intervals = result["intervals"]
-    at_edge = intervals[f"{end}_at_edge"]
-    return [
-        "edge" if name in at_edge else _value_text(result, name, intervals[end][name])
-        for name in NAMES
-    ]
-
-
-def _value_text(result: Mapping[str, Any], name: str, value: float, fit: str = "free") -> str:
+def _value_text(result: Fitted, name: str, value: float, fit: str) -> str:
     """A parameter's number; in brackets if the losses do not determine it (in the fit "phi = 0" phi
     needs no losses)."""
-    undetermined = name in result["not_determined"] and not fit.startswith(name)
+    undetermined = name in result.certainty.not_determined and not fit.startswith(name)
     return f"({value:.3g})" if undetermined else f"{value:.4g}"
 
 

@@ -47,17 +47,11 @@ def read_runs(paths: Sequence[Path]) -> tuple[ScalingTable, list[str]]:
     rows: list[Row] = []
     messages: list[str] = []
     for path in paths:
-        try:
-            reason = _why_no_row(path)
-            if reason is None:
-                run = load_run(path)
-                reason = _unfinished(run)
-                if reason is None:
-                    rows.append(row_of(run))
-        except (ConfigError, RunError) as error:
-            reason = str(error)
-        if reason is not None:
-            messages.append(f"left out: {path}: {reason}")
+        row = _row_or_reason(path)
+        if isinstance(row, Row):
+            rows.append(row)
+        else:
+            messages.append(f"left out: {path}: {row}")
     if not rows:
         raise RunError("; ".join(["no run has a row for the table", *messages]))
     for row in rows[1:]:
@@ -100,19 +94,18 @@ def table_of(rows: Sequence[Row], **labels: Sequence[object]) -> ScalingTable:
     return ScalingTable(**columns, labels=words)
 
 
-def _why_no_row(path: Path) -> str | None:
-    """Why a run has no row; None if it may have one."""
-    config, status = read_config(path), RunFolder(path).status()
-    if config.model.family == "standard":
-        return "a standard model runs each layer once: it has no loop to count"
-    if status["state"] != "finished":
-        steps = f"{status['step']} of {config.training.steps} steps"
-        return f"it is not finished ({status['state']}, {steps})"
-    return None
-
-
-def _unfinished(run: Run) -> str | None:
-    """The message for a finished run whose curriculum has not reached its end: its errors are not
-    those of its sizes; else None."""
-    missing = curriculum_left(run)
-    return f"curriculum unfinished: {missing}" if missing else None
+def _row_or_reason(path: Path) -> Row | str:
+    """The row of a run, or the reason why it has none."""
+    try:
+        config, status = read_config(path), RunFolder(path).status()
+        if config.model.family == "standard":
+            return "a standard model runs each layer once: it has no loop to count"
+        if status["state"] != "finished":
+            steps = f"{status['step']} of {config.training.steps} steps"
+            return f"it is not finished ({status['state']}, {steps})"
+        run = load_run(path)
+        # The errors of a run whose curriculum has not reached its end are not those of its sizes.
+        missing = curriculum_left(run)
+        return f"curriculum unfinished: {missing}" if missing else row_of(run)
+    except (ConfigError, RunError) as error:
+        return str(error)

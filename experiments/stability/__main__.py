@@ -10,14 +10,9 @@ if __name__ == "__main__":  # before the imports, which take a while
 import sys
 
 from reloop.conf.command import as_word, defaults, run_command
-from reloop.experiments.stability.settings import (
-    FIGURES,
-    INITS,
-    WIDTH,
-    Figure,
-    StabilitySettings,
-)
+from reloop.experiments.stability.settings import FIGURES, INITS, WIDTH, StabilitySettings
 
+_STOP_MESSAGE = "stopped; the same command resumes from what was trained"
 _HELP = """\
 The stability of a loop: how its stream grows with its loops R, how far an update moves its output,
 and its error after training by learning rate, with residual branches scaled by 1 (none), 1/√R
@@ -41,9 +36,8 @@ do so in jobs processes; the same command resumes.
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
-    stop_message = "stopped; the same command resumes from what was trained"
     return run_command(
-        "experiments.stability", StabilitySettings, words, _help, _measure, stop_message
+        "experiments.stability", StabilitySettings, words, _help, _measure, _STOP_MESSAGE
     )
 
 
@@ -52,7 +46,8 @@ def _help() -> str:
     figures = []
     for name, figure in FIGURES.items():
         figures.append(f"  {name.ljust(pad)}  {figure.shows}")
-        if words := _figure_defaults(figure):
+        names = [key for key in ("init", "loops", "rates", "seeds") if key in figure.takes]
+        if words := " ".join(f"{key}={as_word(getattr(figure, key))}" for key in names):
             figures.append(f"  {' ' * pad}    {words}")
     pad = max(map(len, INITS))
     transformers = [
@@ -66,12 +61,6 @@ def _help() -> str:
         width=WIDTH,
         transformers="\n".join(transformers),
     )
-
-
-def _figure_defaults(figure: Figure) -> str:
-    """A figure's own defaults, as words of the command."""
-    names = [each for each in ("init", "loops", "rates", "seeds") if each in figure.takes]
-    return " ".join(f"{name}={as_word(getattr(figure, name))}" for name in names)
 
 
 def _measure(settings: StabilitySettings) -> str:

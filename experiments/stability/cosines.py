@@ -3,9 +3,8 @@ shared weights, without residual scaling (arXiv 2606.18524, Figure 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,24 +13,36 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from reloop.evaluation.figures import save, styled, whole_numbers
+from reloop.evaluation.figures import save, whole_numbers
 from reloop.probing.dynamics.trajectory import cosines
 from reloop.training.progress import Progress
 
 from .near_init import SHARED, Stack, token_model
 from .settings import INITS, Init, StabilitySettings
-from .tables import Floats, description, over_seeds
+from .tables import Description, Floats, OverSeeds, description, over_seeds
 
 LOOPS = 16  # our choice: the paper does not give it
 LAYERS = 12  # the paper's
 
 
-def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """`cosine`: for each sharing the matrix [loops, loops] of each seed, averaged over tokens;
-    `apart`: the mean of each over pairs of different increments."""
+class Cosines(Description):
+    """`cosine`: for each sharing the matrix [loops, loops], averaged over tokens; `apart`: its mean
+    over pairs of different increments."""
+
+    cosine: dict[str, OverSeeds[list[list[float]]]]
+    apart: dict[str, OverSeeds[float]]
+
+
+def measure(settings: StabilitySettings) -> Cosines:
+    """The cosines of all seeds."""
     init = INITS[settings.init_name]._replace(layers=LAYERS)
     seeds = settings.all_seeds
-    result: dict[str, Any] = {"cosine": {}, "apart": {}}
+    result: Cosines = {
+        **description(settings, init),
+        "loops": list(range(1, LOOPS + 1)),
+        "cosine": {},
+        "apart": {},
+    }
     off_diagonal = ~np.eye(LOOPS, dtype=bool)
     with Progress(2 * len(seeds), "cosines", "seed") as progress:
         for sharing, shared in SHARED.items():
@@ -41,7 +52,7 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
                 progress.update()
             result["cosine"][sharing] = over_seeds(np.stack(matrices))
             result["apart"][sharing] = over_seeds(np.stack(matrices)[:, off_diagonal].mean(1))
-    return description(settings, init) | {"loops": list(range(1, LOOPS + 1))} | result
+    return result
 
 
 @torch.no_grad()
@@ -53,7 +64,7 @@ def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
     return cosines(units)[0].numpy()
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: Cosines) -> str:
     """The mean over pairs of different increments."""
     lines = [
         f"cosine of two different increments of {len(result['loops'])} loops, mean over tokens and "
@@ -86,20 +97,16 @@ def heat_map(
     return image
 
 
-def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
+def draw(result: Cosines, folder: Path, name: str) -> list[Path]:
     """The two matrices as pictures."""
-    path, loops = folder / f"{name}.png", result["loops"]
-    columns = {}
-    with styled():
-        figure = Figure(figsize=(9.0, 4.2))
-        panels = figure.subplots(1, 2)
-        for axes, (sharing, curve) in zip(panels, result["cosine"].items(), strict=True):
-            image = heat_map(axes, curve["mean"], loops)
-            axes.set_title(sharing.replace("_", "-"))
-            columns[sharing] = {
-                str(loop): column for loop, column in zip(loops, curve["mean"], strict=True)
-            }
-        figure.colorbar(image, ax=panels, label="cosine, mean over tokens and seeds")
-        figure.suptitle(f"{result['what']}, ε = 1, {result['seeds']} seeds")
-        save(figure, path, "loop", loops, columns)
+    path, loops, columns = folder / f"{name}.png", result["loops"], {}
+    figure = Figure(figsize=(9.0, 4.2))
+    panels = figure.subplots(1, 2)
+    for axes, (sharing, curve) in zip(panels, result["cosine"].items(), strict=True):
+        image = heat_map(axes, curve["mean"], loops)
+        axes.set_title(sharing.replace("_", "-"))
+        columns[sharing] = dict(zip(map(str, loops), curve["mean"], strict=True))
+    figure.colorbar(image, ax=panels, label="cosine, mean over tokens and seeds")
+    figure.suptitle(f"{result['what']}, ε = 1, {result['seeds']} seeds")
+    save(figure, path, "loop", loops, columns)
     return [path]

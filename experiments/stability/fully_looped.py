@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reloop.evaluation.figures import Curve, legend_beside, line, save, styled
+from reloop.evaluation.figures import Curve, legend_beside, line, save
 
 from ..grid import measured
 from .collapse import smoothed
 from .regression import DIMS
 from .settings import StabilitySettings
 from .tables import Floats, number, table
-from .variants.measure import all_variants
+from .variants import all_variants
 
 VARIANTS = ("LT", "FLT")
 _EVERY = 10  # steps between the points of a curve; the last step is always one
@@ -33,12 +32,22 @@ _PANELS = {
 }
 
 
-def measure(settings: StabilitySettings) -> dict[str, Any]:
+class FullyLooped(TypedDict):
     """For each variant, number of loops and metric the smoothed curve [points], the mean over the
     seeds that are finite there, None if there is none; at `steps`, counted from 1."""
+
+    steps: list[int]
+    loops: list[int]
+    rate: float
+    seeds: list[int]
+    curves: dict[str, dict[str, dict[str, list[float | None]]]]
+
+
+def measure(settings: StabilitySettings) -> FullyLooped:
+    """Train what is not trained yet; the curves."""
     runs = all_variants(settings, VARIANTS)
     measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
-    curves: dict[str, dict[str, Any]] = {name: {} for name in VARIANTS}
+    curves: dict[str, dict[str, dict[str, list[float | None]]]] = {name: {} for name in VARIANTS}
     steps = [*range(_EVERY, settings.steps, _EVERY), settings.steps]
     for (name, loops), population in runs.items():
         curves[name][str(loops)] = {
@@ -55,56 +64,46 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
     }
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: FullyLooped) -> str:
     """The final value of every curve."""
     names = [metric for lines in _PANELS.values() for metric in lines]
-    lines = [
+    title = (
         f"at step {result['steps'][-1]}, smoothed, mean of {len(result['seeds'])} seeds, "
         f"rate {result['rate']:g}"
-    ]
+    )
     rows = []
     for variant, by_loops in result["curves"].items():
         for K, curves in by_loops.items():
             final_values = [curves[name][-1] for name in names]
-            rows.append(
-                [
-                    f"{variant}, {K}",
-                    *("-" if value is None else number(value) for value in final_values),
-                ]
-            )
-    return "\n".join([*lines, *table(["", *names], rows)])
+            cells = ["-" if value is None else number(value) for value in final_values]
+            rows.append([f"{variant}, {K}", *cells])
+    return "\n".join([title, *table(["", *names], rows)])
 
 
-def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
+def draw(result: FullyLooped, folder: Path, name: str) -> list[Path]:
     """A row for each variant, a column for each kind of metric, a colour for each K."""
-    path = folder / f"{name}.png"
+    path, steps = folder / f"{name}.png", result["steps"]
+    marker = "o" if len(steps) == 1 else None
     columns: dict[str, Curve] = {}
-    with styled():
-        figure = Figure(figsize=(11.0, 6.0))
-        grid = figure.subplots(len(VARIANTS), len(_PANELS), sharex=True, sharey="col")
-        for row, (variant, by_loops) in zip(grid, result["curves"].items(), strict=True):
-            for axes, (title, lines) in zip(row, _PANELS.items(), strict=True):
-                axes.set_title(f"{variant}: {title}", fontsize=9)
-                for index, (K, curves) in enumerate(by_loops.items()):
-                    for metric, dashed in lines.items():
-                        label = None if dashed else f"K = {K}"
-                        _plot(axes, result["steps"], curves[metric], label, line(index, dashed))
-                        columns[f"{variant}_K{K}_{metric}"] = {"mean": curves[metric]}
-            legend_beside(row[-1])
-        for axes in grid[-1]:
-            axes.set_xlabel("step")
-        figure.suptitle(f"linear regression in context, rate {result['rate']:g}")
-        save(figure, path, "step", result["steps"], columns)
+    figure = Figure(figsize=(11.0, 6.0))
+    grid = figure.subplots(len(VARIANTS), len(_PANELS), sharex=True, sharey="col")
+    for row, (variant, by_loops) in zip(grid, result["curves"].items(), strict=True):
+        for axes, (title, lines) in zip(row, _PANELS.items(), strict=True):
+            axes.set_title(f"{variant}: {title}", fontsize=9)
+            for index, (K, curves) in enumerate(by_loops.items()):
+                for metric, dashed in lines.items():
+                    label = None if dashed else f"K = {K}"
+                    values = np.array(curves[metric], dtype=np.float64)
+                    style = line(index, dashed)
+                    axes.plot(steps, values, label=label, linewidth=1.2, marker=marker, **style)
+                    columns[f"{variant}_K{K}_{metric}"] = {"mean": curves[metric]}
+            axes.set_yscale("log")
+        legend_beside(row[-1])
+    for axes in grid[-1]:
+        axes.set_xlabel("step")
+    figure.suptitle(f"linear regression in context, rate {result['rate']:g}")
+    save(figure, path, "step", steps, columns)
     return [path]
-
-
-def _plot(
-    axes: Axes, x: Sequence[int], y: Sequence[float | None], label: str | None, style: Any
-) -> None:
-    values = [np.nan if value is None else value for value in y]
-    marker = "o" if len(x) == 1 else None
-    axes.plot(x, values, label=label, linewidth=1.2, marker=marker, **style)
-    axes.set_yscale("log")
 
 
 def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:

@@ -22,11 +22,7 @@ DIMS, POINTS, WIDTH, HEADS, BATCH = 3, 7, 32, 4, 32
 
 
 def regression_runs(
-    settings: StabilitySettings,
-    name: str,
-    loops: int,
-    model: ModelConfig,
-    training: TrainingConfig,
+    settings: StabilitySettings, name: str, loops: int, model: ModelConfig, training: TrainingConfig
 ) -> Population:
     """All rates and seeds of a model with `loops` loops from the first step on. `model` and
     `training` are completed by the settings that all figures share: the task, the width, the batch,

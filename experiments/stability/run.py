@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 
 from reloop.evaluation import load_run
 from reloop.evaluation.artefacts import Artefacts
+from reloop.evaluation.figures import styled
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
 from reloop.training.run_folder.sources import sources_of
@@ -29,15 +30,15 @@ _TRAINING = (
 class FigureModule(Protocol):
     """The functions of a figure's module."""
 
-    def measure(self, settings: StabilitySettings) -> dict[str, Any]:
-        """The figure's numbers as plain values; the same for the same settings."""
+    def measure(self, settings: StabilitySettings) -> Mapping[str, object]:
+        """The figure's numbers, a TypedDict of plain values; the same for the same settings."""
 
-    def report(self, result: Mapping[str, Any]) -> str:
+    def report(self, result: Any) -> str:
         """The numbers as text for the terminal."""
 
-    def draw(self, result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
+    def draw(self, result: Any, folder: Path, name: str) -> list[Path]:
         """Write the pictures, `name`.png or names that begin with it, each with its CSV; returns
-        their paths."""
+        their paths. Called within `styled()`."""
 
 
 def stability(settings: StabilitySettings) -> str:
@@ -46,26 +47,24 @@ def stability(settings: StabilitySettings) -> str:
     invalid settings."""
     settings.check()
     figure = FIGURES[settings.figure]
-    module = cast(FigureModule, import_module(f".{figure.module}", __package__))
+    name = f"{__package__}.{figure.module or settings.figure}"
+    module = cast(FigureModule, import_module(name))
     folder = Path(settings.folder)
     runs = [load_run(run) for run in settings.runs]
     remark_lines = shared({run.path.name: remarks(run) for run in runs})
     request = {
-        "settings": {
-            name: _plain(settings, name) for name in sorted(figure.takes) if name != "jobs"
-        },
+        "settings": {key: _plain(settings, key) for key in sorted(figure.takes) if key != "jobs"},
         "figure": settings.figure,
         "runs": [weights_digest(run.model) for run in runs],
-        "sources": sources_of(
-            "reloop.models.model", *_TRAINING, f"{__package__}.{figure.module}", also=(__package__,)
-        ),
+        "sources": sources_of("reloop.models.model", *_TRAINING, name, also=(__package__,)),
     }
     artefacts = Artefacts(folder, "stability", name=settings.name)
     result = artefacts.find(request)
     if result is None:
         result = artefacts.keep(request, module.measure(settings))
     path = artefacts.path(request)
-    pictures = module.draw(result, folder, path.stem)
+    with styled():
+        pictures = module.draw(result, folder, path.stem)
     file_names = [
         picture.with_suffix(kind).name for picture in pictures for kind in (".png", ".csv")
     ]

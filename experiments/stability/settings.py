@@ -22,17 +22,17 @@ SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still mat
 
 
 class Figure(NamedTuple):
-    """A figure: the module of this folder that measures, reports and draws it, what it shows, and
-    the settings that it uses beside `figure` and `folder`; its defaults of loops, learning rates,
-    seeds and `init`."""
+    """A figure: what it shows, and the settings that it uses beside `figure` and `folder`; its
+    defaults of loops, learning rates, seeds and `init`; and the module of this folder that
+    measures, reports and draws it, if it has another name."""
 
-    module: str
     shows: str
     takes: tuple[str, ...]
     loops: tuple[int, ...] = _LOOPS
     rates: tuple[float, ...] = ()
     seeds: int = 10
     init: str = "weak"
+    module: str = ""
 
 
 _SEEDS = ("seeds", "seed")
@@ -40,58 +40,41 @@ _TRAINED = ("loops", "rates", *_SEEDS, "steps", "jobs")
 _CONNECTED = ((4, 8, 16), (1e-3,), 3)
 FIGURES = {
     "toy": Figure(
-        "toy.measure",
         "the norm of one ReLU layer, looped and not, and how far one update moves it",
         ("loops", *_SEEDS),
     ),
     "norms": Figure(
-        "norms",
         "a transformer's residual norm over its first ten steps, looped and not",
         ("init", "loops", *_SEEDS),
         init="strong",  # with weak branches no norm moves
     ),
     "cosines": Figure(
-        "cosines",
         "cosines between the increments of sixteen loops of 12 blocks, shared and not",
         ("init", *_SEEDS),
     ),
     "changes": Figure(
-        "changes.measure",
         "how far one optimiser step moves a looped transformer's output, by loops",
         ("init", "loops", *_SEEDS),
     ),
     "trained": Figure(
-        "trained",
-        "norms and cosines of increments by loop, of trained runs side by side",
-        ("runs", "seed"),
+        "norms and cosines of increments by loop, of trained runs side by side", ("runs", "seed")
     ),
     "sweep": Figure(
-        "sweep.measure",
         "final error by learning rate, loops and residual scaling, sqrt against linear",
         _TRAINED,
-        (2, 4, 8, 16),
-        _RATES,
-        3,
+        *((2, 4, 8, 16), _RATES, 3),
     ),
     "contrast": Figure(
-        "sweep.measure",
         "the same of a loop that norms its stream, none against linear",
         _TRAINED,
-        (4, 16),
-        _RATES,
-        3,
+        *((4, 16), _RATES, 3),
+        module="sweep",
     ),
     "variants": Figure(
-        "variants.measure",
-        "error, plateau and collapse of the fully looped paper's loops",
-        _TRAINED,
-        *_CONNECTED,
+        "error, plateau and collapse of the fully looped paper's loops", _TRAINED, *_CONNECTED
     ),
     "fully_looped": Figure(
-        "fully_looped",
-        "residual and gradient norms of LT and FLT in training",
-        _TRAINED,
-        *_CONNECTED,
+        "residual and gradient norms of LT and FLT in training", _TRAINED, *_CONNECTED
     ),
 }
 
@@ -144,7 +127,10 @@ class StabilitySettings:
         self._check_loops()
         self._check_rates()
         if self.figure == "trained":
-            self._check_runs()
+            if not self.runs:
+                raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
+            for run in self.runs:
+                read_config(Path(run))
         check_settings("", self)
         minimum = 1 if self.all_rates else 2  # one has no spread
         check_count("seeds", self._number_of_seeds, minimum, _MAX_SEEDS)
@@ -208,21 +194,13 @@ class StabilitySettings:
     def _check_size(self) -> None:
         """Memory grows with the loops and, if several models are trained together, with their
         number and steps."""
-        runs = 1
-        if self.all_rates:
-            runs = len(self.all_rates) * self._number_of_seeds
+        runs = len(self.all_rates) * self._number_of_seeds or 1
         sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if runs > 1 else 1}
         check_bytes(
             lambda s: _PROCESS_BYTES + runs * (_LOOP_BYTES * s["loops"] + _STEP_BYTES * s["steps"]),
             sizes,
             f"figure={self.figure}",
         )
-
-    def _check_runs(self) -> None:
-        if not self.runs:
-            raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
-        for run in self.runs:
-            read_config(Path(run))
 
     @property
     def _sweeps(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +18,33 @@ LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε =
 SCALINGS = tuple(LABELS)
 
 
-def over_seeds(values: Floats) -> dict[str, Any]:
+_Values = TypeVar("_Values")  # a number, or lists of numbers of one shape
+
+
+class Means(TypedDict, Generic[_Values]):
+    """Means over seeds with their standard errors."""
+
+    mean: _Values
+    standard_error: _Values
+
+
+class OverSeeds(Means[_Values]):
+    """The same with the values of each seed."""
+
+    by_seed: list[_Values]
+
+
+class Description(TypedDict):
+    """A small transformer; `what` is for titles."""
+
+    init: dict[str, str | float]
+    what: str
+    loops: list[int]
+    seeds: int
+    seed: int
+
+
+def over_seeds(values: Floats) -> OverSeeds[Any]:
     """The mean of values [seeds, ...] and its standard error, and the values themselves, as
     lists."""
     errors = values.std(0, ddof=1) / np.sqrt(len(values))
@@ -29,8 +55,8 @@ def over_seeds(values: Floats) -> dict[str, Any]:
     }
 
 
-def description(settings: StabilitySettings, init: Init) -> dict[str, Any]:
-    """The description in the result of a small transformer; `what` is for titles."""
+def description(settings: StabilitySettings, init: Init) -> Description:
+    """The description in the result of a small transformer."""
     return {
         "init": {"name": settings.init_name, "width": WIDTH, **init._asdict()},
         "what": f"{settings.init_name.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
@@ -49,15 +75,23 @@ def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
     return np.log(values[..., mask]) @ x / (x @ x)
 
 
-def band_of(curve: Mapping[str, Any]) -> dict[str, list[float]]:
+def at_step(curve: Means[list[list[float]]], step: int) -> Means[list[float]]:
+    """A curve over loops and steps at one step."""
+    return {
+        "mean": [values[step] for values in curve["mean"]],
+        "standard_error": [values[step] for values in curve["standard_error"]],
+    }
+
+
+def band_of(curve: Means[list[float]]) -> dict[str, list[float]]:
     """A curve with the ends of its band, one standard error either side of the mean."""
     mean, error = np.array(curve["mean"]), np.array(curve["standard_error"])
     return {"mean": mean.tolist(), "low": (mean - error).tolist(), "high": (mean + error).tolist()}
 
 
-def csv_columns(curve: Mapping[str, Any]) -> dict[str, list[float]]:
+def csv_columns(curve: Means[list[float]]) -> dict[str, list[float]]:
     """The parts of a curve for its CSV."""
-    return {part: curve[part] for part in ("mean", "standard_error")}
+    return {"mean": curve["mean"], "standard_error": curve["standard_error"]}
 
 
 def mean_and_range(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
@@ -82,6 +116,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in (head, *rows)
     ]
+
+
+def rows_of(
+    curves: Mapping[str, Means[list[float]]],
+    last: Callable[[list[float]], str] | None = None,
+    form: str = ".3g",
+) -> list[list[str]]:
+    """For each curve a row of its means in the format `form`, and one of their standard errors;
+    with a `last` column computed from the means."""
+    rows = []
+    for name, curve in curves.items():
+        means, errors = curve["mean"], curve["standard_error"]
+        rows.append([name, *(f"{mean:{form}}" for mean in means), *([last(means)] if last else [])])
+        rows.append(["", *(f"±{error:.2g}" for error in errors), *([""] if last else [])])
+    return rows
 
 
 def number(value: float) -> str:

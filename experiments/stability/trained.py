@@ -3,9 +3,8 @@ increments, up to the trained number of loops (arXiv 2606.18524, Figures 6 to 8)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,7 +18,6 @@ from reloop.evaluation.figures import (
     log_of_few_decades,
     padded,
     save,
-    styled,
     whole_numbers,
 )
 from reloop.probing.dynamics.trajectory import Movements, follow
@@ -28,21 +26,41 @@ from reloop.training.run_folder.run import Run, RunError
 
 from .cosines import heat_map
 from .settings import StabilitySettings
-from .tables import Floats, band_of, csv_columns, number, over_seeds, table
+from .tables import Floats, Means, band_of, csv_columns, number, over_seeds, table
 
 PROMPTS = 64
 
 
-def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """For each run `norm`, that of a token's state before the final norm from index 0, the read-in,
-    to loop b, over prompts; `cosine` [b, b] between increments, None if one of the two is zero at
-    all tokens; and `apart`, its mean over pairs of different ones, None if there are none. Raises
-    RunError if a run has no undamaged checkpoint or its states are not finite."""
+class TrainedRun(TypedDict):
+    """A run: `norm`, that of a token's state before the final norm from index 0, the read-in, to
+    loop b, over prompts; `cosine` [b, b] between increments, None if one of the two is zero at all
+    tokens; and `apart`, its mean over pairs of different ones, None if there are none."""
+
+    run: str
+    what: str
+    step: int
+    loops: int
+    norm: Means[list[float]]
+    cosine: list[list[float | None]]
+    apart: float | None
+
+
+class Trained(TypedDict):
+    """The runs, and the prompts that they are measured on."""
+
+    runs: list[TrainedRun]
+    prompts: int
+    seed: int
+
+
+def measure(settings: StabilitySettings) -> Trained:
+    """The norms and cosines of each run. Raises RunError if a run has no undamaged checkpoint or
+    its states are not finite."""
     runs = [_run_result(load_run(path), settings.seed) for path in settings.runs]
     return {"runs": runs, "prompts": PROMPTS, "seed": settings.seed}
 
 
-def _run_result(run: Run, seed: int) -> dict[str, Any]:
+def _run_result(run: Run, seed: int) -> TrainedRun:
     config, model = run.config, run.model.requires_grad_(False).double()
     b = trained_loops(config)
     prompts = evaluation_prompts(run.task, PROMPTS, config.task.points, seed)
@@ -56,7 +74,6 @@ def _run_result(run: Run, seed: int) -> dict[str, Any]:
     off_diagonal = [cosine[i][j] for i in range(b) for j in range(b) if i != j]
     values = [value for value in off_diagonal if value is not None]
     norm = over_seeds(arrays["raw"])
-    del norm["by_seed"]
     scaling = config.model.residual_scaling
     return {
         "run": str(run.path),
@@ -64,13 +81,13 @@ def _run_result(run: Run, seed: int) -> dict[str, Any]:
         + (f", {scaling}" if scaling != "none" else ""),
         "step": run.step,
         "loops": b,
-        "norm": norm,
+        "norm": {"mean": norm["mean"], "standard_error": norm["standard_error"]},
         "cosine": cosine,
         "apart": float(np.mean(values)) if values else None,
     }
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: Trained) -> str:
     """A line for each run."""
     rows = [
         [
@@ -102,7 +119,7 @@ def _mean(cosines: Floats) -> list[list[float | None]]:
     ]
 
 
-def _mean_cosine_text(run: Mapping[str, Any]) -> str:
+def _mean_cosine_text(run: TrainedRun) -> str:
     """The mean cosine, or why there is none."""
     if run["apart"] is not None:
         return f"{run['apart']:.3f}"
@@ -112,26 +129,24 @@ def _mean_cosine_text(run: Mapping[str, Any]) -> str:
     return "no two move" if moves else "none moves"
 
 
-def draw(result: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
+def draw(result: Trained, folder: Path, name: str) -> list[Path]:
     """The norms of all runs in one picture, the cosines in one for each run."""
-    runs = result["runs"]
     paths = [folder / f"{name}-norms.png"]
-    paths += [folder / f"{name}-cosines-{index}.png" for index in range(1, len(runs) + 1)]
-    with styled():
-        _norms(runs, paths[0])
-        for run, path in zip(runs, paths[1:], strict=True):
-            loops = list(range(1, run["loops"] + 1))
-            figure = Figure(figsize=(5.2, 4.4))
-            axes = figure.subplots()
-            image = heat_map(axes, run["cosine"], loops)
-            figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-            axes.set_title(f"{run['what']}, step {run['step']}")
-            columns = {str(loop): run["cosine"][index] for index, loop in enumerate(loops)}
-            save(figure, path, "loop", loops, {"cosine": columns})
+    _norms(result["runs"], paths[0])
+    for index, run in enumerate(result["runs"], start=1):
+        loops = list(range(1, run["loops"] + 1))
+        figure = Figure(figsize=(5.2, 4.4))
+        axes = figure.subplots()
+        image = heat_map(axes, run["cosine"], loops)
+        figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
+        axes.set_title(f"{run['what']}, step {run['step']}")
+        columns = dict(zip(map(str, loops), run["cosine"], strict=True))
+        paths.append(folder / f"{name}-cosines-{index}.png")
+        save(figure, paths[-1], "loop", loops, {"cosine": columns})
     return paths
 
 
-def _norms(runs: list[dict[str, Any]], path: Path) -> None:
+def _norms(runs: list[TrainedRun], path: Path) -> None:
     longest = max(run["loops"] for run in runs)
     figure, columns = Figure(), {}
     axes = figure.subplots()

@@ -143,7 +143,11 @@ def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any]) -> None
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, args=(log,), daemon=True).start()
     torch.set_num_threads(threads)
-    with _redirect_output(log):
+    with (
+        open(log, "a", buffering=1, encoding="utf-8") as file,
+        redirect_stdout(file),
+        redirect_stderr(file),
+    ):
         answer = run_job(job)
         try:
             pipe.send(answer)
@@ -176,13 +180,3 @@ def _append_line(log: Path, line: str) -> None:
             file.write(f"{line}\n")
     except OSError:
         pass  # the process must end even if its log cannot be written
-
-
-@contextmanager
-def _redirect_output(log: Path) -> Iterator[None]:
-    with (
-        open(log, "a", buffering=1, encoding="utf-8") as file,
-        redirect_stdout(file),
-        redirect_stderr(file),
-    ):
-        yield

@@ -15,30 +15,21 @@ from reloop.models.blocks.parameters import Role
 _BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
-def rate_multiplier(model: ModelConfig, role: Role) -> float:
-    """The factor of a parameter's rate: sqrt(12 / U) in the looped stack (biases and norms
-    included) where residual_scaling is factored, else 1."""
-    return _depth_multiplier(model, role)
-
-
-def epsilon_multiplier(model: ModelConfig, role: Role) -> float:
-    """The factor of a parameter's epsilon: the same, since gradients shrink with the branches."""
-    return _depth_multiplier(model, role)
+def multiplier(model: ModelConfig, role: Role) -> float:
+    """The factor of a parameter's rate, and of its epsilon, since gradients shrink with the
+    branches: sqrt(12 / U) in the looped stack (biases and norms included) where residual_scaling is
+    factored, else 1."""
+    if model.residual_scaling != "factored" or role.layer is None:
+        return 1.0
+    return math.sqrt(_BASE_LAYERS / model.n_layer)
 
 
 def describe_groups(model: ModelConfig) -> str:
     """One line with the multipliers, empty where all of them are 1."""
-    looped = Role("matrix", (1,), layer=0)
-    rate, epsilon = rate_multiplier(model, looped), epsilon_multiplier(model, looped)
-    if rate == epsilon == 1.0:
+    factor = multiplier(model, Role("matrix", (1,), layer=0))
+    if factor == 1.0:
         return ""
     return (
-        f"rates x {rate:.3g} and epsilon x {epsilon:.3g} in the looped stack "
+        f"rates x {factor:.3g} and epsilon x {factor:.3g} in the looped stack "
         f"(the root of {_BASE_LAYERS} / {model.n_layer} layers)"
     )
-
-
-def _depth_multiplier(model: ModelConfig, role: Role) -> float:
-    if model.residual_scaling != "factored" or role.layer is None:
-        return 1.0
-    return math.sqrt(_BASE_LAYERS / model.n_layer)

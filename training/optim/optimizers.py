@@ -17,9 +17,8 @@ from torch.optim import Adam, AdamW
 
 from reloop.conf.schema import Config, TrainingConfig
 from reloop.models import Model
-from reloop.models.blocks.parameters import Role
 
-from .multipliers import epsilon_multiplier, rate_multiplier
+from .multipliers import multiplier
 from .muon import BlockMuon
 from .rates import learning_rate
 
@@ -90,33 +89,28 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     training = config.training
     roles = model.parameter_roles()
     device = next(model.parameters()).device
-    # Keys: for Muon or not, without decay or with, and the two multipliers.
-    names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
+    # Keys: for Muon or not, without decay or with, and the multiplier.
+    names_by_group: dict[tuple[bool, bool, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
         on_muon = training.optimizer == "muon" and role.kind == "matrix"
-        rate, epsilon = rate_multiplier(config.model, role), epsilon_multiplier(config.model, role)
-        names_by_group[on_muon, not _decays(name, role), rate, epsilon].append(name)
+        decays = role.kind in _DECAYING and name.endswith("weight")
+        names_by_group[on_muon, not decays, multiplier(config.model, role)].append(name)
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
-    for (on_muon, without_decay, rate, epsilon), names in sorted(names_by_group.items()):
-        peak = (training.muon_rate if on_muon else training.learning_rate) * rate
+    for (on_muon, without_decay, factor), names in sorted(names_by_group.items()):
+        peak = (training.muon_rate if on_muon else training.learning_rate) * factor
         group: dict[str, Any] = {
             "params": [model.get_parameter(name) for name in names],
             "lr": torch.tensor(peak, device=device),
             "peak": peak,
             "weight_decay": 0.0 if without_decay else training.weight_decay,
         }
-        options = (
-            {"parts": [roles[name].parts for name in names]}
-            if on_muon
-            else {"eps": training.epsilon * epsilon}
-        )
-        groups[on_muon].append(group | options)
+        if on_muon:
+            group["parts"] = [roles[name].parts for name in names]
+        else:
+            group["eps"] = training.epsilon * factor
+        groups[on_muon].append(group)
     muon = BlockMuon(groups[True]) if groups[True] else None
     return Optimizer(training, model, _make_adam(groups[False], training, device), muon)
-
-
-def _decays(name: str, role: Role) -> bool:
-    return role.kind in _DECAYING and name.endswith("weight")
 
 
 def _make_adam(
@@ -124,10 +118,7 @@ def _make_adam(
 ) -> Adam:
     kind = Adam if training.optimizer == "adam" else AdamW
     adam = kind(
-        groups,
-        betas=(training.beta1, training.beta2),
-        fused=True,
-        capturable=device.type == "cuda",
+        groups, betas=(training.beta1, training.beta2), fused=True, capturable=device.type == "cuda"
     )
     # Otherwise it warns of the steps before a capture.
     adam._warned_capturable_if_run_uncaptured = True

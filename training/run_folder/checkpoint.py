@@ -57,10 +57,7 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(
-    folder: Path,
-    step: int,
-    tensors: Mapping[str, Tensor],
-    config: Mapping[str, Any] | None = None,
+    folder: Path, step: int, tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
 ) -> None:
     """Write the checkpoint of `step`, with the configuration (plain values) of its run, if any;
     remove all but it and the one before it, and the partial files of an interrupted writer."""

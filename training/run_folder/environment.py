@@ -31,12 +31,12 @@ _TRAINING = (
     "reloop.training.optim.rates",
     "reloop.training.step",
 )
+_BACKENDS = {"triton": "reloop.models.kernels.segment", "cpu": "reloop.models.cpu"}
 
 
 def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
     """Versions, machine, command and code, for environment.json."""
-    sources = training_sources(config, backend)
-    return {**versions(), "backend": backend, "sources": sources}
+    return {**versions(), "backend": backend, "sources": training_sources(config, backend)}
 
 
 def versions() -> dict[str, Any]:
@@ -56,9 +56,8 @@ def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     modules = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
     if config.training.ema_decay:
         modules.append("reloop.training.optim.average")
-    modules += {"triton": ["reloop.models.kernels.segment"], "cpu": ["reloop.models.cpu"]}.get(
-        backend, []
-    )
+    if backend in _BACKENDS:
+        modules.append(_BACKENDS[backend])
     modules.append(task_class(config.task.name).__module__)
     if (loop := loop_class(config.model.injection)) is not None:
         modules.append(loop.__module__)

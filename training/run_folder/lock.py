@@ -20,6 +20,7 @@ from reloop.conf.mistakes import ConfigError, HeldElsewhere
 
 from .files import read_record, write_record
 
+_HOLDER = "holder.json"
 _LOCK_TIMEOUT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _HOLDER_TIMEOUT = 2.0  # seconds until a process that holds a lock has written its holder file
 
@@ -32,16 +33,15 @@ def holding(folder: Path, part: str = "") -> Iterator[None]:
     Raises HeldElsewhere, naming the process that holds the lock, and ConfigError where the folder
     cannot be created.
     """
+    path, holder = _path(folder, part, "lock"), _path(folder, part, _HOLDER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(_lock_path(folder, part))
+        lock = FileLock(path)
         lock.acquire(timeout=_LOCK_TIMEOUT)
     except Timeout:
-        path = _lock_path(folder, part)
-        raise HeldElsewhere(folder, _holder(folder, part), path) from None
+        raise HeldElsewhere(folder, _describe(holder), path) from None
     except OSError as error:
         raise ConfigError("folder", f"cannot hold runs: {error}") from None
-    holder = _holder_path(folder, part)
     try:
         write_record(holder, "holder", writer())
         yield
@@ -52,7 +52,7 @@ def holding(folder: Path, part: str = "") -> Iterator[None]:
 
 def is_held(folder: Path) -> bool:
     """Whether some process holds the folder now."""
-    return is_locked(_lock_path(folder, ""))
+    return is_locked(_path(folder, "", "lock"))
 
 
 def is_locked(path: Path) -> bool:
@@ -72,7 +72,7 @@ def is_locked(path: Path) -> bool:
 
 def forget_holder(folder: Path) -> None:
     """Remove the holder file of a folder that was renamed while it was locked."""
-    _holder_path(folder, "").unlink(missing_ok=True)
+    _path(folder, "", _HOLDER).unlink(missing_ok=True)
 
 
 def writer() -> dict[str, Any]:
@@ -81,11 +81,11 @@ def writer() -> dict[str, Any]:
     return {"pid": os.getpid(), "host": socket.gethostname(), "time": now}
 
 
-def _holder(folder: Path, part: str) -> str:
-    """The process that holds the lock, as text; it may need a moment to write its file."""
+def _describe(path: Path) -> str:
+    """The process of a holder file as text; it may need a moment to write it."""
     deadline = time.monotonic() + _HOLDER_TIMEOUT
     while True:
-        holder = read_record(_holder_path(folder, part), "holder").content or {}
+        holder = read_record(path, "holder").content or {}
         if _is_alive(holder):
             return f"process {holder['pid']} on {holder['host']} since {holder['time']}"
         if time.monotonic() > deadline:
@@ -108,9 +108,5 @@ def _is_alive(holder: Mapping[str, Any]) -> bool:
     return True
 
 
-def _lock_path(folder: Path, part: str) -> Path:
-    return folder / (f".{part}.lock" if part else ".lock")
-
-
-def _holder_path(folder: Path, part: str) -> Path:
-    return folder / (f".{part}.holder.json" if part else ".holder.json")
+def _path(folder: Path, part: str, suffix: str) -> Path:
+    return folder / (f".{part}.{suffix}" if part else f".{suffix}")

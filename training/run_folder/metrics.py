@@ -74,9 +74,8 @@ class Metrics:
             file.write(self._line(record))
 
     def _line(self, record: Mapping[str, Any]) -> str:
-        content = {key: value for key, value in record.items() if key != "checksum"}
-        self._last = self._checksum(self._last, content)
-        return json.dumps({**content, "checksum": self._last}) + "\n"
+        self._last = self._checksum(self._last, record)
+        return json.dumps({**record, "checksum": self._last}) + "\n"
 
     def _checksum(self, previous: str, record: Mapping[str, Any]) -> str:
         content = {key: value for key, value in record.items() if key != "checksum"}

@@ -73,9 +73,7 @@ class RunFolder:
         remove_half_written(self.path)
         path, mapping = self.path / "config.yaml", config_to_mapping(config)
         if not path.exists() and checkpoint_config(self.checkpoints) is None:
-            write_record(
-                self.path / "environment.json", "environment", environment(config, backend)
-            )
+            self._write_environment(environment(config, backend))
             _write_yaml(path, mapping)
             return mapping
         messages: list[str] = []
@@ -98,9 +96,7 @@ class RunFolder:
         """The settings for training in which the saved configuration differs, as text."""
         values = _training_values(config) | {"task": config.task.name}
         saved_values = _training_values(saved_config) | {"task": saved_config.task.name}
-        keys = [
-            key for key in {**values, **saved_values} if values.get(key) != saved_values.get(key)
-        ]
+        keys = [key for key in values | saved_values if values.get(key) != saved_values.get(key)]
         return [f"{key} is {saved_values.get(key)}, not {values.get(key)}" for key in keys[:3]]
 
     def made_with(self) -> dict[str, Any] | None:
@@ -133,9 +129,8 @@ class RunFolder:
         continuations = before.get("continued", [])
         parts = [part for part in (before, *continuations) if "sources" in part]
         if all(part["sources"] != now["sources"] for part in parts):
-            self._write_environment(
-                before | {"continued": [*continuations, now | {"from_step": step}]}
-            )
+            continuations = [*continuations, now | {"from_step": step}]
+            self._write_environment(before | {"continued": continuations})
 
     def _write_environment(self, made_with: Mapping[str, Any]) -> None:
         write_record(self.path / "environment.json", "environment", made_with)

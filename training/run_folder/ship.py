@@ -21,15 +21,8 @@ from .checkpoint import newest_checkpoint, save_checkpoint
 from .files import write_bytes
 
 _GROUPS = (
-    "task",
-    "model",
-    "loops",
-    "curriculum",
-    "training",
-    "evaluation",
-    "seed",
-    "scale",
-    "recipe",
+    *("task", "model", "loops", "curriculum", "training", "evaluation"),
+    *("seed", "scale", "recipe"),
 )
 
 
@@ -39,9 +32,8 @@ def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: N
     config = read_config(run)
     checkpoint, problems = newest_checkpoint(run / "checkpoints")
     if checkpoint is None:
-        raise ConfigError(
-            "run", "; ".join([f"{run} has no checkpoint that can be read", *problems])
-        )
+        problem = f"{run} has no checkpoint that can be read"
+        raise ConfigError("run", "; ".join([problem, *problems]))
     temporary = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)

@@ -47,22 +47,18 @@ def outside_source(cls: type) -> str | None:
     of the project."""
     path = _file_of(cls.__module__)
     if path is not None:
-        return None if _is_own(cls.__module__) else _digest(sources_of(cls.__module__))
+        return None if _is_own(cls.__module__) else key_of(sources_of(cls.__module__))
     try:
         text = inspect.getsource(cls)
     except (OSError, TypeError):  # defined in a shell without source
         codes = (getattr(value, "__code__", None) for value in vars(cls).values())
         text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes if code])
-    return _digest({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
+    return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
 
 
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The files whose fingerprints differ, or that only one of the two has."""
     return sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
-
-
-def _digest(sources: Mapping[str, str]) -> str:
-    return key_of(sources)
 
 
 def _with_imports(modules: tuple[str, ...], also: tuple[str, ...]) -> set[str]:

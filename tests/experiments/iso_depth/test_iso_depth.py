@@ -16,10 +16,12 @@ from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError
 from reloop.experiments.iso_depth import run as iso_depth_run
 from reloop.experiments.iso_depth.__main__ import main
-from reloop.experiments.iso_depth.grid import TrainAndMeasure, grid
-from reloop.experiments.iso_depth.report import verdict
+from reloop.experiments.iso_depth.report import Measurements, verdict
+from reloop.experiments.iso_depth.run import Measured, TrainAndMeasure, grid
 from reloop.experiments.iso_depth.settings import IsoDepthSettings, in_settings
 from reloop.experiments.plateau import bayes_error, highest
+from reloop.experiments.scaling_law.certainty import Certainty
+from reloop.experiments.scaling_law.fit import Fit
 from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from reloop.experiments.scaling_law.table import read_csv
@@ -110,7 +112,7 @@ def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = (), law: Law = LAW
             prompts = config.training.steps * config.training.batch_size
             row = Row(job.name, *counts, config.loops.b, prompts, 1.0, ())
             loss = 0.9 if job.name in stuck else float(law.loss(table_of([row]))[0])
-            found = Outcome({"row": replace(row, loss=loss), "bayes": law.E, "seconds": 1.0})
+            found = Outcome(Measured(replace(row, loss=loss), law.E, 1.0))
             outcomes.append(Outcome(failure="a full disk") if job.name in failed else found)
         return outcomes
 
@@ -169,6 +171,13 @@ def test_runs_that_fail_are_said_and_the_rest_is_fitted(
     assert line.split()[-1] == "-"
 
 
+def told(known: Certainty, at_edge: Sequence[str] = ()) -> list[str]:
+    """The verdict on a phi of 0.5 fitted to one run of r = 4."""
+    table, none = table_of([Row("one", 1, 1, 4, 1, 1.0, ())]), table_of([])
+    free = Fit(replace(LAW, phi=0.5), 0.0, 0.99, (), tuple(at_edge))
+    return verdict(free, known, Measurements(table, none, (), 0.25, 1.0), 0.25).splitlines()
+
+
 @pytest.mark.parametrize(
     ("low", "high", "shown", "meaning"),
     [
@@ -186,12 +195,7 @@ def test_runs_that_fail_are_said_and_the_rest_is_fitted(
 def test_an_interval_that_ends_where_the_search_does_is_open(
     low: Sequence[str], high: Sequence[str], shown: str, meaning: str
 ) -> None:
-    row = Row("one", 1, 1, 4, 1, 1.0, ())
-    found = {"low": {"phi": 0.1}, "high": {"phi": 0.8}, "low_at_edge": low, "high_at_edge": high}
-    free = {"law": {"phi": 0.5}, "r2": 0.99, "at_edge": []}
-    fits = {"fits": {"free": free}, "intervals": found, "not_determined": {}}
-    said = verdict(fits, table_of([row]), table_of([]), bayes=0.25, zero=1.0, expected=0.25)
-    line = said.splitlines()[0]
+    line = told(Certainty({"phi": 0.1}, {"phi": 0.8}, tuple(low), tuple(high), {}, {}))[0]
     assert line.startswith(f"phi = 0.50, 90 % interval {shown}: ")
     known = "" if meaning.startswith("both") else "; a shared parameter run 4 times counts as 2.00"
     assert line.endswith(meaning + known)
@@ -260,13 +264,8 @@ def test_a_check_of_the_runs_names_the_settings() -> None:
 def test_a_phi_that_is_not_determined_counts_for_nothing(
     low: float, high: float, at_edge: Sequence[str], meaning: str
 ) -> None:
-    row = Row("one", 1, 1, 4, 1, 1.0, ())
-    found = {"low": {"phi": low}, "high": {"phi": high}, "low_at_edge": (), "high_at_edge": ()}
-    free = {"law": {"phi": 0.5}, "r2": 0.99, "at_edge": at_edge}
     unknown = {"A": "why", "alpha": "why", "phi": "why"}
-    fits = {"fits": {"free": free}, "intervals": found, "not_determined": unknown}
-    said = verdict(fits, table_of([row]), table_of([]), bayes=0.25, zero=1.0, expected=0.25)
-    first, second = said.splitlines()[:2]
+    first, second = told(Certainty({"phi": low}, {"phi": high}, (), (), unknown, {}), at_edge)[:2]
     assert first.startswith(f"phi = 0.50, 90 % interval {low:.2f} to {high:.2f}: {meaning}")
     assert "counts as" not in first
     assert second == "of the law's other parameters, not determined: A, alpha"

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.experiments.stability import cosines, norms
+from reloop.experiments.stability import changes, cosines, norms, toy
 from reloop.experiments.stability import first_steps as first_steps_module
 from reloop.experiments.stability.__main__ import main
-from reloop.experiments.stability.changes import measure as changes
 from reloop.experiments.stability.first_steps import first_steps
 from reloop.experiments.stability.near_init import Stack, token_model
 from reloop.experiments.stability.settings import FIGURES, INITS, StabilitySettings
 from reloop.experiments.stability.tables import slopes
-from reloop.experiments.stability.toy import measure as toy
 from tests.conftest import HOME
 
 PARTS = ("mean", "standard_error")
@@ -187,8 +185,8 @@ def test_cosines_are_of_what_a_loop_adds() -> None:
 
 
 def test_every_figure_has_its_module() -> None:
-    for figure in FIGURES.values():
-        module = import_module(f"reloop.experiments.stability.{figure.module}")
+    for name, figure in FIGURES.items():
+        module = import_module(f"reloop.experiments.stability.{figure.module or name}")
         assert all(callable(getattr(module, name)) for name in ("measure", "report", "draw"))
 
 

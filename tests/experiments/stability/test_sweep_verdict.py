@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.sweep.verdict import (
-    Floats,
+from reloop.experiments.stability.tables import Floats
+from reloop.experiments.stability.verdict import (
     Optimum,
     gain,
     least_move,

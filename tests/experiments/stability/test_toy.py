@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import islice, repeat
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from reloop.experiments.stability import toy
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.toy import measure as toy
-from reloop.experiments.stability.toy.measure import (
+from reloop.experiments.stability.toy import (
+    EXPECTED,
+    Toy,
     derivative,
     layers,
     mean_cosine,
@@ -22,7 +23,6 @@ from reloop.experiments.stability.toy.measure import (
     report,
     run,
 )
-from reloop.experiments.stability.toy.report import EXPECTED
 
 D = 6
 POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R
@@ -118,7 +118,7 @@ def test_the_parts_are_put_together_by_name(monkeypatch: pytest.MonkeyPatch) -> 
     assert result["norm"]["deep none"]["root_mean_square"] == pytest.approx(root.tolist())
 
 
-def _check_norms(result: dict[str, Any], index: int, start: Tensor, stack: list[Tensor]) -> None:
+def _check_norms(result: Toy, index: int, start: Tensor, stack: list[Tensor]) -> None:
     for scaling, power in POWER.items():
         for column, r in enumerate((1, 2, 4)):
             for kind, weights in (("deep", stack[:r]), ("looped", [stack[0]] * r)):
@@ -146,7 +146,7 @@ def _within(name: str) -> Callable[[int], tuple[float, float]]:
     return lambda r: ends.get(r, (0.9, 1.1))
 
 
-def _check_table(result: dict[str, Any]) -> None:
+def _check_table(result: Toy) -> None:
     for name, expected in EXPECTED.items():
         for r, value, mean in zip(
             result["loops"], expected, result["norm"][name]["mean"], strict=False

@@ -11,7 +11,7 @@ import pytest
 from reloop.conf.schema import Config, ModelConfig
 from reloop.models.blocks.parameters import Role
 from reloop.training import train
-from reloop.training.optim.multipliers import describe_groups, epsilon_multiplier, rate_multiplier
+from reloop.training.optim.multipliers import describe_groups, multiplier
 from tests.training.tiny import tiny
 
 _OUTSIDE = Role("embedding", (16,))
@@ -28,17 +28,15 @@ def test_factored_stacks_take_the_root_of_their_depth(
 ) -> None:
     """Of 12 layers over theirs, whatever the parameter is and the factor of the branches; nothing
     outside the stack."""
-    for multiplier in (rate_multiplier, epsilon_multiplier):
-        assert multiplier(_factored(layers), Role(kind, (16,), layer=0)) == pytest.approx(wanted)
-        assert multiplier(_factored(layers), Role(kind, (16,), layer=2)) == pytest.approx(wanted)
-        assert multiplier(_factored(layers), _OUTSIDE) == 1.0
+    assert multiplier(_factored(layers), Role(kind, (16,), layer=0)) == pytest.approx(wanted)
+    assert multiplier(_factored(layers), Role(kind, (16,), layer=2)) == pytest.approx(wanted)
+    assert multiplier(_factored(layers), _OUTSIDE) == 1.0
 
 
 @pytest.mark.parametrize("scaling", ["none", "sqrt", "linear"])
 def test_no_other_scaling_has_any(scaling: Any) -> None:
     model = ModelConfig(n_layer=48, residual_scaling=scaling)
-    for multiplier in (rate_multiplier, epsilon_multiplier):
-        assert multiplier(model, Role("matrix", (16,), layer=0)) == 1.0
+    assert multiplier(model, Role("matrix", (16,), layer=0)) == 1.0
     assert describe_groups(model) == ""
 
 

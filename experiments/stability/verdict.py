@@ -4,13 +4,24 @@ gain of one residual scaling over another; all with their spread over seeds."""
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
-Floats = NDArray[np.float64]
+from .tables import Floats
+
+
+class Verdict(TypedDict):
+    """What a movement or a gain is, with its mean over seeds and half the width of its 95 %
+    interval; or unknown, with the `reason`. `at_least`: the movement may be larger."""
+
+    verdict: str
+    reason: NotRequired[str]
+    mean: NotRequired[float]
+    half: NotRequired[float]
+    by_seed: NotRequired[list[float]]
+    at_least: NotRequired[bool]
 
 
 class Optimum(NamedTuple):
@@ -49,7 +60,7 @@ def least_move(rates: Floats) -> float:
     return float(np.diff(np.log2(rates)).min()) / 2
 
 
-def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[str, Any]:
+def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> Verdict:
     """How many octaves the best rate moves from few loops to many: `mean` over seeds, `half` the
     width of its 95 % interval, and the `verdict`.
 
@@ -64,17 +75,23 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
     if len(octaves) < 2:
         return _unknown("one seed has no spread")
     mean, half = mean_interval(octaves)
-    result = {"mean": mean, "half": half, "by_seed": octaves.tolist()}
     is_significant = abs(mean) > half and abs(mean) >= least_move(rates)
     verdict = ("up" if mean > 0 else "down") if is_significant else "no movement"
     # Whether it may be less than measured, and whether it may be more.
     may_be_less, may_be_more = few.at_highest or many.at_lowest, few.at_lowest or many.at_highest
     if {"up": may_be_less, "down": may_be_more, "no movement": may_be_less or may_be_more}[verdict]:
-        return _unknown("a best rate is the outermost that was tried") | result
-    return {"verdict": verdict, **result, "at_least": may_be_less or may_be_more}
+        unknown = _unknown("a best rate is the outermost that was tried")
+        return {**unknown, "mean": mean, "half": half, "by_seed": octaves.tolist()}
+    return {
+        "verdict": verdict,
+        "mean": mean,
+        "half": half,
+        "by_seed": octaves.tolist(),
+        "at_least": may_be_less or may_be_more,
+    }
 
 
-def gain(before: Floats, after: Floats) -> dict[str, Any]:
+def gain(before: Floats, after: Floats) -> Verdict:
     """How far errors `after` are below those `before`, both [rates, seeds], each at its best rate:
     `mean` over seeds, `half` the width of its 95 % interval, and the `verdict`: gain or loss if the
     interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if one of them
@@ -99,7 +116,7 @@ def mean_interval(values: Floats) -> tuple[float, float]:
     return float(values.mean()), float(student.ppf(0.975, count - 1) * error)
 
 
-def _unknown(reason: str) -> dict[str, Any]:
+def _unknown(reason: str) -> Verdict:
     return {"verdict": "unknown", "reason": reason}
 
 

@@ -1,1 +1,0 @@
-"""The change of a looped transformer's output by one optimiser step, by loops."""

@@ -1,1 +1,0 @@
-"""The final error by learning rate, loops and residual scaling."""

@@ -1,1 +1,0 @@
-"""The toy model of the residual scaling paper's theorems: one ReLU layer, looped."""

@@ -1,1 +1,0 @@
-"""The loops of the Fully Looped Transformer side by side."""
