@@ -15,7 +15,7 @@ from reloop.conf.schema import Config
 from .logging import Screen
 from .member import Member
 from .memory import report_out_of_memory
-from .run_folder.run import Run, run_folder
+from .run_folder.run import Run
 from .signals import Interrupted, deferred_signals
 from .together import Together, difference, obstacle
 from .work import Work
@@ -51,6 +51,8 @@ def train_together(
     """
     _check_together(configs)
     members = [Member(config) for config in configs]
+    if len({member.folder.path for member in members}) < len(members):
+        raise ConfigError("seed", "must differ, or another setting, in runs trained together")
     for member in members:
         if again:
             member.set_aside()
@@ -69,8 +71,6 @@ def train_together(
 
 
 def _check_together(configs: Sequence[Config]) -> None:
-    if len({run_folder(config).path for config in configs}) < len(configs):
-        raise ConfigError("seed", "must differ, or another setting, in runs trained together")
     for config in configs[1:]:
         if key := difference(configs[0], config):
             raise ConfigError(key, "cannot differ in runs that are trained together")
