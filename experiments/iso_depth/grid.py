@@ -21,7 +21,9 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
+from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.evaluate_run import evaluate
+from reloop.evaluation.results import by_solver
 from reloop.training import train
 from reloop.training.run_folder.run import RunFolder
 
@@ -87,7 +89,7 @@ class TrainAndMeasure:
         `seconds` of training. Raises the errors of `train`."""
         run = train(self.config)
         evaluation = evaluate(run, self.config.evaluation, self.config.device)
-        bayes = float(np.mean(evaluation["by_examples"]["bayes"]["mean"]))
+        bayes = float(np.mean(numbers(by_solver(evaluation["by_examples"])["bayes"]["mean"])))
         seconds = RunFolder(run.path).status().get("seconds")
         return {"row": row_of(run), "bayes": bayes, "seconds": seconds}
 
