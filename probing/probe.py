@@ -34,7 +34,7 @@ from .targets import find_target
 
 _FORMAT = 3  # of probing.json; a result of another format is measured again
 _OURS = tuple(
-    f"probing.{name}"
+    f"reloop.probing.{name}"
     for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
 )
 _NO_EFFECT = ("run", "device", "memory", "plugins")  # settings that do not bear on the result
