@@ -27,14 +27,14 @@ class Artefacts:
     def __init__(self, folder: Path, kind: str, name: str = "") -> None:
         self.folder, self.kind, self.name = folder, kind, name
 
-    def path(self, request: Mapping[str, Any]) -> Path:
+    def path(self, request: Mapping[str, object]) -> Path:
         """The path of a request's JSON file; its arrays are in the .npz beside it."""
         key = key_of(request)
         return self.folder / f"{f'{self.name}-{key}' if self.name else key}.json"
 
-    def find(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The stored result of a request; None if there is none, or if its files cannot be used, in
-        which case a line is printed."""
+    def find(self, request: Mapping[str, object]) -> Any:
+        """The stored result of a request, as JSON gives it; None if there is none, or if its files
+        cannot be used, in which case a line is printed."""
         path = self.path(request)
         result, problem = self._read(path)
         if result is not None and result["key"] != path.stem:
@@ -45,20 +45,21 @@ class Artefacts:
         return result
 
     def keep(
-        self, request: Mapping[str, Any], result: Mapping[str, Any], arrays: Arrays | None = None
-    ) -> dict[str, Any]:
+        self,
+        request: Mapping[str, object],
+        result: Mapping[str, object],
+        arrays: Arrays | None = None,
+    ) -> Any:
         """Write a result with its request and arrays; returns the result as `find` gives it."""
         path = self.path(request)
         self.folder.mkdir(parents=True, exist_ok=True)
-        content: dict[str, Any] = {**request, **result, "key": path.stem}
+        content = {**request, **result, "key": path.stem}
         if arrays is not None:
             content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
         write_record(path, self.kind, content)
-        stored_content = read_record(path, self.kind).content
-        assert stored_content is not None
-        return stored_content
+        return read_record(path, self.kind).content
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Any]:
         """Every undamaged and unaltered result, the oldest first."""
         results = []
         for path in sorted(self.folder.glob("*.json"), key=_modified_time):
@@ -67,9 +68,9 @@ class Artefacts:
                 results.append(result)
         return results
 
-    def arrays(self, result: Mapping[str, Any]) -> Arrays:
-        """The arrays stored with a result."""
-        with np.load(self.folder / f"{result['key']}.npz", allow_pickle=False) as file:
+    def arrays(self, key: str) -> Arrays:
+        """The arrays stored with the result of this key."""
+        with np.load(self.folder / f"{key}.npz", allow_pickle=False) as file:
             return dict(file)
 
     def _read(self, path: Path) -> tuple[dict[str, Any] | None, str]:
@@ -82,14 +83,14 @@ class Artefacts:
         return (record.content, "") if "key" in record.content else (None, "")
 
 
-def show(path: Path, kind: str, content: Mapping[str, Any], files: Iterable[Path]) -> None:
+def show(path: Path, kind: str, content: Mapping[str, object], files: Iterable[Path]) -> None:
     """Write a summary of results at `path`, with the sha256 of each of `files` in or below its
     folder."""
     digests = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in files}
     write_record(path, kind, {**content, "files": digests})
 
 
-def is_shown(path: Path, kind: str, expected: Mapping[str, Any]) -> bool:
+def is_shown(path: Path, kind: str, expected: Mapping[str, object]) -> bool:
     """Whether the summary that `show` wrote holds the expected values, and it and its files are
     unaltered; a line is printed if they are not."""
     record = read_record(path, kind)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+
+class Band(TypedDict):
+    """Means over prompts and their 90 % intervals, as plain values; None in place of nan."""
+
+    mean: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
 
 
 class Interval(NamedTuple):
@@ -17,12 +26,19 @@ class Interval(NamedTuple):
     low: Floats
     high: Floats
 
-    def to_json(self) -> dict[str, list[float | None]]:
-        """The three as lists, None in place of nan."""
-        return {
-            name: [None if np.isnan(value) else float(value) for value in values]
-            for name, values in self._asdict().items()
-        }
+    def to_json(self) -> Band:
+        """The three as plain lists."""
+        return {"mean": plain(self.mean), "low": plain(self.low), "high": plain(self.high)}
+
+
+def plain(values: NDArray[np.floating]) -> list[float | None]:
+    """The values as a list, None in place of nan."""
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def numbers(values: Sequence[float | None]) -> Floats:
+    """The values as an array, nan in place of None."""
+    return np.array(values, dtype=np.float64)
 
 
 def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interval:

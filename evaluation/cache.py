@@ -34,7 +34,7 @@ class Cache:
     def rows(
         self,
         name: str,
-        content: Mapping[str, Any],
+        content: Mapping[str, object],
         total: int,
         chunk: int,
         compute: Callable[[slice], Arrays],

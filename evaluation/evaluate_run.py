@@ -3,9 +3,7 @@ all in evaluation.json, evaluation.npz and figures/."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 from reloop.conf.checksum import key_of
 from reloop.conf.schema import EvaluationConfig
@@ -25,6 +23,7 @@ from .measure import (
 )
 from .pictures import draw_evaluation
 from .remarks import remarks
+from .results import Evaluation, ShiftResult, Summary
 from .summary import shift_summary, summary
 from .union import comparable, merge_results, reading_name
 
@@ -34,7 +33,7 @@ KIND = "evaluation"
 
 def evaluate(
     run: Run, settings: EvaluationConfig | None = None, device: str = "auto"
-) -> dict[str, Any]:
+) -> Evaluation:
     """Errors of a run's model and of the solvers on the evaluation prompts, and on the shifted
     inputs that `settings` name; without `settings`, those of the run's configuration.
 
@@ -48,32 +47,30 @@ def evaluate(
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": _plain_values(settings),
+        "settings": asdict(settings),
         "sources": evaluation_sources(run.task, settings),
     }
-    artefacts, run_remarks = Artefacts(run.path / "evaluations", KIND), {"remarks": remarks(run)}
-    result = artefacts.find(request)
+    artefacts, run_remarks = Artefacts(run.path / "evaluations", KIND), remarks(run)
+    result: Evaluation | None = artefacts.find(request)
     is_current = is_shown(
-        run.path / "evaluation.json", KIND, {"key": key_of(request), **run_remarks}
+        run.path / "evaluation.json", KIND, {"key": key_of(request), "remarks": run_remarks}
     )
-    if result is not None and is_current:
-        return result | run_remarks
-    with RunFolder(run.path).lock(KIND):
-        if result is None:
-            content, arrays = _measure(run, settings, device)
-            result = artefacts.keep(request, content, arrays)
-        _write_union(run, artefacts, result, run_remarks)
-    return result | run_remarks
+    if result is None or not is_current:
+        with RunFolder(run.path).lock(KIND):
+            result = result or artefacts.keep(request, *_measure(run, settings, device))
+            _write_union(run, artefacts, result, run_remarks)
+    return {**result, "remarks": run_remarks}
 
 
-def evaluation_of(run: Run) -> dict[str, Any]:
+def evaluation_of(run: Run) -> Evaluation:
     """The latest evaluation of a run's weights by the current code; if there is none, a new one by
     the run's configuration."""
     union = read_record(run.path / "evaluation.json", KIND).content or {}
-    for result in Artefacts(run.path / "evaluations", KIND).all():
+    results: list[Evaluation] = Artefacts(run.path / "evaluations", KIND).all()
+    for result in results:
         same = result["key"] == union.get("key") and result["weights"] == weights_digest(run.model)
         if same and result["sources"] == evaluation_sources(run.task, _settings_of(result)):
-            return result | {"remarks": remarks(run)}
+            return {**result, "remarks": remarks(run)}
     return evaluate(run, run.config.evaluation, run.config.device)
 
 
@@ -94,7 +91,7 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(latest_halt, max_loops))
 
 
-def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, Any], Arrays]:
+def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Summary, Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
     measure = Measure(run, settings, device)
     arrays = measure.model()
@@ -108,7 +105,7 @@ def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[st
     return result, arrays
 
 
-def _measure_shift(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]:
+def _measure_shift(measure: Measure, name: str) -> tuple[ShiftResult, Arrays]:
     shifted = measure.shifted(name)
     arrays = measure.model(shifted, name)
     solver = reference_line(measure.task)
@@ -116,23 +113,23 @@ def _measure_shift(measure: Measure, name: str) -> tuple[dict[str, Any], Arrays]
     return shift_summary(measure, name, shifted, arrays, {solver: label}), arrays
 
 
-def _write_union(
-    run: Run, artefacts: Artefacts, last: dict[str, Any], run_remarks: Mapping[str, Any]
-) -> None:
+def _write_union(run: Run, artefacts: Artefacts, last: Evaluation, run_remarks: list[str]) -> None:
     """Write and draw the union of the last evaluation and those of the same model, code and
     prompts."""
+    results: list[Evaluation] = artefacts.all()
     other_results = [
         other
-        for other in artefacts.all()
+        for other in results
         if other["key"] != last["key"]
         and other["format"] == FORMAT
         and other["weights"] == last["weights"]
         and other["sources"] == evaluation_sources(run.task, _settings_of(other))
     ]
-    result = merge_results(last, other_results) | dict(run_remarks)
+    result = merge_results(last, other_results)
+    result["remarks"] = run_remarks
     arrays: Arrays = {}
     for part in (*(other for other in other_results if comparable(other, last)), last):
-        for name, values in _rename_arrays(part, artefacts.arrays(part), last).items():
+        for name, values in _rename_arrays(part, artefacts.arrays(part["key"]), last).items():
             longer = values.shape[1:] >= arrays.get(name, values).shape[1:]
             arrays[name] = values if longer else arrays[name]
     # Without evaluation.json while the rest is written: the files beside one always belong to it.
@@ -143,7 +140,7 @@ def _write_union(
     show(path, KIND, result, [errors, *draw_evaluation(result, figures)])
 
 
-def _rename_arrays(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str, Any]) -> Arrays:
+def _rename_arrays(result: Evaluation, arrays: Arrays, last: Evaluation) -> Arrays:
     """The arrays of one evaluation under their names in the union: those read at other loops than
     the last evaluation's have these loops in their names."""
     reading = reading_name(result)
@@ -156,17 +153,9 @@ def _rename_arrays(result: Mapping[str, Any], arrays: Arrays, last: Mapping[str,
     }
 
 
-def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
+def _settings_of(result: Evaluation) -> EvaluationConfig:
     """The settings of a result, as far as its sources depend on them."""
-    baselines, shifts = (result["settings"][key] for key in ("baselines", "shifts"))
+    baselines, shifts = result["settings"]["baselines"], result["settings"]["shifts"]
     return EvaluationConfig(
         baselines=None if baselines is None else tuple(baselines), shifts=tuple(shifts)
     )
-
-
-def _plain_values(settings: EvaluationConfig) -> dict[str, Any]:
-    """The settings as plain values, equal to those read back from JSON."""
-    return {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in asdict(settings).items()
-    }

@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from matplotlib import rc_context
@@ -33,10 +33,13 @@ from matplotlib.ticker import (
 
 from reloop.training.run_folder.files import write_bytes, write_with
 
+from .bootstrap import Band, numbers
 from .errors import ERROR_RATE
+from .results import OfTask
 
-# Values by part (mean, low, high), each as long as the axis; None in place of nan.
+# Values by part, each as long as the axis; None in place of nan.
 Curve = Mapping[str, Sequence[float | None]]
+AnyCurve = Band | Curve
 
 # Okabe and Ito's palette, safe for colour-blind readers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -73,12 +76,13 @@ def line(index: int, dashed: bool = False) -> dict[str, Any]:
 
 
 def band(
-    axes: Axes, x: Sequence[float], curve: Curve, label: str, style: Mapping[str, Any]
+    axes: Axes, x: Sequence[float | None], curve: AnyCurve, label: str, style: Mapping[str, Any]
 ) -> None:
     """Draw a mean with its interval as a band."""
-    mean, low, high = (_numbers(curve[part]) for part in ("mean", "low", "high"))
-    axes.plot(x, mean, label=label, linewidth=1.6, marker="o" if len(x) == 1 else None, **style)
-    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
+    mean, low, high = (numbers(curve[part]) for part in ("mean", "low", "high"))
+    xs, marker = numbers(x), "o" if len(x) == 1 else None
+    axes.plot(xs, mean, label=label, linewidth=1.6, marker=marker, **style)
+    axes.fill_between(xs, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def whole_numbers(axes: Axes) -> None:
@@ -120,20 +124,23 @@ def mark_loops(axes: Axes, b: int, text: str | None = None, **style: Any) -> Non
 
 
 def log_above_rounding(
-    axes: Axes, models: Sequence[Curve], other_curves: Sequence[Curve], max_height: float = math.inf
+    axes: Axes,
+    models: Sequence[AnyCurve],
+    other_curves: Sequence[AnyCurve],
+    max_height: float = math.inf,
 ) -> None:
     """Set a log scale from a decade below the least error of a model up to `max_height`: exact
     solvers reach rounding error, which would squeeze all other curves."""
     axes.set_yscale("log")
     axes.yaxis.set_minor_formatter(NullFormatter())
-    means = np.concatenate([_numbers(curve["mean"]) for curve in models])
-    highs = np.concatenate([_numbers(curve["high"]) for curve in (*models, *other_curves)])
+    means = np.concatenate([numbers(curve["mean"]) for curve in models])
+    highs = np.concatenate([numbers(curve["high"]) for curve in (*models, *other_curves)])
     min_height = min(means[means > 0].min(), 0.1) / 10
     axes.set_ylim(min_height, min(np.nanmax(highs) * 1.5, max_height))
 
 
 def error_axis(
-    axes: Axes, name: str, models: Sequence[Curve], other_curves: Sequence[Curve]
+    axes: Axes, name: str, models: Sequence[AnyCurve], other_curves: Sequence[AnyCurve]
 ) -> None:
     """Set label and scale of an error axis, and draw a reference level: guessing, or predicting
     zero."""
@@ -167,7 +174,11 @@ def legend_beside(axes: Axes) -> None:
 
 
 def save(
-    figure: Figure, path: Path, axis: str, x: Sequence[float | None], curves: Mapping[str, Curve]
+    figure: Figure,
+    path: Path,
+    axis: str,
+    x: Sequence[float | str | None],
+    curves: Mapping[str, AnyCurve],
 ) -> None:
     """Write the PNG at `path` and a CSV of its values beside it: the axis, then the parts of each
     curve."""
@@ -180,7 +191,7 @@ def save(
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow([axis, *(f"{name}_{part}" for name in curves for part in curves[name])])
-    columns = [values for curve in curves.values() for values in curve.values()]
+    columns = [values for curve in curves.values() for values in parts(curve).values()]
     writer.writerows(zip(x, *columns, strict=True))
     write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
 
@@ -218,15 +229,18 @@ def _plain_powers(axis: Axis) -> None:
             set_formatter(_PowersOfTen(labelOnlyBase=formatter.labelOnlyBase))
 
 
-def remark_lines(result: Mapping[str, Any]) -> str:
+def remark_lines(result: OfTask) -> str:
     """The remarks on a result's run as lines below a title."""
     return "".join(f"\n{remark}" for remark in result.get("remarks", []))
 
 
-def padded(curve: Curve, length: int) -> Curve:
+def padded(curve: AnyCurve, length: int) -> Curve:
     """The curve padded with None to the length of a longer axis."""
-    return {part: [*values, *[None] * (length - len(values))] for part, values in curve.items()}
+    return {
+        part: [*values, *[None] * (length - len(values))] for part, values in parts(curve).items()
+    }
 
 
-def _numbers(values: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.array([np.nan if value is None else value for value in values])
+def parts(curve: AnyCurve) -> Curve:
+    """The values by part: those of a TypedDict would be objects to mypy."""
+    return cast(Curve, curve)

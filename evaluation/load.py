@@ -19,7 +19,7 @@ from reloop.conf.schema import Config
 from reloop.conf.shipped import unpacked
 from reloop.models import Model
 from reloop.models.backends import use_backend
-from reloop.training.assemble import build_task, model_from
+from reloop.training.assemble import build_task, model_from, trained_loops
 from reloop.training.run_folder.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -44,6 +44,16 @@ class LoadedModel:
     @property
     def classes(self) -> int:
         return self.model.spec.classes
+
+    @property
+    def loops(self) -> int:
+        """b, the number of loops in training; a standard model's layers."""
+        return trained_loops(self.config)
+
+    @property
+    def context(self) -> int:
+        """The number of examples in its longest training prompts, without the query."""
+        return min(self.config.task.points, self.model.spec.n_positions) - 1
 
 
 def load_run(path: str | PathLike[str]) -> Run:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
+from .bootstrap import Band, numbers
 from .figures import (
-    Curve,
+    AnyCurve,
     band,
     error_axis,
     error_scale,
@@ -27,6 +27,7 @@ from .figures import (
     styled,
     whole_numbers,
 )
+from .results import Comparison, Evaluation, ModelErrors, ShiftResult, by_solver, unit
 
 _PICTURES = (
     *("error_by_examples", "error_by_loop", "change_by_loop", "halting"),
@@ -34,7 +35,7 @@ _PICTURES = (
 )
 
 
-def draw_evaluation(result: Mapping[str, Any], folder: Path) -> list[Path]:
+def draw_evaluation(result: Evaluation, folder: Path) -> list[Path]:
     """Draw an evaluation's pictures into `folder`, and remove those of an earlier one; returns the
     files."""
     files = [folder / f"{name}{kind}" for name in _PICTURES for kind in (".png", ".csv")]
@@ -53,44 +54,60 @@ def draw_evaluation(result: Mapping[str, Any], folder: Path) -> list[Path]:
     return [path for path in files if path.exists()]
 
 
-def model_label(result: Mapping[str, Any], loops: int | str) -> str:
+def model_label(family: str, loops: int | str) -> str:
     """'looped, 12 loops', 'standard, 12 layers', or 'looped, halting'."""
     if loops == "auto":
-        return f"{result['family']}, halting"
+        return f"{family}, halting"
     if not str(loops).isdecimal():  # the name of a halting rule
-        return f"{result['family']}, {loops}"
-    loops = int(loops)
-    unit = "layer" if result["family"] == "standard" else "loop"
-    return f"{result['family']}, {loops} {unit}{'s' if loops != 1 else ''}"
+        return f"{family}, {loops}"
+    return f"{family}, {loops} {unit(family)}{'s' if int(loops) != 1 else ''}"
 
 
-def models(result: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, tuple[str, Curve]]:
+def models(result: Evaluation, part: ModelErrors) -> dict[str, tuple[str, Band]]:
     """The model's curves in one part of a result, from name to label and values: at b loops, and at
     the other loops that this evaluation and further ones of the run read it at."""
-    legend = {"model_at_b": (model_label(result, result["b"]), part["model_at_b"])}
+    family = result["family"]
+    legend = {"model_at_b": (model_label(family, result["b"]), part["model_at_b"])}
     loops = part.get("loops", result["loops"])
     if str(loops) != str(result["b"]):
-        legend["model"] = (model_label(result, loops), part["model"])
+        legend["model"] = (model_label(family, loops), part["model"])
     for name, curve in part.get("also_read", {}).items():
-        legend["model_" + re.sub(r"\W+", "_", name)] = (model_label(result, name), curve)
+        legend["model_" + re.sub(r"\W+", "_", name)] = (model_label(family, name), curve)
     return legend
 
 
-def curves(result: Mapping[str, Any]) -> dict[str, tuple[str, Curve]]:
-    """All curves by number of examples in the legend's order: the model's, then the solvers'."""
-    by_examples, labels = result["by_examples"], result["labels"]
-    solver_curves = {name: (labels[name], by_examples[name]) for name in labels}
-    return models(result, by_examples) | solver_curves
+def curves(result: Evaluation, shift: ShiftResult | None = None) -> dict[str, tuple[str, Band]]:
+    """All curves by number of examples, on the task's or on shifted inputs, in the legend's order:
+    the model's, then the solvers'."""
+    part, labels = (shift, shift["labels"]) if shift else (result["by_examples"], result["labels"])
+    return models(result, part) | {
+        name: (label, by_solver(part)[name]) for name, label in labels.items()
+    }
 
 
-def title(result: Mapping[str, Any]) -> str:
+def title(result: Evaluation | Comparison) -> str:
     """Task, dimensions, prompts and the meaning of the bands; below them the remarks on the run."""
     task = result["task"].replace("_", " ")
     size = f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
     return size + remark_lines(result)
 
 
-def _by_examples(result: Mapping[str, Any], path: Path) -> None:
+def finish(
+    figure: Figure,
+    result: Evaluation | Comparison,
+    path: Path,
+    axis: str,
+    x: Sequence[float | None],
+    columns: Mapping[str, AnyCurve],
+) -> None:
+    """Add legend and title to a picture of one panel, and save it."""
+    (axes,) = figure.axes
+    legend_beside(axes)
+    figure.suptitle(title(result))
+    save(figure, path, axis, x, columns)
+
+
+def _by_examples(result: Evaluation, path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
     k, legend = result["by_examples"]["k"], curves(result)
@@ -100,29 +117,26 @@ def _by_examples(result: Mapping[str, Any], path: Path) -> None:
     whole_numbers(axes)
     model_curves = [curve for _, curve in models(result, result["by_examples"]).values()]
     error_axis(axes, result["error"], model_curves, [curve for _, curve in legend.values()])
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    save(figure, path, "k", k, {name: curve for name, (_, curve) in legend.items()})
+    finish(figure, result, path, "k", k, {name: curve for name, (_, curve) in legend.items()})
 
 
-def _by_loop(result: Mapping[str, Any], path: Path) -> None:
+def _by_loop(result: Evaluation, path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
-    loops, curve, near = (result["by_loop"][key] for key in ("loop", "model", "near_least"))
+    loops, curve = result["by_loop"]["loop"], result["by_loop"]["model"]
     band(axes, loops, curve, result["family"], line(0))
     mark_loops(axes, result["b"])
-    loop = near["loop"]
-    axes.plot(loop, curve["mean"][loop - 1], "o", color=line(1)["color"], label=_near_text(result))
-    axes.set_xlabel(_unit(result))
+    loop = result["by_loop"]["near_least"]["loop"]
+    height = numbers(curve["mean"])[loop - 1]
+    axes.plot(loop, height, "o", color=line(1)["color"], label=_near_text(result))
+    axes.set_xlabel(unit(result["family"]))
     axes.set_ylabel(_last_query_label(result))
     error_scale(axes, result["error"])
     whole_numbers(axes)
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    save(figure, path, _unit(result), loops, {"model": curve})
+    finish(figure, result, path, unit(result["family"]), loops, {"model": curve})
 
 
-def _change_by_loop(result: Mapping[str, Any], path: Path) -> None:
+def _change_by_loop(result: Evaluation, path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
     by_loop, b = result["by_loop"], result["b"]
@@ -131,31 +145,28 @@ def _change_by_loop(result: Mapping[str, Any], path: Path) -> None:
     for index, (curve, label) in enumerate(zip(change_curves.values(), labels, strict=True)):
         band(axes, by_loop["loop"], curve, label, line(index))
     mark_loops(axes, b)
-    axes.set_xlabel(_unit(result))
-    axes.set_ylabel(f"change over one {_unit(result)}, last query")
+    axes.set_xlabel(unit(result["family"]))
+    axes.set_ylabel(f"change over one {unit(result['family'])}, last query")
     axes.set_yscale("log")
     whole_numbers(axes)
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    save(figure, path, _unit(result), by_loop["loop"], change_curves)
+    finish(figure, result, path, unit(result["family"]), by_loop["loop"], change_curves)
 
 
-def _halting(result: Mapping[str, Any], path: Path) -> None:
+def _halting(result: Evaluation, path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
     halting, by_loop = result["halting"], result["by_loop"]
     band(axes, by_loop["loop"], by_loop["model"], "all after as many", line(0))
-    for index, on in enumerate(("state", "prediction"), start=1):
+    for on in ("state", "prediction"):
         loops_used, error = halting[on]["loops"]["mean"], halting[on]["error"]
-        band(axes, loops_used, error, f"early exit on the {on}'s change", line(index))
-        axes.plot(loops_used, error["mean"], ".", color=line(index)["color"])
+        style = line(1 if on == "state" else 2)
+        band(axes, loops_used, error, f"early exit on the {on}'s change", style)
+        axes.plot(numbers(loops_used), numbers(error["mean"]), ".", color=style["color"])
     mark_loops(axes, result["b"])
-    axes.set_xlabel(f"mean {_unit(result)}s used (dots: tolerances 1 to 0.0001)")
+    axes.set_xlabel(f"mean {unit(result['family'])}s used (dots: tolerances 1 to 0.0001)")
     axes.set_ylabel(_last_query_label(result))
     error_scale(axes, result["error"])
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    named_curves: dict[str, Curve] = {
+    named_curves: dict[str, AnyCurve] = {
         "all_loops": {"mean": by_loop["loop"]},
         "all_error": by_loop["model"],
         **{
@@ -167,11 +178,11 @@ def _halting(result: Mapping[str, Any], path: Path) -> None:
     # Rows of all_loops and all_error are independent of the tolerances beside them.
     rows = max(len(by_loop["loop"]), len(halting["tolerance"]))
     columns = {name: padded(curve, rows) for name, curve in named_curves.items()}
-    tolerances = padded({"tolerance": halting["tolerance"]}, rows)["tolerance"]
-    save(figure, path, "tolerance", tolerances, columns)
+    tolerances = [*halting["tolerance"], *[None] * (rows - len(halting["tolerance"]))]
+    finish(figure, result, path, "tolerance", tolerances, columns)
 
 
-def _above_optimal(result: Mapping[str, Any], path: Path) -> None:
+def _above_optimal(result: Evaluation, path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
     k, above = result["by_examples"]["k"], result["above_optimal"]
@@ -187,18 +198,17 @@ def _above_optimal(result: Mapping[str, Any], path: Path) -> None:
     save(figure, path, "k", k, {name: curve for name, (_, curve) in legend.items()})
 
 
-def _shifts(result: Mapping[str, Any], path: Path) -> None:
+def _shifts(result: Evaluation, path: Path) -> None:
     """One panel per shift, the same curves in each."""
     shifts = result["shifts"]
     columns = min(4, len(shifts))
     rows = math.ceil(len(shifts) / columns)
     figure = Figure(figsize=(max(6.4, 3.2 * columns), 2.6 * rows + 0.8))
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    named_curves: dict[str, Curve] = {}
+    named_curves: dict[str, AnyCurve] = {}
     for panel, (name, shift) in zip(panels, shifts.items(), strict=False):
-        legend = models(result, shift)
-        model_curves = [curve for _, curve in legend.values()]
-        legend |= {solver: (label, shift[solver]) for solver, label in shift["labels"].items()}
+        legend = curves(result, shift)
+        model_curves = [curve for _, curve in models(result, shift).values()]
         for index, (part, (label, curve)) in enumerate(legend.items()):
             band(panel, shift["k"], curve, label, line(index, dashed=part in shift["labels"]))
             named_curves[f"{name}_{part}"] = curve
@@ -222,17 +232,11 @@ def _shifts(result: Mapping[str, Any], path: Path) -> None:
     )
 
 
-def _near_text(result: Mapping[str, Any]) -> str:
-    near = result["by_loop"]["near_least"]
+def _near_text(result: Evaluation) -> str:
+    near, name = result["by_loop"]["near_least"], unit(result["family"])
     span = f"{near['low']:g} to {near['high']:g}"
-    return (
-        f"first within {near['within']:.0%} of the least:\n{_unit(result)} {near['loop']} ({span})"
-    )
+    return f"first within {near['within']:.0%} of the least:\n{name} {near['loop']} ({span})"
 
 
-def _last_query_label(result: Mapping[str, Any]) -> str:
+def _last_query_label(result: Evaluation) -> str:
     return f"{result['error']} at k = {result['by_examples']['k'][-1]}"
-
-
-def _unit(result: Mapping[str, Any]) -> str:
-    return "layer" if result["family"] == "standard" else "loop"

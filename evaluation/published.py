@@ -1,16 +1,16 @@
 """The curves printed in arXiv 2311.12424 and its notebooks, for runs with the same settings.
 
 for entry in published(run.config, loops=500):
-    print(entry.label, entry.mean[40], entry.source)
+    print(entry["label"], entry["mean"][40], entry["source"])
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from reloop.conf.schema import Config
 from reloop.training.assemble import build_task
@@ -18,8 +18,7 @@ from reloop.training.assemble import build_task
 _PATH = Path(__file__).with_suffix(".json")
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(TypedDict):
     """One printed curve: errors over the task's divisor, entry k after k in-context examples.
 
     `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval if it is
@@ -30,10 +29,10 @@ class Published:
 
     name: str
     label: str
-    mean: tuple[float, ...]
-    low: tuple[float, ...] | None
-    high: tuple[float, ...] | None
-    in_paper: Mapping[int, float]
+    mean: list[float]
+    low: list[float] | None
+    high: list[float] | None
+    in_paper: dict[str, float]
     loops: int | None
     training_steps: int | None
     prompts: int
@@ -49,12 +48,14 @@ def published(config: Config, loops: int) -> list[Published]:
     well. Steps and curriculum are not compared. For decision trees, noisy functions and the ReLU
     network's baselines no numbers are printed.
     """
-    return [entry for entry in _same_settings(config) if entry.loops in (None, loops)]
+    return [entry for entry in _same_settings(config) if entry["loops"] in (None, loops)]
 
 
 def published_loops(config: Config) -> list[int]:
     """The numbers of loops at which curves of a run's model are printed; usually empty."""
-    return sorted({entry.loops for entry in _same_settings(config) if entry.loops is not None})
+    return sorted(
+        {loops for entry in _same_settings(config) if (loops := entry["loops"]) is not None}
+    )
 
 
 def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -88,16 +89,16 @@ def _same_model(config: Config, model: Mapping[str, Any]) -> bool:
 
 def _entry(curve: Mapping[str, Any], result: Mapping[str, Any]) -> Published:
     protocol = result["protocol"]
-    return Published(
-        name=curve["name"],
-        label=curve["label"],
-        mean=tuple(curve["mean"]),
-        low=tuple(curve["low"]) if "low" in curve else None,
-        high=tuple(curve["high"]) if "high" in curve else None,
-        in_paper={int(k): value for k, value in curve.get("in_paper", {}).items()},
-        loops=curve.get("loops"),
-        training_steps=protocol["training_steps"] if "model" in curve else None,
-        prompts=protocol["prompts"],
-        rounding=curve["rounding"],
-        source=result["source"],
-    )
+    return {
+        "name": curve["name"],
+        "label": curve["label"],
+        "mean": curve["mean"],
+        "low": curve.get("low"),
+        "high": curve.get("high"),
+        "in_paper": curve.get("in_paper", {}),
+        "loops": curve.get("loops"),
+        "training_steps": protocol["training_steps"] if "model" in curve else None,
+        "prompts": protocol["prompts"],
+        "rounding": curve["rounding"],
+        "source": result["source"],
+    }

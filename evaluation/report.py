@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from statistics import mean, stdev
-from typing import Any
 
+from .bootstrap import Band, numbers
 from .comparison.pictures import run_labels
-from .figures import Curve
 from .pictures import curves, models
+from .published import Published
 from .remarks import shared
+from .results import Comparison, Evaluation, by_solver, unit
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: Evaluation) -> str:
     """A whole evaluation in a few short tables."""
     remarks = "\n".join(result.get("remarks", []))
     tables = [table(result), _halting(result), _loops(result), *_shifts(result)]
@@ -21,14 +22,14 @@ def report(result: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def table(result: Mapping[str, Any]) -> str:
+def table(result: Evaluation) -> str:
     """Errors by number of examples, of the model and the solvers, at a few k; and how far the model
     is above the optimum."""
     ks = handful(result)
     rows = [["k", *map(str, ks)]]
-    rows += [_row(label, curve, ks) for label, curve in curves(result).values()]
+    rows += [_row(label, curve["mean"], ks) for label, curve in curves(result).values()]
     if "loops_used" in result["by_examples"]:
-        rows.append(_row("  mean loops used", result["by_examples"]["loops_used"], ks))
+        rows.append(_row("  mean loops used", result["by_examples"]["loops_used"]["mean"], ks))
     if "above_optimal" in result:
         above = result["above_optimal"]
         optimum = result["labels"][above["over"]]
@@ -37,11 +38,11 @@ def table(result: Mapping[str, Any]) -> str:
     return _align(rows)
 
 
-def seeds_table(results: Mapping[int, Mapping[str, Any]]) -> str:
+def seeds_table(results: Mapping[int, Evaluation]) -> str:
     """The model's errors at b loops for each seed, with mean and standard deviation over seeds."""
     ks = handful(next(iter(results.values())))
     values = {
-        seed: [result["by_examples"]["model_at_b"]["mean"][k] for k in ks]
+        seed: numbers(result["by_examples"]["model_at_b"]["mean"])[ks].tolist()
         for seed, result in results.items()
     }
     rows = [["k", *map(str, ks)]]
@@ -53,7 +54,7 @@ def seeds_table(results: Mapping[int, Mapping[str, Any]]) -> str:
     return "\n".join([_align(rows), *remarks])
 
 
-def comparison_table(result: Mapping[str, Any]) -> str:
+def comparison_table(result: Comparison) -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least."""
     labels = run_labels(result)
@@ -69,13 +70,11 @@ def comparison_table(result: Mapping[str, Any]) -> str:
                 _text(difference["mean"][0]) if index else "",
                 _span(difference) if index else "",
                 _text(entry["mean_over_k"]["mean"][0]),
-                f"{'layer' if entry['family'] == 'standard' else 'loop'} "
-                f"{entry['near_least']['loop']}",
+                f"{unit(entry['family'])} {entry['near_least']['loop']}",
             ]
         )
     for name, curve in result["baselines"].items():
-        final = {part: values[-1:] for part, values in curve.items()}
-        rows.append([result["labels"][name], _text(final["mean"][0]), _span(final)])
+        rows.append([result["labels"][name], _text(curve["mean"][-1]), _span(curve)])
     halting = [
         f"{labels[run]} is read by early exit; after b = {entry['b']} loops its error at "
         f"{last[3:]} is {_text(entry['by_loop']['mean'][entry['b'] - 1])}"
@@ -86,7 +85,7 @@ def comparison_table(result: Mapping[str, Any]) -> str:
     return "\n".join([first, _align(rows, 24), *halting, *result.get("remarks", [])])
 
 
-def handful(result: Mapping[str, Any]) -> list[int]:
+def handful(result: Evaluation) -> list[int]:
     """A few numbers of examples: none, around d/2, d and 2 d, and the largest."""
     last = result["by_examples"]["k"][-1]
     d = result["dims"]
@@ -94,13 +93,14 @@ def handful(result: Mapping[str, Any]) -> list[int]:
     return sorted(k for k in candidates if 0 <= k <= last)
 
 
-def _halting(result: Mapping[str, Any]) -> str:
+def _halting(result: Evaluation) -> str:
     """Errors and mean number of loops with halting, beside the errors at b."""
     if result["loops"] != "auto":
         return ""
     by_examples, rule = result["by_examples"], result["settings"]
     halted, loops_used, at_b = (
-        by_examples[name]["mean"] for name in ("model", "loops_used", "model_at_b")
+        numbers(by_examples[name]["mean"]).tolist()
+        for name in ("model", "loops_used", "model_at_b")
     )
     scale = "norm" if rule["halt_on"] == "state" else "standard deviation"
     summary = "; ".join(
@@ -114,46 +114,43 @@ def _halting(result: Mapping[str, Any]) -> str:
     )
 
 
-def _loops(result: Mapping[str, Any]) -> str:
+def _loops(result: Evaluation) -> str:
     """The loop at which the error comes near its least."""
-    by_loop, unit = result["by_loop"], "layer" if result["family"] == "standard" else "loop"
+    by_loop, name = result["by_loop"], unit(result["family"])
     near, last = by_loop["near_least"], by_loop["loop"][-1]
     if last == 1:
         return ""
     return (
         f"the last query's error first comes within {near['within']:.0%} of its least over "
-        f"{last} {unit}s at {unit} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
-        f"over {unit} {result['b']} its state moves by "
+        f"{last} {name}s at {name} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
+        f"over {name} {result['b']} its state moves by "
         f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
     )
 
 
-def _shifts(result: Mapping[str, Any]) -> list[str]:
+def _shifts(result: Evaluation) -> list[str]:
     """Errors of the model and of a solver on shifted inputs, at a few k."""
     if not result["shifts"]:
         return []
     ks = handful(result)
     rows = [["shifted inputs, k", *map(str, ks), "zero"]]
     for shift in result["shifts"].values():
-        legend = models(result, shift) | {
-            name: (label, shift[name]) for name, label in shift["labels"].items()
-        }
-        for label, curve in legend.values():
+        for label, curve in curves(result, shift).values():
             shift_ks = [k for k in ks if k < len(shift["k"])]
-            row = _row(f"{shift['label']}: {label}", curve, shift_ks)
+            row = _row(f"{shift['label']}: {label}", curve["mean"], shift_ks)
             row += [""] * (len(ks) - len(shift_ks)) + [_text(shift["zero"])]
             rows.append(row)
     return [_align(rows)]
 
 
-def _published(result: Mapping[str, Any]) -> str:
+def _published(result: Evaluation) -> str:
     """The published curves for this task and model, each under ours; and the number of loops at
     which this model is published."""
     ks = handful(result)
     rows = [["beside the published, k", *map(str, ks)]]
     notes = {}
     for entry in result["published"]:
-        curve = result["by_examples"].get(entry["name"])
+        curve = by_solver(result["by_examples"]).get(entry["name"])
         if curve is None:
             continue
         label = curves(result).get(entry["name"], curves(result)["model_at_b"])[0]
@@ -173,18 +170,19 @@ def _published(result: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
+def _with_interval(label: str, curve: Band | Published, ks: Sequence[int]) -> list[list[str]]:
     """A mean and, under it, the ends of its 90 % interval if there is one."""
-    parts = [part for part in ("low", "high") if curve[part]]
-    return [_row(label, curve, ks), *(_row(f"    {part}", curve, ks, part) for part in parts)]
+    ends = [(f"    {part}", curve[part]) for part in ("low", "high")]
+    rows = [(label, curve["mean"]), *ends]
+    return [_row(name, values, ks) for name, values in rows if values]
 
 
-def _row(label: str, curve: Curve, ks: Sequence[int], part: str = "mean") -> list[str]:
-    return [label, *(_text(curve[part][k]) for k in ks)]
+def _row(label: str, values: Sequence[float | None], ks: Sequence[int]) -> list[str]:
+    return [label, *(_text(values[k]) for k in ks)]
 
 
-def _span(curve: Curve) -> str:
-    return f"{_text(curve['low'][0])} to {_text(curve['high'][0])}"
+def _span(curve: Band) -> str:
+    return f"{_text(curve['low'][-1])} to {_text(curve['high'][-1])}"
 
 
 def _text(value: float | None) -> str:

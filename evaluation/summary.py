@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,36 +14,38 @@ from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
 from .baselines import optimal
-from .bootstrap import bootstrap, resampled_means
+from .bootstrap import Band, bootstrap, resampled_means
 from .cache import Arrays
 from .errors import error_name
 from .halting import TOLERANCES, halted_at
 from .measure import Measure
 from .published import published, published_loops
+from .results import ByExamples, Halted, HaltingResult, NearLeast, ShiftResult, Summary, by_solver
 
-_BY_LOOP = ("by_loop", "state_change", "prediction_change")
 _NEAR = 1.05  # times the least error by loop: an error up to this is near it
 
 
-class Intervals:
-    """Means with intervals, by an evaluation's settings."""
-
-    def __init__(self, settings: EvaluationConfig) -> None:
-        self._resamples, self._seed = settings.resamples, settings.seed
-
-    def __call__(self, values: NDArray[Any]) -> dict[str, list[float | None]]:
-        return bootstrap(values, self._resamples, self._seed).to_json()
+def intervals_by(settings: EvaluationConfig) -> Callable[[NDArray[Any]], Band]:
+    """A function to means with intervals, by an evaluation's settings."""
+    return lambda values: bootstrap(values, settings.resamples, settings.seed).to_json()
 
 
 def summary(
     run: Run, settings: EvaluationConfig, arrays: Arrays, labels: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Summary:
     """The result of an evaluation without its shifted inputs, as plain values."""
-    intervals = Intervals(settings)
-    by_examples = {name: values for name, values in arrays.items() if name not in _BY_LOOP}
-    loops_used = by_examples.pop("loops_used", None)
-    loops = list(range(1, arrays["by_loop"].shape[1] + 1))
-    result: dict[str, Any] = {
+    intervals = intervals_by(settings)
+    assert settings.loops is not None
+    by_examples: ByExamples = {
+        "k": list(range(run.config.task.points)),
+        "model": intervals(arrays["model"]),
+        "model_at_b": intervals(arrays["model_at_b"]),
+    }
+    by_solver(by_examples).update({name: intervals(arrays[name]) for name in labels})
+    if "loops_used" in arrays:
+        by_examples["loops_used"] = intervals(arrays["loops_used"])
+    loop = settings.loops if isinstance(settings.loops, int) else 0
+    result: Summary = {
         "task": run.config.task.name,
         "family": run.config.model.family,
         "dims": run.config.task.dims,
@@ -55,56 +56,55 @@ def summary(
         "prompts": settings.prompts,
         "seed": settings.seed,
         "labels": dict(labels),
-        "by_examples": {
-            "k": list(range(run.config.task.points)),
-            **{name: intervals(values) for name, values in by_examples.items()},
-        },
+        "by_examples": by_examples,
         "by_loop": {
-            "loop": loops,
+            "loop": list(range(1, arrays["by_loop"].shape[1] + 1)),
             "model": intervals(arrays["by_loop"]),
             "state_change": intervals(arrays["state_change"]),
             "prediction_change": intervals(arrays["prediction_change"]),
             "near_least": near_least(arrays["by_loop"], settings),
         },
-        "halting": halting(arrays, intervals, settings.halt_by or trained_loops(run.config)),
+        "halting": halting(arrays, settings, settings.halt_by or trained_loops(run.config)),
         "shifts": {},
+        "published": [
+            entry
+            for entry in published(run.config, loop)
+            # A solver with another choice of its setting is not comparable.
+            if entry["name"] not in labels or labels[entry["name"]].startswith(entry["label"])
+        ],
+        "published_loops": published_loops(run.config),
     }
-    if loops_used is not None:
-        result["by_examples"]["loops_used"] = intervals(loops_used)
     best = optimal(run.task)
     if best in arrays:
         result["above_optimal"] = {
             "over": best,
-            **{name: intervals(arrays[name] - arrays[best]) for name in ("model", "model_at_b")},
+            "model": intervals(arrays["model"] - arrays[best]),
+            "model_at_b": intervals(arrays["model_at_b"] - arrays[best]),
         }
-    loop = settings.loops if isinstance(settings.loops, int) else 0
-    result["published"] = [
-        asdict(entry)
-        for entry in published(run.config, loop)
-        # A solver with another choice of its setting is not comparable.
-        if entry.name not in labels or labels[entry.name].startswith(entry.label)
-    ]
-    result["published_loops"] = published_loops(run.config)
     return result
 
 
 def shift_summary(
     measure: Measure, name: str, shifted: Shifted, arrays: Arrays, labels: Mapping[str, str]
-) -> dict[str, Any]:
+) -> ShiftResult:
     """The part of the result for one shifted input distribution."""
-    intervals = Intervals(measure.settings)
-    by_examples = {part: values for part, values in arrays.items() if part not in _BY_LOOP}
-    return {
+    intervals = intervals_by(measure.settings)
+    result: ShiftResult = {
         "label": SHIFTS[name].label,
         "k": list(range(shifted.queries.xs.shape[1])),
         "zero": shifted.zero,
         "labels": dict(labels),
-        **{part: intervals(values) for part, values in by_examples.items()},
+        "model": intervals(arrays["model"]),
+        "model_at_b": intervals(arrays["model_at_b"]),
         "by_loop": intervals(arrays["by_loop"]),
     }
+    by_solver(result).update({name: intervals(arrays[name]) for name in labels})
+    if "loops_used" in arrays:
+        result["loops_used"] = intervals(arrays["loops_used"])
+    return result
 
 
-def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, Any]:
+def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> NearLeast:
     """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
     interval over resamples of the prompts."""
 
@@ -117,14 +117,18 @@ def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, A
     return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
 
 
-def halting(arrays: Arrays, intervals: Intervals, latest: int) -> dict[str, Any]:
+def halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> HaltingResult:
     """The last query's error against the mean number of loops used, for halting on either change at
     a range of tolerances, and after `latest` loops in any case."""
-    result: dict[str, Any] = {"tolerance": list(TOLERANCES)}
-    for on in ("state", "prediction"):
-        pairs = [
-            halted_at(arrays["by_loop"], arrays[f"{on}_change"], t, latest) for t in TOLERANCES
-        ]
+    intervals = intervals_by(settings)
+
+    def halted(changes: NDArray[Any]) -> Halted:
+        pairs = [halted_at(arrays["by_loop"], changes, t, latest) for t in TOLERANCES]
         errors, loops = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
-        result[on] = {"loops": intervals(loops), "error": intervals(errors)}
-    return result
+        return {"loops": intervals(loops), "error": intervals(errors)}
+
+    return {
+        "tolerance": list(TOLERANCES),
+        "state": halted(arrays["state_change"]),
+        "prediction": halted(arrays["prediction_change"]),
+    }

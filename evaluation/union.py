@@ -5,24 +5,20 @@ result = merge_results(last, other_results)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from copy import deepcopy
 
-_SHARED_SETTINGS = ("prompts", "seed", "resamples")  # equal in comparable evaluations
+from .results import Evaluation, ModelErrors, ShiftResult, by_solver
 
 
-def merge_results(
-    last: Mapping[str, Any], other_results: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def merge_results(last: Evaluation, other_results: Sequence[Evaluation]) -> Evaluation:
     """The last evaluation with what the others add to it: further solvers, the model read at other
     loops (`also_read`), shifted inputs, and the longest curve by loop. `evaluations` lists all.
 
     Results on other prompts or with other resamples are only listed.
     """
-    result: dict[str, Any] = {key: value for key, value in last.items() if key != "arrays_sha256"}
-    result["by_examples"] = dict(result["by_examples"])
-    result["labels"] = dict(result["labels"])
-    result["shifts"] = {name: {**shift} for name, shift in result["shifts"].items()}
+    result = deepcopy(last)
+    result.pop("arrays_sha256", None)
     newest_first = [other for other in reversed(other_results) if comparable(other, last)]
     last_name = reading_name(last)
     for other in sorted(newest_first, key=lambda other: reading_name(other) != last_name):
@@ -41,7 +37,7 @@ def merge_results(
     return result
 
 
-def reading_name(result: Mapping[str, Any]) -> str:
+def reading_name(result: Evaluation) -> str:
     """The loops at which a result reads its model beside b: their number, or the halting rule."""
     settings = result["settings"]
     if result["loops"] != "auto":
@@ -50,38 +46,32 @@ def reading_name(result: Mapping[str, Any]) -> str:
     return f"{rule}, by loop {settings['halt_by']}"
 
 
-def comparable(other: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+def comparable(other: Evaluation, last: Evaluation) -> bool:
     """Whether two evaluations of one model have the same prompts and the same resamples."""
-    return all(other["settings"][key] == last["settings"][key] for key in _SHARED_SETTINGS)
+    first, second = other["settings"], last["settings"]
+    return all(first[key] == second[key] for key in ("prompts", "seed", "resamples"))
 
 
-def _add_solvers(result: dict[str, Any], other: Mapping[str, Any]) -> None:
+def _add_solvers(result: Evaluation, other: Evaluation) -> None:
     for name, label in other["labels"].items():
         if name not in result["labels"]:
             result["labels"][name] = label
-            result["by_examples"][name] = other["by_examples"][name]
+            by_solver(result["by_examples"])[name] = by_solver(other["by_examples"])[name]
 
 
 def _add_reading(
-    part: dict[str, Any],
-    result: Mapping[str, Any],
-    other: Mapping[str, Any],
-    other_part: Mapping[str, Any],
+    part: ModelErrors, result: Evaluation, other: Evaluation, other_part: ModelErrors
 ) -> None:
     """Add another evaluation's model curve if `part` has none read at its loops."""
-    name = reading_name(other)
-    part_name = part.get("loops", reading_name(result))
-    names = {part_name, str(result["b"]), *part.get("also_read", {})}
-    if name not in names:
-        part["also_read"] = {**part.get("also_read", {}), name: other_part["model"]}
+    name, also_read = reading_name(other), part.get("also_read", {})
+    if name not in {part.get("loops", reading_name(result)), str(result["b"]), *also_read}:
+        part["also_read"] = {**also_read, name: other_part["model"]}
 
 
-def _add_shift(
-    result: dict[str, Any], other: Mapping[str, Any], name: str, shift: Mapping[str, Any]
-) -> None:
+def _add_shift(result: Evaluation, other: Evaluation, name: str, shift: ShiftResult) -> None:
     if name in result["shifts"]:
         _add_reading(result["shifts"][name], result, other, shift)
-    else:
-        other_name = reading_name(other)
-        loops = {} if other_name == reading_name(result) else {"loops": other_name}
-        result["shifts"][name] = {**shift, **loops}
+        return
+    result["shifts"][name] = shift.copy()
+    if (other_name := reading_name(other)) != reading_name(result):
+        result["shifts"][name]["loops"] = other_name

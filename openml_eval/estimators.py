@@ -23,13 +23,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.halting import Halting
+from reloop.evaluation.load import LoadedModel
 from reloop.tasks import Prompts, Task
 from reloop.training.assemble import build_task
 from reloop.training.device import place_exactly
 
 from .answers import LoopSettings, answer_queries
 from .context import Floats, Scaling, context_rows, model_inputs
-from .weights import Trained, read_model, shipped
+from .weights import read_model, shipped
 
 
 class _Looped(BaseEstimator):  # type: ignore[misc]
@@ -59,7 +60,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         """The estimator of a run folder, or of one checkpoint (.safetensors) in it."""
         return cls(checkpoint=path, **params)
 
-    def _load(self, features: int) -> Trained:
+    def _load(self, features: int) -> LoadedModel:
         """The checkpoint; ValueError if it reads fewer than `features` features."""
         path = shipped(self._shipped) if self.checkpoint is None else self.checkpoint
         checkpoint = read_model(path, self._classes)
@@ -72,7 +73,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             )
         return checkpoint
 
-    def _loop_settings(self, checkpoint: Trained, divisor: float) -> LoopSettings:
+    def _loop_settings(self, checkpoint: LoadedModel, divisor: float) -> LoopSettings:
         if self.n_loops is None:
             return LoopSettings(checkpoint.loops)
         if self.n_loops == "auto":
@@ -85,7 +86,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
 
     def _set_contexts(
         self,
-        checkpoint: Trained,
+        checkpoint: LoadedModel,
         task: Task,
         X: Floats,
         ys: Floats,

@@ -49,7 +49,7 @@ class Scoring:
     contexts: int
     seeds: int
 
-    def content(self, table: TableSummary, seed: int) -> dict[str, Any]:
+    def content(self, table: TableSummary, seed: int) -> dict[str, object]:
         """What the hits of one evaluation seed depend on, beside the model or solver."""
         return {
             "table": table.sha256,
@@ -57,6 +57,31 @@ class Scoring:
             "contexts": self.contexts,
             "seed": seed,
         }
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """A trained run and its `scores`: hits [evaluation seeds, groups, group size, 2] or, under the
+    reference's protocol, accuracies [evaluation seeds, 2]; the last axis is the polarity."""
+
+    path: str
+    step: int
+    seconds: float | None  # of training
+    remarks: list[str]
+    scores: NDArray[Any]
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the scores are accuracies."""
+        return self.scores.ndim == 2
+
+
+@dataclass(frozen=True)
+class SolverScores:
+    """Hits [evaluation seeds, groups, group size] by solver, and the seconds that they took."""
+
+    hits: dict[str, Hits]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -77,35 +102,21 @@ class RunJob:
         """The run's folder."""
         return run_folder(self.config).path
 
-    def __call__(self) -> dict[str, Any]:
-        """`path`, `step`, `seconds` of training, `remarks` on the run, and `hits` [evaluation
-        seeds, groups, group size, 2] or, under the reference's protocol, `accuracies` [evaluation
-        seeds, 2].
-
-        Raises as `train`, and HeldElsewhere if another process scores the run.
-        """
+    def __call__(self) -> RunScores:
+        """Raises as `train`, and HeldElsewhere if another process scores the run."""
         run = train(self.config)
         with RunFolder(run.path).lock():
             scores = self._score(run)
         seconds = RunFolder(run.path).status().get("seconds")
-        return {
-            "path": str(run.path),
-            "step": run.step,
-            "seconds": seconds,
-            "remarks": remarks(run),
-            **scores,
-        }
+        return RunScores(str(run.path), run.step, seconds, remarks(run), scores)
 
-    def describe(self, result: dict[str, Any]) -> str:
+    def describe(self, result: RunScores) -> str:
         """The accuracy and the training time."""
-        accuracy = (
-            np.mean(result["accuracies"][:, 0])
-            if "accuracies" in result
-            else _accuracy(result["hits"], result["hits"])
-        )
-        return f"accuracy {accuracy:.3f}, trained in {result['seconds'] or 0:.0f} s"
+        scores = result.scores
+        accuracy = scores[:, 0].mean() if result.averaged else _accuracy(scores)
+        return f"accuracy {accuracy:.3f}, trained in {result.seconds or 0:.0f} s"
 
-    def _score(self, run: Run) -> dict[str, Any]:
+    def _score(self, run: Run) -> NDArray[Any]:
         table = read_table(self.scoring.folder, self.table.name)
         placement = place_exactly(self.config.device)
         classifier = TrainedModel(
@@ -114,18 +125,10 @@ class RunJob:
         if self.config.task.settings["protocol"] == "reference":
             points = self.scoring.size + 1
             seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
-            accuracies = [reference_accuracies(classifier, table, points, seed) for seed in seeds]
-            return {"accuracies": np.array(accuracies)}
-        cache = Cache(run.path / "cache")
-        weights = weights_digest(run.model)
-        return {
-            "hits": np.stack(
-                [
-                    self._hits(cache, weights, classifier, table, seed)
-                    for seed in range(self.scoring.seeds)
-                ]
-            )
-        }
+            return np.array([reference_accuracies(classifier, table, points, s) for s in seeds])
+        cache, weights = Cache(run.path / "cache"), weights_digest(run.model)
+        seeds = range(self.scoring.seeds)
+        return np.stack([self._hits(cache, weights, classifier, table, s) for s in seeds])
 
     def _hits(
         self, cache: Cache, weights: str, classifier: TrainedModel, table: Table, seed: int
@@ -159,9 +162,8 @@ class SolverJob:
         """Table and solvers, for messages."""
         return f"{self.table.label}, {', '.join(SOLVERS)}"
 
-    def __call__(self) -> dict[str, Any]:
-        """`hits` [evaluation seeds, groups, group size] by solver, and `seconds`. Raises
-        HeldElsewhere if another process scores the solvers."""
+    def __call__(self) -> SolverScores:
+        """Raises HeldElsewhere if another process scores the solvers."""
         start = time.monotonic()
         # Locked, so that no other process computes the same.
         lock_folder = self.cache / self.table.sha256[:12]
@@ -170,12 +172,12 @@ class SolverJob:
         seeds = range(self.scoring.seeds)
         with RunFolder(lock_folder).lock():
             hits = {name: np.stack([self._hits(name, table, s) for s in seeds]) for name in SOLVERS}
-        return {"hits": hits, "seconds": time.monotonic() - start}
+        return SolverScores(hits, time.monotonic() - start)
 
-    def describe(self, result: dict[str, Any]) -> str:
+    def describe(self, result: SolverScores) -> str:
         """The accuracies and the time."""
-        accuracies = (f"{_accuracy(hits, hits):.3f}" for hits in result["hits"].values())
-        return f"accuracies {', '.join(accuracies)}, found in {result['seconds']:.0f} s"
+        accuracies = (f"{_accuracy(hits):.3f}" for hits in result.hits.values())
+        return f"accuracies {', '.join(accuracies)}, found in {result.seconds:.0f} s"
 
     def _hits(self, name: str, table: Table, seed: int) -> Hits:
         split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
@@ -193,5 +195,5 @@ class SolverJob:
         return arrays["hits"]
 
 
-def _accuracy(values: NDArray[Any], hits: Hits) -> float:
-    return float(values[hits != ABSENT].mean())
+def _accuracy(hits: Hits) -> float:
+    return float(hits[hits != ABSENT].mean())

@@ -10,18 +10,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
+from reloop.evaluation.cache import Arrays
 from reloop.training.assemble import build_task
 from reloop.training.device import place
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.files import write_arrays, write_bytes, write_json
 
-from .jobs import RunJob, Scoring, SolverJob
+from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores
 from .pictures import draw_accuracies
 from .report import csv_text, report
+from .results import Result
 from .run_settings import RunSettings
 from .scoring import check_features
 from .summary import summary
@@ -30,9 +31,10 @@ from .table_summary import TableSummary, evaluated_tables
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """The result: the content of openml.json, its text, and a line on each run that failed."""
+    """The folder and content of openml.json, its text, and a line on each run that failed."""
 
-    result: dict[str, Any]
+    folder: Path
+    result: Result
     text: str
     failures: list[str]
 
@@ -126,55 +128,41 @@ def _digest(
 
 def _finish(
     settings: RunSettings,
-    result_folder: Path,
+    folder: Path,
     jobs: Sequence[RunJob | SolverJob],
     outcomes: Sequence[Outcome],
     held_out: Sequence[TableSummary],
     config: Config,
 ) -> LeaveOneOut:
     """Combine the outcomes and write the result."""
-    failures = [
-        f"{job.name}: {outcome.failure}"
-        for job, outcome in zip(jobs, outcomes, strict=True)
-        if outcome.result is None
-    ]
-    results = [
-        (job, outcome.result)
-        for job, outcome in zip(jobs, outcomes, strict=True)
-        if outcome.result is not None
-    ]
-    request = {
-        "settings": _plain_values(settings),
+    scored: list[tuple[RunJob, RunScores]] = []
+    solved: list[tuple[SolverJob, SolverScores]] = []
+    failures: list[str] = []
+    arrays: Arrays = {}  # by the run's name, or by the table's and the solver's
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if outcome.result is None:
+            failures.append(f"{job.name}: {outcome.failure}")
+        elif isinstance(job, RunJob):
+            scored.append((job, outcome.result))
+            arrays[Path(outcome.result.path).name] = outcome.result.scores
+        else:
+            solved.append((job, outcome.result))
+            arrays |= {f"{job.table.name}/{name}": h for name, h in outcome.result.hits.items()}
+    result: Result = {
+        "settings": settings,
         "evaluation_seeds": settings.draws,
         "k": config.task.points - 1,
         "scale": config.scale,
         "resamples": config.evaluation.resamples,
         "seed": config.evaluation.seed,
+        **summary(scored, solved, held_out, config.evaluation),
+        "failed": failures,
     }
-    result = request | summary(results, held_out, config.evaluation) | {"failed": failures}
-    result_folder.mkdir(parents=True, exist_ok=True)
-    write_arrays(result_folder / "openml.npz", _arrays(results))
-    write_bytes(result_folder / "openml.csv", csv_text(result).encode())
-    draw_accuracies(result, result_folder / "figures")
-    write_json(result_folder / "openml.json", result)
-    text = f"{report(result)}\n\n{result_folder}: openml.json, openml.csv, figures/"
-    return LeaveOneOut(result | {"path": str(result_folder)}, text, failures)
-
-
-def _arrays(results: Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]) -> dict[str, Any]:
-    """Hits row by row, by the run's name or by the table's and the solver's."""
-    arrays: dict[str, Any] = {}
-    for job, result in results:
-        if isinstance(job, SolverJob):
-            arrays |= {f"{job.table.name}/{name}": hits for name, hits in result["hits"].items()}
-        else:
-            arrays[Path(result["path"]).name] = result.get("hits", result.get("accuracies"))
-    return arrays
-
-
-def _plain_values(settings: RunSettings) -> dict[str, Any]:
-    return {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in asdict(settings).items()
-        if key != "jobs"
-    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_arrays(folder / "openml.npz", arrays)
+    write_bytes(folder / "openml.csv", csv_text(result).encode())
+    draw_accuracies(result, folder / "figures")
+    plain_settings = {key: value for key, value in asdict(settings).items() if key != "jobs"}
+    write_json(folder / "openml.json", {**result, "settings": plain_settings})
+    text = f"{report(result)}\n\n{folder}: openml.json, openml.csv, figures/"
+    return LeaveOneOut(folder, result, text, failures)

@@ -7,10 +7,10 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase
 from textwrap import fill
-from typing import Any
 
 from reloop.evaluation.remarks import shared
 
+from .results import Accuracy, Result
 from .table2 import source
 
 _WIDTH = 100
@@ -20,7 +20,7 @@ _POLARITY = (
 )
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: Result) -> str:
     """The table, and below it a caption and the notes on its numbers."""
     notes = _notes(result)
     lines = [
@@ -38,15 +38,16 @@ def report(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def csv_text(result: Mapping[str, Any]) -> str:
+def csv_text(result: Result) -> str:
     """A line for each table: its properties, then mean, low and high (or std) of every accuracy."""
     rows = []
     for entry in result["tables"]:
-        row = {key: entry[key] for key in ("openml_id", "name", "rows", "features")}
-        row["majority_share"] = entry["majority_share"]
+        row: dict[str, object] = {
+            key: entry[key] for key in ("openml_id", "name", "rows", "features", "majority_share")
+        }
         for family, model in entry["models"].items():
             for part in ("accuracy", "as_is", "swapped", "published"):
-                for name, value in (model.get(part) or {}).items():
+                for name, value in (model[part] or {}).items():
                     row[f"{family}_{part}_{name}"] = value
         for solver, accuracy in entry["solvers"].items():
             row |= {f"{solver}_{name}": value for name, value in accuracy.items()}
@@ -59,25 +60,25 @@ def csv_text(result: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
-def _families(result: Mapping[str, Any]) -> list[str]:
+def _families(result: Result) -> list[str]:
     return list({family: None for entry in result["tables"] for family in entry["models"]})
 
 
-def _table(result: Mapping[str, Any], notes: Mapping[str, tuple[str, list[str]]]) -> str:
+def _table(result: Result, notes: Mapping[str, tuple[str, list[str]]]) -> str:
     families = _families(result)
     solvers = list(result["solvers"]) if any(e["solvers"] for e in result["tables"]) else []
     head = ["held out", "rows", "features", *families, *(f"{f}, paper" for f in families)]
     rows = [[*head, *solvers, "larger class"]]
     for entry in result["tables"]:
-        models = [entry["models"].get(family, {}) for family in families]
+        models = [entry["models"].get(family) for family in families]
         marks = "".join(m for m, labels in notes.values() if entry["label"] in labels)
         rows.append(
             [
                 f"{entry['label']}{f' ({marks})' if marks else ''}",
                 f"{entry['rows']:,}",
                 str(entry["features"]),
-                *(_accuracy_text(model.get("accuracy")) for model in models),
-                *(_accuracy_text(model.get("published"), spread=False) for model in models),
+                *(_accuracy_text(model and model["accuracy"]) for model in models),
+                *(_accuracy_text(model and model["published"], spread=False) for model in models),
                 *(_accuracy_text(entry["solvers"].get(name), spread=False) for name in solvers),
                 f"{entry['majority_share']:.3f}",
             ]
@@ -85,7 +86,7 @@ def _table(result: Mapping[str, Any], notes: Mapping[str, tuple[str, list[str]]]
     return _align(rows)
 
 
-def _accuracy_text(value: Mapping[str, float] | None, spread: bool = True) -> str:
+def _accuracy_text(value: Accuracy | None, spread: bool = True) -> str:
     if not value:
         return "-"
     if not spread:
@@ -95,9 +96,9 @@ def _accuracy_text(value: Mapping[str, float] | None, spread: bool = True) -> st
     return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 
-def _caption(result: Mapping[str, Any]) -> Iterator[str]:
+def _caption(result: Result) -> Iterator[str]:
     settings, k = result["settings"], result["k"]
-    if settings["protocol"] == "reference":
+    if settings.protocol == "reference":
         text = (
             "Accuracy under the published protocol, flaws included: of a random 5 % of the "
             f"held-out table, each row (at most 5,000) from {k} others of these 5 %, all "
@@ -120,12 +121,12 @@ def _caption(result: Mapping[str, Any]) -> Iterator[str]:
     yield fill(f"paper: {source()}; it tests on 5 % of a table, labels as they are", _WIDTH)
 
 
-def _majority_lines(result: Mapping[str, Any]) -> Iterator[str]:
+def _majority_lines(result: Result) -> Iterator[str]:
     for family, (count, total) in result["beats_majority"].items():
         yield f"{family} beats the larger class on {count} of {total} tables beyond its interval"
 
 
-def _below_half_lines(result: Mapping[str, Any]) -> Iterator[str]:
+def _below_half_lines(result: Result) -> Iterator[str]:
     """Explanations of accuracies below one half with the labels as they are."""
     for entry in result["tables"]:
         for family, model in entry["models"].items():
@@ -141,7 +142,7 @@ def _below_half_lines(result: Mapping[str, Any]) -> Iterator[str]:
             yield fill(text, _WIDTH, subsequent_indent="  ")
 
 
-def _remark_lines(result: Mapping[str, Any]) -> Iterator[str]:
+def _remark_lines(result: Result) -> Iterator[str]:
     """The remarks on the runs: unfinished training or curricula, other code."""
     runs = {
         f"{entry['label']}, {family}, seed {run['seed']}": run.get("remarks", [])
@@ -153,7 +154,7 @@ def _remark_lines(result: Mapping[str, Any]) -> Iterator[str]:
         yield fill(line, _WIDTH, subsequent_indent="  ")
 
 
-def _notes(result: Mapping[str, Any]) -> dict[str, tuple[str, list[str]]]:
+def _notes(result: Result) -> dict[str, tuple[str, list[str]]]:
     """The remarks on the tables: each once, with a mark and its tables' labels."""
     labels_by_remark: dict[str, list[str]] = {}
     for entry in result["tables"]:

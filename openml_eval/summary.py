@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,55 +11,51 @@ from numpy.typing import NDArray
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.bootstrap import clustered_bootstrap
 
-from .jobs import RunJob, SolverJob
+from .jobs import RunJob, RunScores, SolverJob, SolverScores
+from .results import Accuracy, ModelEntry, RunEntry, Summary, TableEntry
 from .scoring import ABSENT
 from .solvers import SOLVERS
 from .table2 import printed
 from .table_summary import TableSummary
 
-JobResults = Sequence[tuple[RunJob | SolverJob, dict[str, Any]]]
+Scored = Sequence[tuple[RunJob, RunScores]]
+Solved = Sequence[tuple[SolverJob, SolverScores]]
 
 
 def summary(
-    results: JobResults, tables: Sequence[TableSummary], settings: EvaluationConfig
-) -> dict[str, Any]:
-    """`tables`, an entry for each held-out table; `solvers`, their descriptions; and
-    `beats_majority`: for each family the number of tables on which the low end of its interval is
-    above the share of the larger class, and the number of tables.
-    """
-    entries = [_entry(table, results, settings) for table in tables]
-    families = {family: None for entry in entries for family in entry["models"]}
-    beats_majority = {}
-    for family in families:
-        models = [entry["models"][family] for entry in entries if family in entry["models"]]
-        if all("beats_majority" in model for model in models):
-            beats_majority[family] = [sum(model["beats_majority"] for model in models), len(models)]
+    scored: Scored, solved: Solved, tables: Sequence[TableSummary], settings: EvaluationConfig
+) -> Summary:
+    """The results of all jobs, by held-out table."""
+    entries = [_entry(table, scored, solved, settings) for table in tables]
+    beats: dict[str, list[bool]] = {}
+    for entry in entries:
+        for family, model in entry["models"].items():
+            if "beats_majority" in model:
+                beats.setdefault(family, []).append(model["beats_majority"])
+    beats_majority = {family: [sum(each), len(each)] for family, each in beats.items()}
     return {"tables": entries, "solvers": SOLVERS, "beats_majority": beats_majority}
 
 
 def accuracy(
     values: Sequence[NDArray[Any]], hits: NDArray[Any], settings: EvaluationConfig
-) -> dict[str, float]:
+) -> Accuracy:
     """Mean and 90 % interval of values [evaluation seeds, groups, group size], one array for each
     training seed, where `hits` of that shape are not ABSENT. Groups, of which no two share a row or
     a context, and training seeds are resampled."""
     mask = hits != ABSENT
     sums = np.stack([np.where(mask, each, 0).sum((0, 2)) for each in values])
     interval = clustered_bootstrap(sums, mask.sum((0, 2)), settings.resamples, settings.seed)
-    return {name: float(value) for name, value in interval._asdict().items()}
+    mean, low, high = map(float, interval)
+    return {"mean": mean, "low": low, "high": high}
 
 
-def _entry(table: TableSummary, results: JobResults, settings: EvaluationConfig) -> dict[str, Any]:
-    models: dict[str, list[tuple[RunJob, dict[str, Any]]]] = {}
-    solvers: dict[str, dict[str, float]] = {}
-    for job, result in results:
-        if job.table != table:
-            continue
-        if isinstance(job, RunJob):
-            models.setdefault(job.config.model.family, []).append((job, result))
-        else:
-            for name, hits in result["hits"].items():
-                solvers[name] = accuracy([hits], hits, settings)
+def _entry(
+    table: TableSummary, scored: Scored, solved: Solved, settings: EvaluationConfig
+) -> TableEntry:
+    runs: dict[str, list[tuple[RunJob, RunScores]]] = {}
+    for job, scores in scored:
+        if job.table == table:
+            runs.setdefault(job.config.model.family, []).append((job, scores))
     paper = printed(table.openml_id)
     return {
         "name": table.name,
@@ -72,51 +68,57 @@ def _entry(table: TableSummary, results: JobResults, settings: EvaluationConfig)
         "sha256": table.sha256,
         "remarks": list(table.remarks),
         "models": {
-            family: _model(runs, table, settings)
-            | {"published": paper[family]._asdict() if family in paper else None}
-            for family, runs in models.items()
+            family: _model(family_runs, table, paper.get(family), settings)
+            for family, family_runs in runs.items()
         },
-        "solvers": solvers,
+        "solvers": {
+            name: accuracy([hits], hits, settings)
+            for job, scores in solved
+            if job.table == table
+            for name, hits in scores.hits.items()
+        },
     }
 
 
 def _model(
-    runs: Sequence[tuple[RunJob, Mapping[str, Any]]],
-    table: TableSummary,
-    settings: EvaluationConfig,
-) -> dict[str, Any]:
+    runs: Scored, table: TableSummary, published: Accuracy | None, settings: EvaluationConfig
+) -> ModelEntry:
     """One family's part of a table's entry, over its training seeds."""
-    content: dict[str, Any] = {
-        "runs": [
-            {
-                "path": result["path"],
-                "seed": job.config.seed,
-                "step": result["step"],
-                "seconds": result["seconds"],
-                "remarks": result.get("remarks", []),
-            }
-            for job, result in runs
-        ]
-    }
-    if "accuracies" in runs[0][1]:
-        by_draw = np.stack([result["accuracies"] for _, result in runs]).mean(0)
-        as_is_accuracy, swapped_accuracy = (
-            {"mean": float(mean), "std": float(std)}
-            for mean, std in zip(by_draw.mean(0), by_draw.std(0), strict=True)
-        )
-        return content | {
-            "accuracy": as_is_accuracy,
-            "as_is": as_is_accuracy,
-            "swapped": swapped_accuracy,
+    entries: list[RunEntry] = [
+        {
+            "path": run.path,
+            "seed": job.config.seed,
+            "step": run.step,
+            "seconds": run.seconds,
+            "remarks": run.remarks,
         }
-    hits = [result["hits"] for _, result in runs]
-    as_is, swapped = ([each[..., side] for each in hits] for side in (0, 1))
+        for job, run in runs
+    ]
+    scores = [run.scores for _, run in runs]
+    as_is, swapped = ([each[..., side] for each in scores] for side in (0, 1))
+    if runs[0][1].averaged:
+        first = _over_draws(as_is)
+        return {
+            "runs": entries,
+            "accuracy": first,
+            "as_is": first,
+            "swapped": _over_draws(swapped),
+            "published": published,
+        }
     both = [(a.astype(float) + b) / 2 for a, b in zip(as_is, swapped, strict=True)]
     reference = as_is[0]
-    interval = accuracy(both, reference, settings)
-    return content | {
-        "accuracy": interval,
+    mean = accuracy(both, reference, settings)
+    return {
+        "runs": entries,
+        "accuracy": mean,
         "as_is": accuracy(as_is, reference, settings),
         "swapped": accuracy(swapped, reference, settings),
-        "beats_majority": interval["low"] > table.majority,
+        "beats_majority": mean["low"] > table.majority,
+        "published": published,
     }
+
+
+def _over_draws(accuracies: Sequence[NDArray[Any]]) -> Accuracy:
+    """Mean and standard deviation over draws of the mean over training seeds."""
+    by_draw = np.stack(accuracies).mean(0)
+    return {"mean": float(by_draw.mean()), "std": float(by_draw.std())}

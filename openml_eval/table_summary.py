@@ -69,17 +69,18 @@ def table_summary(folder: Path, key: int | str) -> TableSummary:
     table = read_table(folder, key)
     path = find_table(folder, key)
     assert path is not None
-    catalogue_entry = entry(table.source["openml_id"]) if table.source.get("openml_id") else None
+    openml_id = table.source.openml_id
+    catalogue_entry = entry(openml_id) if openml_id else None
     rows, features = table.xs.shape
     remarks = catalogue_entry.remarks(rows, features) if catalogue_entry else []
     return TableSummary(
         name=table.name,
-        openml_id=table.source.get("openml_id"),
+        openml_id=openml_id,
         rows=rows,
         features=features,
         counts=table.counts,
         sha256=read_json(path)["sha256"],
-        remarks=(*remarks, *table.source["notes"]),
+        remarks=(*remarks, *table.source.notes),
     )
 
 

@@ -6,38 +6,15 @@ trained = read_model("runs/NAME", classes=0)
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config
 from reloop.conf.shipped import unpacked
-from reloop.evaluation.load import load_model
-from reloop.models import Model
-from reloop.training.assemble import trained_loops
+from reloop.evaluation.load import LoadedModel, load_model
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 _KINDS = {0: "a regressor", 2: "a classifier of two classes"}
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A trained model, on the CPU and in eval mode, and the configuration of its run."""
-
-    path: Path
-    config: Config
-    model: Model
-
-    @property
-    def loops(self) -> int:
-        """b, the number of loops in training; a standard model's layers."""
-        return trained_loops(self.config)
-
-    @property
-    def context(self) -> int:
-        """The number of examples in its longest training prompts, without the query."""
-        return min(self.config.task.points, self.model.spec.n_positions) - 1
 
 
 def shipped(name: str) -> Path:
@@ -48,7 +25,7 @@ def shipped(name: str) -> Path:
     return path
 
 
-def read_model(path: str | PathLike[str], classes: int) -> Trained:
+def read_model(path: str | PathLike[str], classes: int) -> LoadedModel:
     """The model of a run folder (its newest undamaged checkpoint) or of one checkpoint in it; its
     task's data are not needed.
 
@@ -65,7 +42,8 @@ def read_model(path: str | PathLike[str], classes: int) -> Trained:
     if loaded.classes != classes:
         kind = _KINDS.get(loaded.classes, f"a classifier of {loaded.classes} classes")
         raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
-    return Trained(loaded.path, loaded.config, loaded.model.requires_grad_(False))
+    loaded.model.requires_grad_(False)
+    return loaded
 
 
 def _warn(line: str) -> None:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.figures import (
-    Curve,
+    AnyCurve,
     band,
     legend_beside,
     line,
@@ -23,11 +22,13 @@ from reloop.evaluation.figures import (
     styled,
     whole_numbers,
 )
+from reloop.evaluation.results import unit
 
 from .protocols import PROTOCOLS
+from .results import ProbedTarget, Probing
 
 
-def draw_probing(result: Mapping[str, Any], folder: Path) -> list[Path]:
+def draw_probing(result: Probing, folder: Path) -> list[Path]:
     """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target; returns
     the files."""
     with styled():
@@ -42,7 +43,7 @@ def draw_probing(result: Mapping[str, Any], folder: Path) -> list[Path]:
     ]
 
 
-def error_label(result: Mapping[str, Any], name: str) -> str:
+def error_label(result: Probing, name: str) -> str:
     """An axis label for the errors of a target: their divisors and the target's label."""
     protocol = PROTOCOLS[result["settings"]["protocol"]]
     error = "mean squared error" + " / d" * protocol.over_dims
@@ -50,13 +51,13 @@ def error_label(result: Mapping[str, Any], name: str) -> str:
     return f"{error} of {result['targets'][name]['label']}{over_points}"
 
 
-def _by_layer(result: Mapping[str, Any], name: str, path: Path) -> None:
+def _by_layer(result: Probing, name: str, path: Path) -> None:
     """The paper's Figure 8 and the linear probes: mean over lengths."""
     target = result["targets"][name]
     figure = Figure()
     axes = figure.subplots()
     layers = list(range(len(target["error"]["mean"])))
-    curves: dict[str, Curve] = {"probe": target["error"], "linear": target["linear"]}
+    curves: dict[str, AnyCurve] = {"probe": target["error"], "linear": target["linear"]}
     band(axes, layers, target["error"], "probe: 2-layer MLP", line(0))
     band(axes, layers, target["linear"], "linear probe", line(2))
     if "control" in target:
@@ -67,23 +68,26 @@ def _by_layer(result: Mapping[str, Any], name: str, path: Path) -> None:
     if "published" in target:
         means = target["published"]["mean"]
         label = f"published:\n{target['published']['label']}"
-        axes.plot(layers, np.array(means, dtype=np.float64), label=label, **line(1, dashed=True))
+        axes.plot(layers, numbers(means), label=label, **line(1, dashed=True))
         curves["published"] = {"mean": means}
     note_level(axes, float(np.mean(target["variance"])), "knowing nothing")
     if result["family"] != "standard":
         mark_loops(axes, result["b"], color="grey", linestyle=":")
     axes.set_ylabel(error_label(result, name))
-    _finish(figure, axes, result, f"{_unit(result)} (0: the read-in)")
-    save(figure, path, _unit(result), layers, curves)
+    _finish(figure, axes, result, f"{unit(result['family'])} (0: the read-in)")
+    save(figure, path, unit(result["family"]), layers, curves)
 
 
-def _by_length(result: Mapping[str, Any], target: Mapping[str, Any], path: Path) -> None:
+def _by_length(result: Probing, target: ProbedTarget, path: Path) -> None:
     """1 − R² of some layers. (Errors would not do: the variance of XᵀY grows with the length.)"""
     figure = Figure()
     axes = figure.subplots()
     layers = len(target["unexplained"])
     selected_layers = sorted({0, 1, layers // 4, layers // 2, layers - 1})
-    curves = {f"{_unit(result)} {layer}": _unexplained(target, layer) for layer in selected_layers}
+    curves = {
+        f"{unit(result['family'])} {layer}": _unexplained(target, layer)
+        for layer in selected_layers
+    }
     for index, (label, curve) in enumerate(curves.items()):
         band(axes, target["lengths"], curve, label, line(index))
     note_level(axes, 1, "knowing nothing")
@@ -92,7 +96,7 @@ def _by_length(result: Mapping[str, Any], target: Mapping[str, Any], path: Path)
     save(figure, path, "length", target["lengths"], curves)
 
 
-def _unexplained(target: Mapping[str, Any], layer: int) -> Curve:
+def _unexplained(target: ProbedTarget, layer: int) -> AnyCurve:
     """1 − R² of a layer by length, with its interval; None if the target does not vary."""
     valid = [value is not None for value in target["unexplained"][layer]]
     return {
@@ -106,7 +110,7 @@ def _unexplained(target: Mapping[str, Any], layer: int) -> Curve:
     }
 
 
-def _finish(figure: Figure, axes: Axes, result: Mapping[str, Any], axis: str) -> None:
+def _finish(figure: Figure, axes: Axes, result: Probing, axis: str) -> None:
     axes.set_xlabel(axis)
     axes.set_ylim(0, 1.06 * axes.get_ylim()[1])  # room for the names of lines
     whole_numbers(axes)
@@ -116,7 +120,3 @@ def _finish(figure: Figure, axes: Axes, result: Mapping[str, Any], axis: str) ->
         f"{result['family']} on {task}, d = {result['dims']}, "
         f"{result['settings']['prompts']} prompts, 90 % bands{remark_lines(result)}"
     )
-
-
-def _unit(result: Mapping[str, Any]) -> str:
-    return "layer" if result["family"] == "standard" else "loop"

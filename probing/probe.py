@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 from torch import Generator
@@ -28,19 +27,20 @@ from .pictures import draw_probing
 from .prompts import control_prompts
 from .protocols import PROTOCOLS
 from .published import published
+from .results import Findings, Probing
 from .score import measure, summary
 from .settings import ProbingSettings
 from .targets import find_target
 
 _FORMAT = 3  # of probing.json; a result of another format is measured again
 _OURS = tuple(
-    f"probing.{name}"
+    f"reloop.probing.{name}"
     for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
 )
 _NO_EFFECT = ("run", "device", "memory", "plugins")  # settings that do not bear on the result
 
 
-def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
+def probe(run: Run, settings: ProbingSettings) -> Probing:
     """Train probes on every layer (or loop) and context length of a run, and test them.
 
     Every result is stored in the run folder, and read from there for the same weights, settings and
@@ -51,33 +51,33 @@ def probe(run: Run, settings: ProbingSettings) -> dict[str, Any]:
     """
     settings = _settings_for(run, settings)
     layers = 1 + (settings.loops or trained_loops(run.config))
-    request: dict[str, Any] = {
+    request = {
         "format": _FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": {k: v for k, v in _plain(settings).items() if k not in _NO_EFFECT},
+        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
         "sources": _sources(run, settings),
     }
     artefacts = Artefacts(run.path / "probing" / "kept", "probing")
-    result = artefacts.find(request)
+    result: Probing | None = artefacts.find(request)
     if result is None:
         with RunFolder(run.path).lock("probing"):
             fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(request)}")
-            content, arrays = _train_and_test(run, fit, layers)
-            result = artefacts.keep(request, content, arrays)
+            result = artefacts.keep(request, *_train_and_test(run, fit, layers))
             # The probes are large, and only this result needs them.
             shutil.rmtree(fit.folder, ignore_errors=True)
+    result["remarks"] = remarks(run)
     _show(run, artefacts, result)
-    return result | {"remarks": remarks(run)}
+    return result
 
 
-def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Arrays]:
+def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[Findings, Arrays]:
     """Train and test the probes: the result and its errors; RunError if one is not finite."""
     fit.train()
     arrays = measure(fit)
     if not all(np.isfinite(values).all() for values in arrays.values()):
         raise RunError(f"probes of {run.path} have errors that are not finite; a lower rate helps")
-    result: dict[str, Any] = {
+    result: Findings = {
         "task": run.config.task.name,
         "family": run.config.model.family,
         "dims": run.task.dims,
@@ -85,21 +85,18 @@ def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[dict[str, Any], Ar
         "targets": summary(fit, arrays),
     }
     for entry in published(run.config, fit.protocol, layers):
-        if entry.target in result["targets"]:
-            result["targets"][entry.target]["published"] = entry.to_json()
+        if entry["target"] in result["targets"]:
+            result["targets"][entry["target"]]["published"] = entry
     return result, arrays
 
 
-def _show(run: Run, artefacts: Artefacts, result: dict[str, Any]) -> None:
+def _show(run: Run, artefacts: Artefacts, result: Probing) -> None:
     """Write and draw the last result requested, unless its files are there."""
-    path, content = run.path / "probing.json", result | {"remarks": remarks(run)}
-    if is_shown(path, "probing", content):
-        return
-    errors = run.path / "probing.npz"
-    write_arrays(errors, artefacts.arrays(result))
-    show(
-        path, "probing", content, [errors, *draw_probing(content, run.path / "probing" / "figures")]
-    )
+    path, errors = run.path / "probing.json", run.path / "probing.npz"
+    if not is_shown(path, "probing", result):
+        write_arrays(errors, artefacts.arrays(result["key"]))
+        pictures = draw_probing(result, run.path / "probing" / "figures")
+        show(path, "probing", result, [errors, *pictures])
 
 
 def _settings_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
@@ -146,7 +143,3 @@ def _check_run(run: Run) -> None:
             f"{run.path} has been trained on {stage.dims} of {task.dims} dimensions and "
             f"{stage.points} of {task.points} points only: nothing can be read beyond"
         )
-
-
-def _plain(settings: ProbingSettings) -> dict[str, Any]:
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}

@@ -1,15 +1,14 @@
 """Probe errors printed in a notebook of arXiv 2311.12424's code, for runs of the same settings.
 
 for entry in published(run.config, REFERENCE, layers=21):
-    print(entry.target, entry.label, entry.mean[20], entry.source)
+    print(entry["target"], entry["label"], entry["mean"][20], entry["source"])
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from reloop.conf.schema import Config
 from reloop.evaluation.published import matching
@@ -19,8 +18,7 @@ from .protocols import Protocol
 _PATH = Path(__file__).with_suffix(".json")
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(TypedDict):
     """One printed curve: the probes' errors over the protocol's divisor, mean over lengths, entry t
     at layer (or loop) t, entry 0 at the read-in; None beyond the last one printed.
 
@@ -31,16 +29,12 @@ class Published:
 
     target: str
     label: str
-    mean: tuple[float | None, ...]
+    mean: list[float | None]
     steps: int
     prompts: int
     training_steps: int
     rounding: str
     source: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields, as they are read back from JSON."""
-        return asdict(self) | {"mean": list(self.mean)}
 
 
 def published(config: Config, protocol: Protocol, layers: int) -> list[Published]:
@@ -62,13 +56,14 @@ def _entry(
     curve: Mapping[str, Any], result: Mapping[str, Any], divisor: float, layers: int
 ) -> Published:
     means = [value / divisor for value in curve["mean"][:layers]]
-    return Published(
-        target=curve["target"],
-        label=curve["label"],
-        mean=(*means, *[None] * (layers - len(means))),
-        steps=result["protocol"]["steps"],
-        prompts=result["protocol"]["prompts"],
-        training_steps=result["protocol"]["training_steps"],
-        rounding=curve["rounding"],
-        source=result["source"],
-    )
+    protocol = result["protocol"]
+    return {
+        "target": curve["target"],
+        "label": curve["label"],
+        "mean": [*means, *[None] * (layers - len(means))],
+        "steps": protocol["steps"],
+        "prompts": protocol["prompts"],
+        "training_steps": protocol["training_steps"],
+        "rounding": curve["rounding"],
+        "source": result["source"],
+    }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from reloop.evaluation.bootstrap import numbers
+from reloop.evaluation.results import unit
 
 from .pictures import error_label
+from .published import Published
+from .results import Learning, ProbedTarget, Probing
 
 _FEW = 4  # lengths, of which a single one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
 
-def table(result: Mapping[str, Any]) -> str:
+def table(result: Probing) -> str:
     """For each target: the mean error by layer with its interval, the spread over probe seeds, the
     linear probe's, the published and the control's error; 1 − R² at a few lengths; and whether the
     probes were still learning. The remarks on the run come first."""
@@ -21,14 +25,14 @@ def table(result: Mapping[str, Any]) -> str:
     )
 
 
-def _target_table(result: Mapping[str, Any], name: str) -> str:
-    unit, target = "layer" if result["family"] == "standard" else "loop", result["targets"][name]
+def _target_table(result: Probing, name: str) -> str:
+    axis, target = unit(result["family"]), result["targets"][name]
     lengths = target["lengths"]
     indices = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
     published = [target["published"]] if "published" in target else []
     rows = [
         [
-            *(unit, "error", "90 %", "over seeds", "linear", *["published"] * len(published)),
+            *(axis, "error", "90 %", "over seeds", "linear", *["published"] * len(published)),
             *(f"1-R², i={lengths[index]}" for index in indices),
         ]
     ]
@@ -48,9 +52,9 @@ def _target_table(result: Mapping[str, Any], name: str) -> str:
     if "control" in target:
         least = target["control_least"]
         lines.append(
-            f"control (trained with w = 1): {_text(least['mean'])} at its best, {unit} "
+            f"control (trained with w = 1): {_text(least['mean'])} at its best, {axis} "
             f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])}); "
-            f"{_minus_control(target, unit)}"
+            f"{_minus_control(target, axis)}"
         )
     lines += _one_length(target)
     lines += _still_learning(target["learning"])
@@ -58,15 +62,15 @@ def _target_table(result: Mapping[str, Any], name: str) -> str:
     return "\n".join(lines)
 
 
-def _minus_control(target: Mapping[str, Any], unit: str) -> str:
+def _minus_control(target: ProbedTarget, axis: str) -> str:
     """The probes' least error minus the control's, paired by prompt."""
     gap = target["minus_control"]
-    best = min(range(len(gap["mean"])), key=lambda layer: gap["mean"][layer])
+    best = int(numbers(gap["mean"]).argmin())
     mean, low, high = (_text(gap[part][best]) for part in ("mean", "low", "high"))
-    return f"the probes' best, {unit} {best}, less that: {mean} ({low} to {high})"
+    return f"the probes' best, {axis} {best}, less that: {mean} ({low} to {high})"
 
 
-def _one_length(target: Mapping[str, Any]) -> list[str]:
+def _one_length(target: ProbedTarget) -> list[str]:
     """A warning if one length makes up most of the mean over lengths, as w_OLS of as many noisy
     pairs as dimensions does: its variance is infinite there."""
     variance = target["variance"]
@@ -80,7 +84,7 @@ def _one_length(target: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _still_learning(learning: Mapping[str, Any]) -> list[str]:
+def _still_learning(learning: Learning) -> list[str]:
     """How far the error fell in the last quarter of the training, if its parts make quarters."""
     errors = [sum(by_layer) / len(by_layer) for by_layer in learning["error"]]
     quarter, remainder = divmod(len(errors), 4)
@@ -94,7 +98,7 @@ def _still_learning(learning: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _origin(entry: Mapping[str, Any]) -> str:
+def _origin(entry: Published) -> str:
     """The source of published errors, and how they were measured."""
     return (
         f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "

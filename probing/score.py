@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.evaluation.bootstrap import bootstrap
+from reloop.evaluation.bootstrap import Interval, bootstrap
+from reloop.evaluation.cache import Arrays
 
 from .fit import Fit
+from .results import Learning, ProbedTarget
 from .solve import solve_linear
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @torch.no_grad()
@@ -46,45 +46,50 @@ def measure(fit: Fit) -> Arrays:
     return arrays
 
 
-def summary(fit: Fit, arrays: Arrays) -> dict[str, Any]:
+def summary(fit: Fit, arrays: Arrays) -> dict[str, ProbedTarget]:
     """For each target: errors by layer, mean over lengths, and by length, with intervals over
     prompts and the spread over probe seeds; 1 − R² by length; the control's errors."""
     return {name: _target_summary(fit, name, arrays) for name in fit.targets}
 
 
-def _target_summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
+def _target_summary(fit: Fit, name: str, arrays: Arrays) -> ProbedTarget:
     target = fit.targets[name]
-    errors, variance = arrays[f"{name}/probes"], arrays[f"{name}/variance"]
+    errors, linear = arrays[f"{name}/probes"], arrays[f"{name}/linear"]
+    variance = arrays[f"{name}/variance"]
     by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
     valid = variance > 1e-9 * variance.max()
-    result: dict[str, Any] = {
+    interval = _interval(fit, by_length)
+    result: ProbedTarget = {
         "label": target.label,
         "lengths": list(fit.lengths(name)),
         "variance": variance.tolist(),
-        "error": _intervals(fit, by_length.mean(1)),
+        "error": _interval(fit, by_length.mean(1)).to_json(),
         "seed_spread": _spread(errors),
-        "by_length": {"mean": by_length.mean(2).tolist()},
+        "by_length": {
+            "mean": by_length.mean(2).tolist(),
+            "low": interval.low.tolist(),
+            "high": interval.high.tolist(),
+        },
         "unexplained": _unexplained(by_length, variance, valid),
         "learning": _learning(fit, name),
-        "linear": _intervals(fit, arrays[f"{name}/linear"].mean(1, dtype=np.float64)),
-        "linear_unexplained": _unexplained(arrays[f"{name}/linear"], variance, valid),
+        "linear": _interval(fit, linear.mean(1, dtype=np.float64)).to_json(),
+        "linear_unexplained": _unexplained(linear, variance, valid),
     }
-    low, high = _interval_ends(fit, by_length)
-    result["by_length"] |= {"low": low, "high": high}
     if fit.control:
         control = arrays[f"{name}/control"].mean((1, 2), dtype=np.float64)  # [layers, P]
-        result["control"] = _intervals(fit, control)
-        least = int(control.mean(1).argmin())
+        interval, least = _interval(fit, control), int(control.mean(1).argmin())
+        result["control"] = interval.to_json()
         result["control_least"] = {
             "layer": least,
-            **{part: values[least] for part, values in result["control"].items()},
+            "mean": float(interval.mean[least]),
+            "low": float(interval.low[least]),
+            "high": float(interval.high[least]),
         }
-        gap = by_length.mean(1) - control[least]
-        result["minus_control"] = _intervals(fit, gap)
+        result["minus_control"] = _interval(fit, by_length.mean(1) - control[least]).to_json()
     return result
 
 
-def _learning(fit: Fit, name: str) -> dict[str, Any]:
+def _learning(fit: Fit, name: str) -> Learning:
     """The mean error in training over the target's variance (in the reference code's protocol, the
     error itself), by part of the training and layer; and the steps at which the parts ended."""
     sums, steps = fit.learning[name], fit.settings.steps
@@ -94,14 +99,9 @@ def _learning(fit: Fit, name: str) -> dict[str, Any]:
     return {"until_step": ends, "error": (sums.cpu() / counts).tolist()}
 
 
-def _intervals(fit: Fit, errors: NDArray[Any]) -> dict[str, list[float | None]]:
-    """Mean and 90 % interval over prompts for each row of errors [layers, P]."""
-    return bootstrap(errors.T, fit.settings.resamples, fit.settings.seed).to_json()
-
-
-def _interval_ends(fit: Fit, by_length: NDArray[Any]) -> tuple[list[Any], list[Any]]:
-    interval = bootstrap(by_length.transpose(2, 0, 1), fit.settings.resamples, fit.settings.seed)
-    return interval.low.tolist(), interval.high.tolist()
+def _interval(fit: Fit, errors: NDArray[Any]) -> Interval:
+    """Mean and 90 % interval over prompts of errors [..., P]."""
+    return bootstrap(np.moveaxis(errors, -1, 0), fit.settings.resamples, fit.settings.seed)
 
 
 def _spread(errors: NDArray[Any]) -> list[float | None]:

@@ -5,7 +5,7 @@ result = compare([load_run(a), load_run(b)], EvaluationConfig(), Path("runs"))
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,20 @@ from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.files import write_arrays, write_record
 from reloop.training.run_folder.run import Run, RunFolder
 
+from ..bootstrap import Floats
 from ..cache import Arrays
 from ..errors import error_name
 from ..evaluate_run import resolved
 from ..measure import Measure, baseline_names, evaluation_sources
 from ..remarks import remarks, shared
-from ..summary import Intervals, near_least
+from ..results import Compared, ComparedRun, Comparison
+from ..summary import intervals_by, near_least
 from .pictures import draw_comparison, run_labels
 
 
 def compare(
     runs: Sequence[Run], settings: EvaluationConfig, folder: Path, device: str = "auto"
-) -> dict[str, Any]:
+) -> Comparison:
     """Evaluate every run on the same prompts and compare the others with the first.
 
     Each is read at `evaluation.loops`, its own b by default. Writes into `folder`/compare-<hash>:
@@ -49,10 +51,7 @@ def compare(
                     name: measure.baseline(name) for name in baseline_names(run.task, settings)
                 }
     result_folder = folder / f"compare-{key_of([content, list(baselines)], 8)}"
-    result = _result(runs, settings, arrays)
-    intervals = Intervals(settings)
-    result["labels"] = {name: label for name, (label, _) in baselines.items()}
-    result["baselines"] = {name: intervals(errors) for name, (_, errors) in baselines.items()}
+    result = _result(runs, settings, arrays, baselines)
     labels = run_labels(result)
     result["remarks"] = shared({labels[n]: entry["remarks"] for n, entry in result["runs"].items()})
     result_folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +61,7 @@ def compare(
     write_arrays(result_folder / "comparison.npz", flat)
     draw_comparison(result, result_folder / "figures")
     write_record(result_folder / "comparison.json", "comparison", result)
-    return result | {"path": str(result_folder)}
+    return {**result, "path": str(result_folder)}
 
 
 def _check(runs: Sequence[Run]) -> None:
@@ -102,14 +101,25 @@ def _task_settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
 
 
 def _result(
-    runs: Sequence[Run], settings: EvaluationConfig, arrays: dict[str, Arrays]
-) -> dict[str, Any]:
-    intervals, first = Intervals(settings), runs[0]
-    entries = {}
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    arrays: Mapping[str, Arrays],
+    baselines: Mapping[str, tuple[str, Floats]],
+) -> Comparison:
+    intervals, first = intervals_by(settings), runs[0]
+
+    def errors(values: Floats) -> Compared:
+        return {
+            "by_examples": intervals(values),
+            "last": intervals(values[:, -1:]),
+            "mean_over_k": intervals(values.mean(1, keepdims=True)),
+        }
+
+    entries: dict[str, ComparedRun] = {}
     for run in runs:
         run_arrays, first_arrays = arrays[_name(run)], arrays[_name(first)]
         run_settings = resolved(run, settings)
-        difference = run_arrays["model"] - first_arrays["model"]
+        assert run_settings.loops is not None
         entries[_name(run)] = {
             "family": run.config.model.family,
             "seed": run.config.seed,
@@ -117,16 +127,10 @@ def _result(
             "step": run.step,
             "remarks": remarks(run),
             "loops": run_settings.loops,
-            "by_examples": intervals(run_arrays["model"]),
+            **errors(run_arrays["model"]),
             "by_loop": intervals(run_arrays["by_loop"]),
             "near_least": near_least(run_arrays["by_loop"], run_settings),
-            "last": intervals(run_arrays["model"][:, -1:]),
-            "mean_over_k": intervals(run_arrays["model"].mean(1, keepdims=True)),
-            "minus_first": {
-                "by_examples": intervals(difference),
-                "last": intervals(difference[:, -1:]),
-                "mean_over_k": intervals(difference.mean(1, keepdims=True)),
-            },
+            "minus_first": errors(run_arrays["model"] - first_arrays["model"]),
         }
     task = first.config.task
     return {
@@ -138,4 +142,6 @@ def _result(
         "seed": settings.seed,
         "k": list(range(task.points)),
         "runs": entries,
+        "labels": {name: label for name, (label, _) in baselines.items()},
+        "baselines": {name: intervals(errors) for name, (_, errors) in baselines.items()},
     }

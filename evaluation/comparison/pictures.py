@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
 from ..figures import (
-    Curve,
+    AnyCurve,
     band,
     error_axis,
     error_scale,
-    legend_beside,
     line,
     mark_loops,
     note_level,
     padded,
-    save,
     styled,
     whole_numbers,
 )
-from ..pictures import model_label, title
+from ..pictures import finish, model_label
+from ..results import Comparison
 
 
-def draw_comparison(result: Mapping[str, Any], folder: Path) -> None:
+def draw_comparison(result: Comparison, folder: Path) -> None:
     """Draw a comparison's three pictures into `folder`."""
     labels = run_labels(result)
     with styled():
@@ -34,11 +32,11 @@ def draw_comparison(result: Mapping[str, Any], folder: Path) -> None:
         _differences(result, labels, folder / "difference_by_examples.png")
 
 
-def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
+def run_labels(result: Comparison) -> dict[str, str]:
     """A short label for each run: model, loops and seed, and the end of its name if these are not
     unique."""
     labels = {
-        name: f"{model_label(entry, entry['loops'])}, seed {entry['seed']}"
+        name: f"{model_label(entry['family'], entry['loops'])}, seed {entry['seed']}"
         for name, entry in result["runs"].items()
     }
     all_labels = list(labels.values())
@@ -48,12 +46,10 @@ def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _by_examples(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
+def _by_examples(result: Comparison, labels: Mapping[str, str], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
-    run_curves: dict[str, Curve] = {
-        run: entry["by_examples"] for run, entry in result["runs"].items()
-    }
+    run_curves = {run: entry["by_examples"] for run, entry in result["runs"].items()}
     for index, (run, curve) in enumerate(run_curves.items()):
         band(axes, result["k"], curve, labels[run], line(index))
     for index, (name, curve) in enumerate(result["baselines"].items(), start=len(run_curves)):
@@ -62,7 +58,7 @@ def _by_examples(result: Mapping[str, Any], labels: Mapping[str, str], path: Pat
     _finish(figure, result, path, run_curves | result["baselines"])
 
 
-def _differences(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
+def _differences(result: Comparison, labels: Mapping[str, str], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
     first, *other_runs = result["runs"]
@@ -74,30 +70,26 @@ def _differences(result: Mapping[str, Any], labels: Mapping[str, str], path: Pat
     _finish(figure, result, path, curves)
 
 
-def _finish(figure: Figure, result: Mapping[str, Any], path: Path, curves: Any) -> None:
+def _finish(figure: Figure, result: Comparison, path: Path, curves: Mapping[str, AnyCurve]) -> None:
     (axes,) = figure.axes
     axes.set_xlabel("in-context examples k")
     whole_numbers(axes)
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    save(figure, path, "k", result["k"], curves)
+    finish(figure, result, path, "k", result["k"], curves)
 
 
-def _by_loop(result: Mapping[str, Any], labels: Mapping[str, str], path: Path) -> None:
+def _by_loop(result: Comparison, labels: Mapping[str, str], path: Path) -> None:
     figure = Figure()
     axes = figure.subplots()
-    curves: dict[str, Curve] = {run: entry["by_loop"] for run, entry in result["runs"].items()}
+    curves = {run: entry["by_loop"] for run, entry in result["runs"].items()}
     max_loops = max(len(curve["mean"]) for curve in curves.values())
     loops = list(range(1, max_loops + 1))
-    for index, (run, curve) in enumerate(curves.items()):
-        band(axes, loops, padded(curve, max_loops), labels[run], line(index))
+    columns = {run: padded(curve, max_loops) for run, curve in curves.items()}
+    for index, (run, curve) in enumerate(columns.items()):
+        band(axes, loops, curve, labels[run], line(index))
     for b in sorted({entry["b"] for entry in result["runs"].values()}):
         mark_loops(axes, b)
     axes.set_xlabel("loop (layer, for standard models)")
     axes.set_ylabel(f"{result['error']} at k = {result['k'][-1]}")
     error_scale(axes, result["error"])
     whole_numbers(axes)
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    columns = {run: padded(curve, max_loops) for run, curve in curves.items()}
-    save(figure, path, "loop", loops, columns)
+    finish(figure, result, path, "loop", loops, columns)

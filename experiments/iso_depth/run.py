@@ -16,9 +16,11 @@ import numpy as np
 from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
+from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.evaluate_run import evaluate
 from reloop.evaluation.remarks import shared
+from reloop.evaluation.results import by_solver
 from reloop.training import train
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
@@ -66,7 +68,7 @@ class TrainAndMeasure:
         """Raises the errors of `train`."""
         run = train(self.config)
         evaluation = evaluate(run, self.config.evaluation, self.config.device)
-        bayes = float(np.mean(evaluation["by_examples"]["bayes"]["mean"]))
+        bayes = float(np.mean(numbers(by_solver(evaluation["by_examples"])["bayes"]["mean"])))
         return Measured(row_of(run), bayes, RunFolder(run.path).status().get("seconds"))
 
     def describe(self, result: Measured) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.saved import read_config
+from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.evaluate_run import evaluation_of
 from reloop.evaluation.load import load_run
 from reloop.evaluation.remarks import curriculum_left, shared
@@ -69,7 +70,7 @@ def row_of(run: Run) -> Row:
     the error at b loops over the task's divisor, its mean over all numbers of examples."""
     config, result = run.config, evaluation_of(run)
     once, rec = parameter_counts(run.model)
-    loss = float(np.mean(result["by_examples"]["model_at_b"]["mean"]))
+    loss = float(np.mean(numbers(result["by_examples"]["model_at_b"]["mean"])))
     prompts = run.step * config.training.batch_size
     task = replace(config.task, distinct_prompts=0)
     evaluation_key = (task, result["prompts"], result["seed"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,7 +16,7 @@ from reloop.conf.mistakes import RunError, one_line
 
 from ..settings import DATASETS
 from .library import library
-from .table import Table, TableError, source
+from .table import Source, Table, TableError
 
 _OML = "{http://openml.org/openml}"
 # Without these the package uses the network.
@@ -153,12 +152,9 @@ def _frame(dataset: Any) -> tuple[Any, str]:
     return frame, target
 
 
-def _origin(dataset: Any, copy: Path | None) -> Mapping[str, Any]:
-    notes = (
-        [] if copy is None else [f"copied from a local openml cache: {_first_sentence(dataset)}"]
-    )
-    return source(
-        notes,
+def _origin(dataset: Any, copy: Path | None) -> Source:
+    copied = f"copied from a local openml cache: {_first_sentence(dataset)}"
+    return Source(
         openml_id=dataset.dataset_id,
         version=dataset.version,
         name=dataset.name,
@@ -166,6 +162,7 @@ def _origin(dataset: Any, copy: Path | None) -> Mapping[str, Any]:
         url=dataset.url,
         md5=dataset.md5_checksum,
         date=dataset.upload_date,
+        notes=(copied,) if copy else (),
     )
 
 

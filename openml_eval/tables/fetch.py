@@ -45,7 +45,7 @@ def fetch(settings: FetchSettings) -> str:
 
 def description(table: Table) -> list[str]:
     """Lines on the content of a table, and below them its remarks."""
-    openml_id = table.source.get("openml_id")
+    openml_id = table.source.openml_id
     rows = len(table.ys)
     shares = ", ".join(
         f"{name} {count:,} ({count / rows:.1%})"
@@ -55,7 +55,7 @@ def description(table: Table) -> list[str]:
     first = f"{label}: {rows:,} rows, {len(table.features)} features; classes {shares}"
     catalogue_entry = entry(openml_id) if openml_id else None
     remarks = catalogue_entry.remarks(rows, len(table.features)) if catalogue_entry else []
-    return [first, *(f"  {remark}" for remark in [*remarks, *table.source["notes"]])]
+    return [first, *(f"  {remark}" for remark in [*remarks, *table.source.notes])]
 
 
 @contextmanager
@@ -97,23 +97,21 @@ def _stored_copy(folder: Path, key: int | str, target: str | None) -> Table | No
         table = read_table(folder, path.stem)
     except RunError:
         return None  # damaged: it is fetched again
-    origin = csv_origin(path, target)
-    is_same = all(table.source[field] == origin[field] for field in ("url", "md5", "target"))
+    stored, now = table.source, csv_origin(path, target)
+    is_same = (stored.url, stored.md5, stored.target) == (now.url, now.md5, now.target)
     return table if is_same else None
 
 
 def _check_name(folder: Path, table: Table) -> None:
     """Raises TableError if the folder holds another table of the same name."""
+    if find_table(folder, table.name) is None:
+        return
     try:
-        other_source = (
-            read_table(folder, table.name).source if find_table(folder, table.name) else None
-        )
+        new, old = table.source, read_table(folder, table.name).source
     except RunError:
         return  # damaged: it is fetched again
-    if other_source is not None and any(
-        other_source[field] != table.source[field] for field in ("openml_id", "url")
-    ):
+    if (new.openml_id, new.url) != (old.openml_id, old.url):
         raise TableError(
-            f"{table.source['url']} would take the place of {other_source['url']}, which has the "
+            f"{new.url} would take the place of {old.url}, which has the "
             f"same name, {table.name!r}; give it another, or another data_dir"
         )

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from reloop.conf.mistakes import RunError, one_line
 from reloop.training.run_folder.files import read_json, write_json, write_with
 
 from .catalogue import ids_by_name
-from .table import Table, TableError
+from .table import Source, Table, TableError
 
 SCHEMA_VERSION = 1
 
@@ -41,7 +41,7 @@ def write_table(folder: Path, table: Table) -> Path:
         "features": list(table.features),
         "classes": list(table.classes),
         "counts": list(table.counts),
-        "source": dict(table.source),
+        "source": asdict(table.source),
         "sha256": _sha256(numbers),
     }
     write_json(path, content)
@@ -81,30 +81,16 @@ def find_table(folder: Path, key: int | str) -> Path | None:
         path = folder / f"{key}.json"
         return path if path.exists() else None
     unreadable = []
-    for path, content in _contents(folder):
-        if content is None:
+    for path in sorted(folder.glob("*.json")):
+        content = read_json(path)
+        source = content.get("source") if isinstance(content, dict) else None
+        if not isinstance(source, dict):
             unreadable.append(path)
-        elif content["source"].get("openml_id") == key:
+        elif source.get("openml_id") == key:
             return path
     if unreadable:
         raise RunError(_damage_message(unreadable[0], key, "it is no table's JSON"))
     return None
-
-
-def stored_tables(folder: Path) -> list[str]:
-    """The names of the tables in a folder, in order of their OpenML ids and names, without those
-    that cannot be read."""
-    entries = [(content["source"], path.stem) for path, content in _contents(folder) if content]
-    entries.sort(key=lambda entry: (entry[0].get("openml_id") or float("inf"), entry[1]))
-    return [name for _, name in entries]
-
-
-def _contents(folder: Path) -> Iterator[tuple[Path, Mapping[str, Any] | None]]:
-    """The content of each JSON in a folder; None for those that cannot be read."""
-    for path in sorted(folder.glob("*.json")):
-        content = read_json(path)
-        is_table = isinstance(content, dict) and isinstance(content.get("source"), dict)
-        yield path, content if is_table else None
 
 
 def _read(path: Path, key: int | str) -> Table:
@@ -112,16 +98,16 @@ def _read(path: Path, key: int | str) -> Table:
     try:
         if content["schema_version"] > SCHEMA_VERSION:
             raise RunError(f"{path} was written by a later version, which reads it")
-        sha256, rows = content["sha256"], content["rows"]
-        metadata = {field: content[field] for field in ("name", "source")}
-        metadata |= {field: tuple(content[field]) for field in ("features", "classes")}
+        sha256, rows, name, origin = (content[key] for key in ("sha256", "rows", "name", "source"))
+        features, classes = tuple(content["features"]), tuple(content["classes"])
+        source = Source(**{**origin, "notes": tuple(origin["notes"])})
     except (KeyError, TypeError):
         raise RunError(_damage_message(path, key, "it is no table's JSON")) from None
     try:
         if _sha256(numbers) != sha256:
             raise RunError(_damage_message(numbers, key, "its sha256 is not the one in its JSON"))
         with np.load(numbers, allow_pickle=False) as arrays:
-            table = Table(xs=arrays["xs"], ys=arrays["ys"], **metadata)
+            table = Table(name, features, arrays["xs"], arrays["ys"], classes, source)
     except FileNotFoundError:
         raise RunError(_damage_message(numbers, key, "it is missing")) from None
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:

@@ -6,9 +6,8 @@ table = Table.from_frame("mine", frame, target="bought")
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,25 @@ from numpy.typing import NDArray
 
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
 _FEW = 5  # names that a message lists
-_UNKNOWN = MappingProxyType(
-    dict.fromkeys(("openml_id", "version", "name", "target", "licence", "url", "md5", "date"))
-)
 
 
 class TableError(ValueError):
     """The reason why a table cannot be used, as one line for the user."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a table, None for what is unknown; `notes` are sentences."""
+
+    openml_id: int | None = None
+    version: int | None = None
+    name: str | None = None
+    target: str | None = None
+    licence: str | None = None
+    url: str | None = None
+    md5: str | None = None
+    date: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +41,6 @@ class Table:
     """Rows of numbers, each in one of two classes.
 
     xs is float64 [rows, features] and finite; ys is int64 [rows], the index into `classes`.
-    `source` is the table's origin, in plain values: openml_id, version, name, target, licence, url,
-    md5, date (None if unknown) and notes, a list of sentences.
 
     Raises TableError, a ValueError, for other arrays.
     """
@@ -41,7 +50,7 @@ class Table:
     xs: NDArray[np.float64]
     ys: NDArray[np.int64]
     classes: tuple[str, str]
-    source: Mapping[str, Any] = field(default_factory=lambda: source())
+    source: Source = Source()
 
     def __post_init__(self) -> None:
         _check_arrays(self)
@@ -58,7 +67,7 @@ class Table:
         name: str,
         frame: Any,
         target: str | None = None,
-        origin: Mapping[str, Any] = _UNKNOWN,
+        origin: Source = Source(),
     ) -> Table:
         """A table of the non-constant numeric columns of a pandas DataFrame and the classes of its
         column `target` (by default the last one).
@@ -78,15 +87,9 @@ class Table:
         xs = np.empty((len(frame), len(features)))
         for index, feature in enumerate(features):
             xs[:, index] = _numbers(frame[feature])
-        fields = {**origin, "target": str(target)}
-        notes = [*fields.pop("notes", ()), *left_out]
+        source = replace(origin, target=str(target), notes=(*origin.notes, *left_out))
         names = tuple(str(feature) for feature in features)
-        return cls(name, names, xs, ys, classes, source(notes, **fields))
-
-
-def source(notes: Iterable[str] = (), **fields: Any) -> Mapping[str, Any]:
-    """The origin of a table: the given fields, None for the others."""
-    return {**_UNKNOWN, **fields, "notes": list(notes)}
+        return cls(name, names, xs, ys, classes, source)
 
 
 def _check_arrays(table: Table) -> None:

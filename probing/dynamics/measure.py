@@ -5,8 +5,6 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Generator, Tensor
 
@@ -26,6 +24,7 @@ from reloop.training.run_folder.sources import sources_of
 
 from .figures import draw_dynamics, figure_names
 from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
+from .results import Dynamics, Header
 from .settings import DynamicsSettings
 from .summary import contraction, summary
 from .trajectory import Movements, follow
@@ -42,7 +41,7 @@ _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
 _BATCH_BYTES = 2**28
 
 
-def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
+def dynamics(settings: DynamicsSettings) -> Dynamics:
     """The dynamics of the states of a run's newest checkpoint, loop by loop, as plain values.
 
     Every result is stored in the run folder, and read from there for the same weights, settings and
@@ -62,13 +61,13 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
         "sources": sources_of("reloop.models.model", type(run.task).__module__, alone=_OURS),
     }
     artefacts = Artefacts(run.path / FIGURES / "kept", "dynamics")
-    result = artefacts.find(request)
+    result: Dynamics | None = artefacts.find(request)
     if result is None:
         # In float64: far beyond b increments are smaller than float32's rounding.
         model = placement.prepare(run.model.requires_grad_(False).double())
         with RunFolder(run.path).lock("dynamics"):
             result = artefacts.keep(request, _measured(run, model, settings, loops))
-    result |= {"remarks": remarks(run)}
+    result["remarks"] = remarks(run)
     path, figures = run.path / "dynamics.json", run.path / FIGURES
     if not is_shown(path, "dynamics", result):
         path.unlink(missing_ok=True)  # it does not match the new pictures
@@ -79,7 +78,7 @@ def dynamics(settings: DynamicsSettings) -> dict[str, Any]:
     return result
 
 
-def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> dict[str, Any]:
+def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> Dynamics:
     b, config = trained_loops(run.config), run.config
     prompts = evaluation_prompts(run.task, settings.prompts, config.task.points, settings.seed)
     window = min(loops, _WINDOW * b)
@@ -97,19 +96,19 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
                 norm = spectral_norm(trajectory.one_loop, last, generator)
                 factors.append((norm, spectral_radius(trajectory.one_loop, last, generator)))
             progress.update(len(batch))
-    result: dict[str, Any] = {
+    measured = summary(movements, settings.seed)
+    if factors:
+        norms, radii = zip(*factors, strict=True)
+        measured["contraction"] = contraction(norms, radii, loops, settings.seed)
+    header: Header = {
         "task": config.task.name,
         "family": config.model.family,
         "dims": config.task.dims,
         "b": b,
         "loops": loops,
         "prompts": settings.prompts,
-        **summary(movements, settings.seed),
     }
-    if factors:
-        norms, radii = zip(*factors, strict=True)
-        result["contraction"] = contraction(norms, radii, loops, settings.seed)
-    return result
+    return {**header, **measured}
 
 
 def _placement(device: str) -> Placement:

@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-_ROWS = (
-    ("norm", "raw", "norm before the LayerNorm"),
-    ("norm", "stream", "norm of the state"),
-    ("change", "absolute", "change"),
-    ("change", "relative", "change / norm"),
-    ("residual", "absolute", "fixed-point residual"),
-    ("residual", "relative", "residual / norm"),
-    ("residual", "over_prompts", "  of the median prompt"),
-    ("effective_rank", None, "effective rank"),
-)
+from reloop.evaluation.bootstrap import Band
+from reloop.evaluation.results import unit
+
+from .results import Contraction, Dynamics
 
 
-def report(result: Mapping[str, Any]) -> str:
+def report(result: Dynamics) -> str:
     """A table of the measurements at a few loops; and the Jacobian at the last one."""
-    unit = "layer" if result["family"] == "standard" else "loop"
-    loops = _handful(result["b"], result["loops"])
-    rows = [[unit, *map(str, loops)]]
-    for part, name, label in _ROWS:
-        # A standard model's norm is at the read-out, so its two states are the same.
-        if part in result and not (name == "raw" and unit == "layer"):
-            values = result[part][name] if name else result[part]
-            part_loops = result[part]["loop"]
-            if part_loops[-1] < loops[-1]:
-                label = f"{label}, to {unit} {part_loops[-1]}"
-            rows.append([label, *_at(loops, part_loops, values)])
+    axis, loops = unit(result["family"]), _handful(result["b"], result["loops"])
+    rows = [[axis, *map(str, loops)]]
+    for label, part_loops, values in _measurements(result):
+        if part_loops[-1] < loops[-1]:
+            label = f"{label}, to {axis} {part_loops[-1]}"
+        texts = ["–" if value is None else f"{value:.3g}" for value in values]
+        by_loop = dict(zip(part_loops, texts, strict=True))
+        rows.append([label, *(by_loop.get(loop, "") for loop in loops)])
     width = max(len(row[0]) for row in rows)
     lines = [row[0].ljust(width) + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows]
-    return "\n".join([*result.get("remarks", []), *lines, "", *_sentences(result, unit)])
+    return "\n".join([*result.get("remarks", []), *lines, "", *_sentences(result, axis)])
 
 
-def _sentences(result: Mapping[str, Any], unit: str) -> Iterator[str]:
+def _measurements(result: Dynamics) -> Iterator[tuple[str, list[int], list[float | None]]]:
+    """Name, loops and values of each row: means, medians, or the rank itself."""
+    norm, change, rank = result["norm"], result["change"], result["effective_rank"]
+    if result["family"] != "standard":
+        # A standard model's norm is at the read-out, so its two states are the same.
+        yield "norm before the LayerNorm", norm["loop"], norm["raw"]["mean"]
+    yield "norm of the state", norm["loop"], norm["stream"]["mean"]
+    yield "change", change["loop"], change["absolute"]["mean"]
+    yield "change / norm", change["loop"], change["relative"]["mean"]
+    if "residual" in result:
+        residual = result["residual"]
+        yield "fixed-point residual", residual["loop"], residual["absolute"]["mean"]
+        yield "residual / norm", residual["loop"], residual["relative"]["mean"]
+        yield "  of the median prompt", residual["loop"], residual["over_prompts"]["median"]
+    yield "effective rank", rank["loop"], rank["value"]
+
+
+def _sentences(result: Dynamics, axis: str) -> Iterator[str]:
     """The single values: mean cosine, share of converged prompts, the Jacobian's factors."""
     pairs, last = result["cosines"]["pairs"], result["cosines"]["loop"][-1]
     if pairs:
-        yield f"cosine of two different increments up to {unit} {last}, mean: {_span(pairs)}"
+        yield f"cosine of two different increments up to {axis} {last}, mean: {_span(pairs)}"
     if "residual" in result:
         converged = result["residual"]["at_rest"]
         yield (
@@ -50,14 +57,15 @@ def _sentences(result: Mapping[str, Any], unit: str) -> Iterator[str]:
         yield from _factors(result["contraction"])
 
 
-def _factors(contraction: Mapping[str, Any]) -> Iterator[str]:
+def _factors(contraction: Contraction) -> Iterator[str]:
     yield f"the Jacobian of one loop at loop {contraction['loop']}:"
-    for name, meaning in (
-        ("spectral_norm", "the most that one loop stretches a small difference"),
-        ("spectral_radius", "what each loop leaves of one in the long run"),
+    norm = "spectral norm, the most that one loop stretches a small difference"
+    radius = "spectral radius, what each loop leaves of one in the long run"
+    for name, factor in (
+        (norm, contraction["spectral_norm"]),
+        (radius, contraction["spectral_radius"]),
     ):
-        factor = contraction[name]
-        yield f"  {name.replace('_', ' ')}, {meaning}: {_span(factor)}"
+        yield f"  {name}: {_span(factor)}"
         yield (
             f"    {factor['iterations']} iterations, of which the last eight changed it by at most "
             f"{factor['remaining_change']:.0e} of itself"
@@ -72,13 +80,5 @@ def _handful(b: int, last: int) -> list[int]:
     return sorted({0, 1, 2, b // 2, b, 2 * b, 3 * b, last} & set(range(last + 1)))
 
 
-def _at(loops: Sequence[int], part_loops: Sequence[int], values: Mapping[str, Any]) -> list[str]:
-    """The means (medians, values) of a part, given at `part_loops`, at `loops` as text; a dash for
-    None, empty for a loop that the part lacks."""
-    (name,) = (name for name in ("mean", "median", "value") if name in values)
-    texts = ["–" if value is None else f"{value:.3g}" for value in values[name]]
-    return [dict(zip(part_loops, texts, strict=True)).get(loop, "") for loop in loops]
-
-
-def _span(curve: Mapping[str, Any]) -> str:
+def _span(curve: Band) -> str:
     return f"{curve['mean'][0]:.3g} (90 %: {curve['low'][0]:.3g} to {curve['high'][0]:.3g})"

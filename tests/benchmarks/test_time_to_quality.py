@@ -21,6 +21,7 @@ from reloop.benchmarks.time_to_quality.targets import Target, known_targets
 from reloop.conf.compose import commands
 from reloop.conf.groups import choices
 from reloop.evaluation import evaluate, load_run
+from reloop.evaluation.bootstrap import numbers
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_model, build_task
 
@@ -63,7 +64,7 @@ def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["task=linear", "recipe=fast", *TINY, f"folder={tmp_path / 'alone'}"]
     config = commands([*words, "evaluation.prompts=48"])[0].config
     run = train(config)
-    errors = evaluate(run, config.evaluation)["by_examples"]["model_at_b"]["mean"]
+    errors = numbers(evaluate(run, config.evaluation)["by_examples"]["model_at_b"]["mean"])
     assert point["error"] == pytest.approx((errors[2] + errors[4]) / 2, rel=1e-5)
     capsys.readouterr()
     assert race(asked, TINY) == shown  # seconds too: nothing was trained again

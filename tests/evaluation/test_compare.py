@@ -13,6 +13,7 @@ import pytest
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate, load_run
+from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.report import comparison_table
 from reloop.training import Run, train
 from tests.conftest import tiny_config
@@ -39,15 +40,15 @@ def test_each_run_is_what_its_own_evaluation_says(
 def test_intervals_of_the_difference_are_paired(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
     result = compare(two_runs, SETTINGS, tmp_path)
     first, second = result["runs"].values()
-    assert np.abs(first["minus_first"]["by_examples"]["high"]).max() == 0
-    difference = second["minus_first"]
-    np.testing.assert_allclose(
-        difference["last"]["mean"][0], second["last"]["mean"][0] - first["last"]["mean"][0]
+    assert np.abs(numbers(first["minus_first"]["by_examples"]["high"])).max() == 0
+    bands = (second["minus_first"]["last"], first["last"], second["last"])
+    means, lows, highs = (
+        np.concatenate([numbers(band[part]) for band in bands]) for part in ("mean", "low", "high")
     )
+    np.testing.assert_allclose(means[0], means[2] - means[1])
     # Two barely trained models err on the same prompts: far narrower than the two intervals.
-    paired = difference["last"]["high"][0] - difference["last"]["low"][0]
-    apart = sum(entry["last"]["high"][0] - entry["last"]["low"][0] for entry in (first, second))
-    assert 0 < paired < apart / 3
+    paired, *apart = highs - lows
+    assert 0 < paired < sum(apart) / 3
 
 
 def test_a_comparison_leaves_the_runs_own_results_alone(

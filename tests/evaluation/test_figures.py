@@ -15,7 +15,6 @@ from matplotlib.text import Text
 
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate, figures, pictures
-from reloop.evaluation.comparison import pictures as comparison_pictures
 from reloop.training import Run
 
 SETTINGS = EvaluationConfig(
@@ -37,7 +36,6 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
         figures.save(figure, path, *rest)
 
     monkeypatch.setattr(pictures, "save", keep)
-    monkeypatch.setattr(comparison_pictures, "save", keep)
     return kept
 
 

@@ -25,11 +25,11 @@ SOLVERS = ["least_squares", "nearest_neighbours", "averaging"]
 
 
 def names(entries: list[Published]) -> list[str]:
-    return [entry.name for entry in entries]
+    return [entry["name"] for entry in entries]
 
 
 def curve(config: Config, name: str, loops: int = 500) -> Published:
-    (entry,) = [entry for entry in published(config, loops) if entry.name == name]
+    (entry,) = [entry for entry in published(config, loops) if entry["name"] == name]
     return entry
 
 
@@ -77,18 +77,18 @@ def test_a_run_under_the_papers_settings_gets_its_model_and_the_baselines() -> N
     assert names(published(SPARSE, 500)) == ["model", *SOLVERS, "lasso"]
     assert names(published(RELU, 500)) == ["model"]
     model = curve(SPARSE, "model")
-    assert (model.label, model.loops) == ("looped, b = 20, T = 10, 500 loops", 500)
-    assert (model.training_steps, model.prompts) == (500_000, 1280)
+    assert (model["label"], model["loops"]) == ("looped, b = 20, T = 10, 500 loops", 500)
+    assert (model["training_steps"], model["prompts"]) == (500_000, 1280)
     solver = curve(SPARSE, "lasso")
-    assert (solver.loops, solver.training_steps, solver.prompts) == (None, None, 1280)
-    assert "Figures_Sparse_LR.ipynb" in solver.source
-    assert solver.rounding == "5 significant digits"
+    assert (solver["loops"], solver["training_steps"], solver["prompts"]) == (None, None, 1280)
+    assert "Figures_Sparse_LR.ipynb" in solver["source"]
+    assert solver["rounding"] == "5 significant digits"
 
 
 def test_a_standard_models_layers_are_its_loops() -> None:
     for config in (LINEAR, SPARSE, RELU):
         standard = replace(config, model=STANDARD)
-        assert curve(standard, "model", loops=12).label == "standard, 12 layers"
+        assert curve(standard, "model", loops=12)["label"] == "standard, 12 layers"
         assert published_loops(standard) == [12]
         # What it does not use has no part in the comparison.
         unused = replace(
@@ -176,7 +176,7 @@ def test_settings_written_out_are_the_defaults() -> None:
     ],
 )
 def test_known_values(config: Config, name: str, loops: int, printed: dict[int, float]) -> None:
-    mean = curve(config, name, loops).mean
+    mean = curve(config, name, loops)["mean"]
     assert {k: mean[k] for k in printed} == {
         k: pytest.approx(v, rel=0.02) for k, v in printed.items()
     }
@@ -186,18 +186,19 @@ def test_the_papers_own_numbers_are_the_ends_of_the_curves() -> None:
     ends = {"model": 6.12e-4, "least_squares": 8.21e-14, "lasso": 1.32e-4}
     for name, value in ends.items():
         entry = curve(SPARSE, name)
-        assert entry.in_paper == {40: value}
-        assert float(f"{entry.mean[40]:.2e}") == value
-    assert curve(replace(SPARSE, model=STANDARD), "model", loops=12).in_paper == {40: 1.7e-3}
-    assert curve(LINEAR, "model").in_paper == {}
+        assert entry["in_paper"] == {"40": value}
+        assert float(f"{entry['mean'][40]:.2e}") == value
+    assert curve(replace(SPARSE, model=STANDARD), "model", loops=12)["in_paper"] == {"40": 1.7e-3}
+    assert curve(LINEAR, "model")["in_paper"] == {}
 
 
 def test_least_squares_is_printed_over_the_variance_of_y() -> None:
     """Of a minimum-norm fit of k < d noiseless examples (d - k)/d of the variance is left; half of
     a 90 % interval is 1.64 standard errors, and five of them are allowed."""
     entry = curve(LINEAR, "least_squares")
-    assert entry.low is not None
-    assert entry.high is not None
-    mean, low, high = (np.array(values[:20]) for values in (entry.mean, entry.low, entry.high))
+    assert entry["low"] is not None
+    assert entry["high"] is not None
+    parts = (entry["mean"], entry["low"], entry["high"])
+    mean, low, high = (np.array(values[:20]) for values in parts)
     expected = 1 - np.arange(20) / 20
     assert (np.abs(mean - expected) < 5 * (high - low) / (2 * 1.64)).all()

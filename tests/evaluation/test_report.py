@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate, pictures
-from reloop.evaluation.bootstrap import bootstrap
-from reloop.evaluation.comparison import pictures as comparison_pictures
+from reloop.evaluation.bootstrap import bootstrap, numbers
 from reloop.evaluation.report import comparison_table, report
 from reloop.evaluation.summary import near_least
 from reloop.training import Run
@@ -45,19 +44,17 @@ def test_a_comparisons_numbers_are_those_of_its_arrays(
     for run in two_runs:
         name, entry = run.path.name, result["runs"][run.path.name]
         errors, base = saved[f"{name}/model"], saved[f"{first}/model"]
-        for part, values in (
-            ("by_examples", errors),
-            ("last", errors[:, -1:]),
-            ("mean_over_k", errors.mean(1, keepdims=True)),
-            ("by_loop", saved[f"{name}/by_loop"]),
+        minus = entry["minus_first"]
+        for found, values in (
+            (entry["by_examples"], errors),
+            (entry["last"], errors[:, -1:]),
+            (entry["mean_over_k"], errors.mean(1, keepdims=True)),
+            (entry["by_loop"], saved[f"{name}/by_loop"]),
+            (minus["by_examples"], errors - base),
+            (minus["last"], (errors - base)[:, -1:]),
+            (minus["mean_over_k"], (errors - base).mean(1, keepdims=True)),
         ):
-            assert entry[part] == bootstrap(values, 40, 3).to_json(), part
-        for part, values in (
-            ("by_examples", errors - base),
-            ("last", (errors - base)[:, -1:]),
-            ("mean_over_k", (errors - base).mean(1, keepdims=True)),
-        ):
-            assert entry["minus_first"][part] == bootstrap(values, 40, 3).to_json(), part
+            assert found == bootstrap(values, 40, 3).to_json()
         assert entry["near_least"] == near_least(saved[f"{name}/by_loop"], settings)
         assert (entry["seed"], entry["step"]) == (1, 40)
 
@@ -145,8 +142,9 @@ def test_halting_stands_beside_the_error_at_b(two_runs: tuple[Run, Run], tmp_pat
     settings = replace(SETTINGS, loops="auto", tolerance=0.6)
     result = evaluate(runs[0], settings)
     by_examples = result["by_examples"]
-    parts = ("model", "loops_used", "model_at_b")
-    halted, used, at_b = (by_examples[name]["mean"] for name in parts)
+    halted, used, at_b = (
+        numbers(by_examples[name]["mean"]) for name in ("model", "loops_used", "model_at_b")
+    )
     assert 1 < used[-1] < 4
     (line,) = [line for line in report(result).splitlines() if line.startswith("early exit")]
     rule, last, mean = line.replace(":", ";").split("; ")
@@ -183,7 +181,6 @@ def test_levels_titles_and_marks(
         kept[path.parent.parent.name[:7] + path.stem] = figure
 
     monkeypatch.setattr(pictures, "save", keep)
-    monkeypatch.setattr(comparison_pictures, "save", keep)
     run = two_runs[0]
     result = evaluate(run, replace(SETTINGS, shifts=("noise", "scaled_w_3")))
     levels = [
@@ -196,10 +193,11 @@ def test_levels_titles_and_marks(
         assert axes.get_title() == shift["label"]
         assert [shift["zero"]] * 2 in [list(np.asarray(line.get_ydata())) for line in axes.lines]
         low, high = axes.get_ylim()
-        means = shift["model"]["mean"] + shift["model_at_b"]["mean"]
-        assert low < min(means)
-        assert max(means) < high
-        assert high <= 3 * max(shift["zero"], *shift["model"]["high"], *shift["model_at_b"]["high"])
+        curves = (shift["model"], shift["model_at_b"])
+        means, highs = ([numbers(curve[part]) for curve in curves] for part in ("mean", "high"))
+        assert low < np.min(means)
+        assert np.max(means) < high
+        assert high <= 3 * max(shift["zero"], np.max(highs))
     compared = compare(two_runs, replace(SETTINGS, loops=None), tmp_path)
     marks = [
         list(np.asarray(line.get_xdata()))

@@ -21,6 +21,7 @@ from reloop.conf.schema import (
     TrainingConfig,
 )
 from reloop.evaluation import evaluate, load_run
+from reloop.evaluation.bootstrap import numbers
 from reloop.experiments import grid
 from reloop.experiments.grid import Population, measured
 from reloop.training import train
@@ -66,14 +67,14 @@ def test_errors_and_curves_are_those_of_the_runs(population: Population) -> None
             assert (config.training.learning_rate, config.seed) == (rate, seed)
             run = load_run(run_folder(config).path)
             errors = evaluate(run, config.evaluation)["by_examples"]["model_at_b"]["mean"]
-            assert found["errors"][i][j] == pytest.approx(np.mean(errors), rel=1e-5)
+            assert found["errors"][i][j] == pytest.approx(np.mean(numbers(errors)), rel=1e-5)
             alone = train(replace(config, folder=f"{config.folder}/alone"))
             again = evaluate(alone, config.evaluation)["by_examples"]["model_at_b"]["mean"]
-            assert np.mean(again) == pytest.approx(np.mean(errors), rel=1e-4)
+            assert np.mean(numbers(again)) == pytest.approx(np.mean(numbers(errors)), rel=1e-4)
             before = replace(config, training=replace(config.training, steps=0))
             untrained = train(replace(before, folder=f"{config.folder}/untrained"))
             errors = evaluate(untrained, config.evaluation)["by_examples"]["model_at_b"]["mean"]
-            assert found["initial"][i][j] == pytest.approx(np.mean(errors), rel=1e-5)
+            assert found["initial"][i][j] == pytest.approx(np.mean(numbers(errors)), rel=1e-5)
 
 
 def test_finished_ones_are_found(population: Population, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from reloop.openml_eval.tables.store import write_table
-from reloop.openml_eval.tables.table import Table, source
+from reloop.openml_eval.tables.table import Source, Table
 from tests.openml_eval.data import halves
 
 ROWS = {"abalone": (720, 90), "second": (8, 110), "third": (None, 70)}
@@ -20,7 +20,7 @@ def write_tables(folder: Path) -> Path:
     for index, (name, (openml_id, rows)) in enumerate(ROWS.items()):
         xs, ys = halves(rows, 2, seed=index)
         xs[:, 0] = 1000 * (index + 1) + np.arange(rows)
-        origin = source([f"a note on {name}"], openml_id=openml_id, url=name)
+        origin = Source(openml_id=openml_id, url=name, notes=(f"a note on {name}",))
         write_table(folder, Table(name, ("x0", "x1"), xs, ys, ("no", "yes"), origin))
     return folder
 

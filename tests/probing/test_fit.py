@@ -167,7 +167,7 @@ def test_a_summary_by_hand() -> None:
         learning={"x": torch.tensor([[3.0, 6.0, 9.0], [3.0, 6.0, 9.0]])},
     )
     arrays = {"x/probes": errors, "x/control": control, "x/linear": linear, "x/variance": variance}
-    found = summary(stand_in, arrays)["x"]
+    found: Any = summary(stand_in, arrays)["x"]
 
     def interval(rows: Any) -> Any:
         return bootstrap(rows.T, 50, 7).to_json()

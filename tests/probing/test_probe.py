@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from reloop.evaluation.bootstrap import numbers
 from reloop.probing import fit as fit_module
 from reloop.probing.fit import Fit
 from reloop.probing.probe import probe
@@ -38,13 +39,13 @@ def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
         assert arrays[f"{name}/linear"].shape == (layers, lengths, 40)
         assert target["lengths"] == list(range(1, 8))
         means = errors.mean((1, 2, 3), dtype=np.float64)
-        np.testing.assert_allclose(target["error"]["mean"], means)
+        np.testing.assert_allclose(numbers(target["error"]["mean"]), means)
         spread = errors.mean((2, 3), dtype=np.float64).std(1, ddof=1)
-        np.testing.assert_allclose(target["seed_spread"], spread)
+        np.testing.assert_allclose(numbers(target["seed_spread"]), spread)
         ratio = errors.mean((1, 3), dtype=np.float64) / arrays[f"{name}/variance"]
-        np.testing.assert_allclose(target["unexplained"], ratio)
+        np.testing.assert_allclose([numbers(row) for row in target["unexplained"]], ratio)
         control = arrays[f"{name}/control"].mean((1, 2, 3), dtype=np.float64)
-        np.testing.assert_allclose(target["control"]["mean"], control)
+        np.testing.assert_allclose(numbers(target["control"]["mean"]), control)
         assert target["control_least"]["mean"] == pytest.approx(control.min())
         assert (np.array(target["error"]["low"]) <= target["error"]["mean"]).all()
     assert table(result).count("control (trained with w = 1)") == 2
@@ -249,6 +250,6 @@ def test_a_mean_that_is_one_lengths_is_told(tmp_path: Path) -> None:
 def test_the_table_says_how_far_under_the_control_the_probes_lie(linear_run: Run) -> None:
     result = probe(linear_run, SETTINGS)
     target = result["targets"]["gradient"]
-    gap = np.array(target["error"]["mean"]) - target["control_least"]["mean"]
-    np.testing.assert_allclose(target["minus_control"]["mean"], gap, rtol=1e-5)
+    gap = numbers(target["error"]["mean"]) - target["control_least"]["mean"]
+    np.testing.assert_allclose(numbers(target["minus_control"]["mean"]), gap, rtol=1e-5)
     assert f"the probes' best, loop {gap.argmin()}, less that: {gap.min():.3g} (" in table(result)

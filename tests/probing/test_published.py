@@ -42,7 +42,7 @@ SETTINGS = ProbingSettings(
 
 
 def by_target(config: Config, layers: int = 21) -> dict[str, Published]:
-    return {entry.target: entry for entry in published(config, REFERENCE, layers)}
+    return {entry["target"]: entry for entry in published(config, REFERENCE, layers)}
 
 
 def test_two_models_have_two_curves_each() -> None:
@@ -82,7 +82,7 @@ def test_a_curve_is_whole(result: dict[str, Any], curve: dict[str, Any]) -> None
     ],
 )
 def test_known_values_over_d(config: Config, target: str, printed: dict[int, float]) -> None:
-    mean = by_target(config)[target].mean
+    mean = by_target(config)[target]["mean"]
     assert {t: mean[t] for t in printed} == {
         t: pytest.approx(value / 20) for t, value in printed.items()
     }
@@ -92,7 +92,7 @@ def test_the_standard_models_best_layer_is_in_the_middle_and_the_looped_ones_the
     None
 ):
     best = [
-        int(np.argmin(np.array(entry.mean, dtype=np.float64)))
+        int(np.argmin(np.array(entry["mean"], dtype=np.float64)))
         for config in (LOOPED, STANDARD)
         for entry in published(config, REFERENCE, 21)
     ]
@@ -109,17 +109,17 @@ def test_the_read_in_tells_a_little_of_each_target(config: Config) -> None:
         "least_squares": np.mean(lengths[:20] / 20),
     }
     for name, entry in by_target(config).items():
-        assert entry.mean[0] is not None
-        assert 0.9 < entry.mean[0] * 20 / variance[name] < 1
+        assert entry["mean"][0] is not None
+        assert 0.9 < entry["mean"][0] * 20 / variance[name] < 1
 
 
 def test_a_run_under_the_papers_settings_gets_its_models_curves() -> None:
     assert list(by_target(LOOPED)) == list(by_target(STANDARD)) == TARGETS
     entry = by_target(LOOPED)["gradient"]
-    assert entry.label == "looped, b = 20, T = 15"
-    assert by_target(STANDARD)["gradient"].label == "standard, 20 layers"
-    assert (entry.steps, entry.prompts, entry.training_steps) == (100_000, 1280, 500_000)
-    assert "2311.12424" in entry.source
+    assert entry["label"] == "looped, b = 20, T = 15"
+    assert by_target(STANDARD)["gradient"]["label"] == "standard, 20 layers"
+    assert (entry["steps"], entry["prompts"], entry["training_steps"]) == (100_000, 1280, 500_000)
+    assert "2311.12424" in entry["source"]
     # What a standard model does not use has no part in the comparison.
     assert list(by_target(replace(STANDARD, loops=LoopsConfig(7, 3)))) == TARGETS
 
@@ -152,10 +152,10 @@ def test_another_task_or_model_gets_none(other: Config) -> None:
 
 
 def test_a_curve_is_as_long_as_what_it_stands_beside() -> None:
-    whole = by_target(LOOPED)["gradient"].mean
+    whole = by_target(LOOPED)["gradient"]["mean"]
     assert len(whole) == 21
-    assert by_target(LOOPED, layers=11)["gradient"].mean == whole[:11]
-    assert by_target(LOOPED, layers=24)["gradient"].mean == (*whole, None, None, None)
+    assert by_target(LOOPED, layers=11)["gradient"]["mean"] == whole[:11]
+    assert by_target(LOOPED, layers=24)["gradient"]["mean"] == [*whole, None, None, None]
 
 
 def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_without_any_nothing_is_said_of_them(tmp_path: Path) -> None:
     assert "published" not in (tmp_path / "gradient_by_layer.csv").read_text()
 
 
-def by_hand() -> dict[str, Any]:
+def by_hand() -> Any:
     """A probing of two loops and two lengths."""
     curve = {"mean": [0.03, 0.02, 0.01], "low": [0.02, 0.01, 0.005], "high": [0.04, 0.03, 0.02]}
     target = {
@@ -236,7 +236,7 @@ def by_hand() -> dict[str, Any]:
         "by_length": {part: [[0.018, 0.032]] * 3 for part in ("mean", "low", "high")},
         "unexplained": [[0.9, 0.8]] * 3,
         "learning": {"until_step": [10, 20], "error": [[0.9, 0.8, 0.7], [0.8, 0.7, 0.6]]},
-        "published": by_target(LOOPED, layers=3)["gradient"].to_json(),
+        "published": by_target(LOOPED, layers=3)["gradient"],
     }
     return {
         "task": "linear",

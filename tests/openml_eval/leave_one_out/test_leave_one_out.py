@@ -124,7 +124,7 @@ def test_solvers_answer_for_a_table_in_one_process_only(
     (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
     with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
         job()
-    np.testing.assert_array_equal(job()["hits"]["majority"], found["hits"]["majority"])
+    np.testing.assert_array_equal(job().hits["majority"], found.hits["majority"])
 
 
 class Dies:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from reloop.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
-from reloop.openml_eval.jobs import RunJob, Scoring, SolverJob
+from reloop.openml_eval.jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores
 from reloop.openml_eval.report import csv_text, report
+from reloop.openml_eval.results import Result
+from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.scoring import ABSENT
 from reloop.openml_eval.summary import summary
 from reloop.openml_eval.table_summary import TableSummary
@@ -18,7 +21,9 @@ POLLEN = TableSummary("pollen", 871, 40, 5, (24, 16), "a" * 64, ("half of the fi
 MINE = TableSummary("mine", None, 40, 3, (20, 20), "b" * 64, ("rebuilt",))
 
 
-def run(table: TableSummary, as_is: float, swapped: float, seed: int = 0) -> tuple[Any, Any]:
+def run(
+    table: TableSummary, as_is: float, swapped: float, seed: int = 0
+) -> tuple[RunJob, RunScores]:
     """A run that is right on so many of 8 groups of 5 rows (6 where one is absent)."""
     settings = {"protocol": "corrected"}
     config = Config(
@@ -29,17 +34,27 @@ def run(table: TableSummary, as_is: float, swapped: float, seed: int = 0) -> tup
     for side, share in enumerate((as_is, swapped)):
         random = np.random.default_rng(side)
         hits[:, :, :5, side] = random.permutation(80).reshape(2, 8, 5) < 80 * share
-    result = {"path": f"runs/{table.name}-{seed}", "step": 1, "seconds": 2.0, "hits": hits}
+    result = RunScores(f"runs/{table.name}-{seed}", 1, 2.0, [], hits)
     return RunJob(config, table, SCORING), result
 
 
-SCORING = Scoring(None, 40, 8, 2)  # type: ignore[arg-type]
+SCORING = Scoring(Path(), 40, 8, 2)
 
 
-def told(*done: tuple[Any, Any], protocol: str = "corrected") -> tuple[dict[str, Any], str]:
-    tables = list({job.table.name: job.table for job, _ in done}.values())
-    asked = {"settings": {"protocol": protocol}, "k": 40, "evaluation_seeds": 2, "failed": []}
-    result = asked | summary(done, tables, EvaluationConfig(resamples=200))
+def told(
+    *scored: tuple[RunJob, RunScores], solved: Sequence[tuple[SolverJob, SolverScores]] = ()
+) -> tuple[Result, str]:
+    tables = list({job.table.name: job.table for job, _ in scored}.values())
+    result: Result = {
+        "settings": RunSettings(),
+        "evaluation_seeds": 2,
+        "k": 40,
+        "scale": "",
+        "resamples": 200,
+        "seed": 0,
+        **summary(scored, solved, tables, EvaluationConfig(resamples=200)),
+        "failed": [],
+    }
     return result, report(result)
 
 
@@ -88,8 +103,8 @@ def test_solvers_and_the_paper_stand_beside() -> None:
     hits = np.ones((2, 8, 6), np.uint8)
     hits[:, :, 5] = ABSENT
     hits[:, :4, :5] = 0
-    solved = (SolverJob(POLLEN, SCORING, None), {"hits": {"forest": hits}, "seconds": 1.0})  # type: ignore[arg-type]
-    result, said = told(run(POLLEN, 0.9, 0.9), solved)
+    solved = (SolverJob(POLLEN, SCORING, Path()), SolverScores({"forest": hits}, 1.0))
+    result, said = told(run(POLLEN, 0.9, 0.9), solved=[solved])
     assert result["tables"][0]["solvers"]["forest"]["mean"] == 0.5
     row = next(line for line in said.splitlines() if line.startswith("871 pollen"))
     assert row.split()[3:8] == ["40", "5", "0.900", *row.split()[6:8]]

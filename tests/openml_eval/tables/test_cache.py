@@ -34,10 +34,10 @@ def test_a_complete_copy_needs_no_network_and_stays_as_it_is(
     assert table.features == ("width", "height")
     np.testing.assert_array_equal(table.xs[:, 1], [(-1) ** i * i for i in range(60)])
     np.testing.assert_array_equal(table.ys, [1 if i % 3 else 0 for i in range(60)])
-    known = {key: table.source[key] for key in ("openml_id", "version", "name", "target")}
-    assert known == {"openml_id": 7, "version": 3, "name": "small7", "target": "label"}
-    known = {key: table.source[key] for key in ("licence", "date")}
-    assert known == {"licence": "Public", "date": "2014-04-06T23:21:11"}
+    origin = table.source
+    assert (origin.openml_id, origin.version) == (7, 3)
+    assert (origin.name, origin.target) == ("small7", "label")
+    assert (origin.licence, origin.date) == ("Public", "2014-04-06T23:21:11")
     assert no_network == []
     assert contents(cache) == before
     assert sorted(os.listdir(folder)) == [".lock", ".openml", "small7.json", "small7.npz"]
@@ -191,4 +191,4 @@ def test_constant_features_are_left_out_and_named(tmp_path: Path, no_network: li
     write_data_set(tmp_path / "cache", 7, arff([f"4,{line}" for line in lines]))
     table = openml_table(7, tmp_path / "work", tmp_path / "cache")
     assert table.features == ("height",)
-    assert "left out, constant: width" in table.source["notes"]
+    assert "left out, constant: width" in table.source.notes

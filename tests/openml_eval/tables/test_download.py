@@ -24,7 +24,7 @@ def test_a_table_is_downloaded_once_checked_and_kept(server: Server, tmp_path: P
     assert server.asked == ["/api/v1/xml/data/7", "/7.arff"]
     table = read_table(tmp_path, 7)
     assert len(table.ys) == 60
-    assert not any("copied" in note for note in table.source["notes"])
+    assert not any("copied" in note for note in table.source.notes)
     assert "0 of them fetched now" in fetch(settings)
     assert len(server.asked) == 2
 

@@ -15,10 +15,14 @@ from reloop.openml_eval.__main__ import main
 from reloop.openml_eval.settings import FetchSettings
 from reloop.openml_eval.tables.download import openml_table
 from reloop.openml_eval.tables.fetch import fetch
-from reloop.openml_eval.tables.store import read_table, stored_tables
+from reloop.openml_eval.tables.store import read_table
 from reloop.openml_eval.tables.table import Table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import arff, contents, rows, write_data_set
+
+
+def stored(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.json"))
 
 
 def own_csv(path: Path, count: int = 50) -> Path:
@@ -49,11 +53,11 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
         patch.setattr("reloop.openml_eval.tables.fetch.openml_table", stopped_at_7)
         assert main(words) == 130
     assert "stopped; the same command resumes" in capsys.readouterr().out
-    assert stored_tables(folder) == ["small6"]
+    assert stored(folder) == ["small6"]
     first = contents(folder)["small6.npz"]
     assert main(words) == 0
     assert "3 tables, 2 of them fetched now" in capsys.readouterr().out
-    assert stored_tables(folder) == ["small6", "small7", "small8"]
+    assert stored(folder) == ["small6", "small7", "small8"]
     assert contents(folder)["small6.npz"] == first
 
 
@@ -80,7 +84,7 @@ def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str])
     assert "mine: 50 rows, 2 features; classes x 33 (66.0%), y 17 (34.0%)" in said
     table = read_table(folder, "mine")
     np.testing.assert_array_equal(table.xs[:, 0], np.arange(50))
-    assert table.source["url"] == path.resolve().as_uri()
+    assert table.source.url == path.resolve().as_uri()
     assert "0 of them fetched now" in fetch(settings)
     own_csv(path, 60)
     assert "1 of them fetched now" in fetch(settings)

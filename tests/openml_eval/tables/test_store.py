@@ -14,13 +14,13 @@ import pytest
 
 from reloop.conf.mistakes import RunError
 from reloop.openml_eval.tables import store
-from reloop.openml_eval.tables.store import find_table, read_table, stored_tables, write_table
-from reloop.openml_eval.tables.table import Table, TableError, source
+from reloop.openml_eval.tables.store import find_table, read_table, write_table
+from reloop.openml_eval.tables.table import Source, Table, TableError
 
 
 def small(name: str = "small", openml_id: int | None = 7, rows: int = 50) -> Table:
     xs = np.random.default_rng(rows).normal(size=(rows, 2))
-    origin = source(["a note"], openml_id=openml_id, url="there")
+    origin = Source(openml_id=openml_id, url="there", notes=("a note",))
     return Table(name, ("a", "b"), xs, np.arange(rows) % 2, ("no", "yes"), origin)
 
 
@@ -34,13 +34,6 @@ def test_a_table_is_read_as_it_was_written_by_id_or_name(tmp_path: Path) -> None
         assert (back.name, back.features, back.classes) == ("small", ("a", "b"), ("no", "yes"))
         assert back.source == table.source
     assert sorted(os.listdir(tmp_path)) == ["small.json", "small.npz"]
-
-
-def test_tables_are_listed_by_id_then_name(tmp_path: Path) -> None:
-    for name, openml_id in (("b", None), ("c", 720), ("z", 9), ("a", None)):
-        write_table(tmp_path, small(name, openml_id))
-    (tmp_path / "other.json").write_text("{}")
-    assert stored_tables(tmp_path) == ["z", "c", "a", "b"]
 
 
 @pytest.mark.parametrize(

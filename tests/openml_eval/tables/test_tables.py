@@ -38,9 +38,9 @@ def test_numeric_columns_that_vary_and_the_classes_become_a_table() -> None:
     np.testing.assert_array_equal(table.ys, given["bought"] == "yes")
     assert [str(array.dtype) for array in (table.xs, table.ys)] == ["float64", "int64"]
     assert table.counts == (36, 24)
-    assert table.source["target"] == "bought"
-    assert table.source["openml_id"] is None
-    assert table.source["notes"] == ["left out, not numeric: town", "left out, constant: same"]
+    assert table.source.target == "bought"
+    assert table.source.openml_id is None
+    assert table.source.notes == ("left out, not numeric: town", "left out, constant: same")
     pandas.testing.assert_frame_equal(given, before)
 
 
@@ -138,7 +138,7 @@ def test_missing_values_of_columns_that_are_left_out_do_not_matter() -> None:
 def test_arrays_that_are_no_table_are_refused(change: dict[str, Any]) -> None:
     good: dict[str, Any] = {"features": ("x",), "classes": ("a", "b")}
     good |= {"xs": np.zeros((2, 1)), "ys": np.array([0, 1])}
-    assert Table("mine", **good).source["notes"] == []
+    assert Table("mine", **good).source.notes == ()
     with pytest.raises(ValueError, match="mine: "):
         Table("mine", **(good | change))
 

@@ -47,8 +47,8 @@ def test_they_are_as_listed_and_their_cache_stays_as_it_is(
         assert list(table.features) == each["numeric_features"]
         assert len(table.features) == known.features
         assert dict(zip(table.classes, table.counts, strict=True)) == each["class_counts"]
-        assert table.source["target"] == each["target"]
-        assert table.source["md5"] == each["md5"]
+        assert table.source.target == each["target"]
+        assert table.source.md5 == each["md5"]
     assert no_network == []
     assert contents(cache) == before
 

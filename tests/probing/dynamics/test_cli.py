@@ -132,9 +132,8 @@ def test_the_numbers_are_those_of_the_runs_states(
     assert residual["absolute"]["mean"][-2] == pytest.approx(moved.mean().item())
     ratios = (moved / before.stream.norm(dim=-1)).mean(1)
     assert residual["relative"]["mean"][-2] == pytest.approx(ratios.mean().item())
-    for name, level in (("percentile_5", 0.05), ("median", 0.5), ("percentile_95", 0.95)):
-        value = residual["over_prompts"][name][-2]
-        assert value == pytest.approx(np.quantile(ratios.numpy(), level))
+    spread = [residual["over_prompts"][p][-2] for p in ("percentile_5", "median", "percentile_95")]
+    assert spread == pytest.approx(np.quantile(ratios.numpy(), (0.05, 0.5, 0.95)))
     norm = last.raw.norm(dim=-1).mean(1)
     assert result["norm"]["raw"]["mean"][-1] == pytest.approx(norm.mean().item())
     assert result["norm"]["raw"]["low"][-1] < norm.mean() < result["norm"]["raw"]["high"][-1]
@@ -142,6 +141,7 @@ def test_the_numbers_are_those_of_the_runs_states(
     np.testing.assert_allclose(np.diagonal(matrix), 1)
     assert result["cosines"]["consecutive"]["mean"] == pytest.approx(np.diagonal(matrix, 1))
     apart = matrix[~np.eye(6, dtype=bool)].mean()
+    assert result["cosines"]["pairs"] is not None
     assert result["cosines"]["pairs"]["mean"] == [pytest.approx(apart)]
 
 

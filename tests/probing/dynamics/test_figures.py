@@ -28,7 +28,7 @@ def pictures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     return found
 
 
-def made(family: str) -> dict[str, Any]:
+def made(family: str) -> Any:
     """Of six loops, of which the last two rest."""
     found = result(family, b=3, loops=6, near=6)
     cosines = np.eye(6)

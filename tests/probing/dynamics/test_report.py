@@ -16,7 +16,7 @@ def curve(*mean: float | None) -> dict[str, list[float | None]]:
     }
 
 
-def result(family: str, b: int, loops: int, near: int) -> dict[str, Any]:
+def result(family: str, b: int, loops: int, near: int) -> Any:
     """Values by loop t: t and a tenth for each row in its turn; the rank is unknown at loop 2."""
     t = list(range(loops + 1))
     known: dict[str, Any] = {

@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.conf.mistakes import ConfigError
+from reloop.evaluation.bootstrap import numbers
 from reloop.probing.dynamics import measure as dynamics_run
 from reloop.probing.dynamics.jacobian import Estimate, Map
 from reloop.probing.dynamics.measure import dynamics
@@ -79,8 +80,8 @@ def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
     monkeypatch.setattr(dynamics_run, "spectral_radius", estimate("radius", 3.0))
     found = dynamics(DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=5))
     assert seen == [("norm", 5, torch.float64), ("radius", 5, torch.float64)] * 2
-    (norm,) = found["contraction"]["spectral_norm"]["mean"]
-    (radius,) = found["contraction"]["spectral_radius"]["mean"]
+    (norm,) = numbers(found["contraction"]["spectral_norm"]["mean"])
+    (radius,) = numbers(found["contraction"]["spectral_radius"]["mean"])
     assert radius / norm == pytest.approx(1.5)
     assert norm / 2 == pytest.approx(found["residual"]["absolute"]["mean"][-1])
 
