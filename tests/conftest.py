@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -28,6 +30,9 @@ from reloop.conf.schema import (
     TrainingConfig,
 )
 from reloop.training import Run, train
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HOME = Path(__file__).parent.parent  # the project
 
@@ -67,9 +72,26 @@ def linear_run(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are put together but not rendered, which is two thirds of a small evaluation's time:
-    for tests of something else."""
-    monkeypatch.setattr(
-        "matplotlib.figure.Figure.savefig", lambda figure, file, **_: file.write(b"not rendered")
-    )
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """Pictures are put together but not rendered, which is two thirds of a small evaluation's time;
+    the figures, by their file's name, the latest of each name."""
+    return _saved(monkeypatch, lambda figure, file, **_: file.write(b"not rendered"))
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures that are saved, by their file's name, the latest of each name."""
+    from matplotlib.figure import Figure
+
+    return _saved(monkeypatch, Figure.savefig)
+
+
+def _saved(monkeypatch: pytest.MonkeyPatch, save: Callable[..., object]) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+
+    def note(figure: Figure, file: IO[bytes], **settings: Any) -> None:
+        figures[Path(file.name).name.partition(".")[0]] = figure
+        save(figure, file, **settings)
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", note)
+    return figures
