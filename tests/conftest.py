@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HOME = Path(__file__).parent.parent  # the project
+Wandb = Callable[[ModuleType | None], None]
 
 # What a shell runs in its background ignores Ctrl-C, and so does all that comes from there; tests
 # send it.
@@ -69,6 +73,12 @@ def linear_run(tmp_path: Path) -> Run:
     """A finished run of dense linear functions, for which there is a control."""
     config = tiny_config(tmp_path)
     return train(replace(config, task=replace(config.task, name="linear", settings={})))
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
+    """wandb(module): import this in wandb's place; None as where it is not installed."""
+    return partial(monkeypatch.setitem, sys.modules, "wandb")
 
 
 @pytest.fixture
