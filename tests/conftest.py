@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else 
 
 import pytest
 from hypothesis import settings
+from torch import Tensor, nn
 
 from reloop.conf.schema import (
     Config,
@@ -32,7 +35,9 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
+from reloop.models import Model
 from reloop.training import Run, train
+from reloop.training.run_folder import sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,6 +78,42 @@ def linear_run(tmp_path: Path) -> Run:
     """A finished run of dense linear functions, for which there is a control."""
     config = tiny_config(tmp_path)
     return train(replace(config, task=replace(config.task, name="linear", settings={})))
+
+
+@contextmanager
+def batches_of(model: Model, most: int = 1000, pause: float = 0.0) -> Iterator[list[int]]:
+    """The number of prompts in each batch that a model reads in this context, with a pause of so
+    many seconds before each; where more than `most` are read, KeyboardInterrupt."""
+    sizes = list[int]()
+
+    def note(module: nn.Module, given: tuple[Tensor]) -> None:
+        if len(sizes) == most:
+            raise KeyboardInterrupt
+        time.sleep(pause)
+        sizes.append(len(given[0]))
+
+    hook = model.read_in.register_forward_pre_hook(note)
+    try:
+        yield sizes
+    finally:
+        hook.remove()
+
+
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """edit("tasks/linear.py"): from here on as if this file had been edited, and no other; with an
+    empty name, none."""
+    fingerprint, edited = sources._fingerprint, [""]
+
+    def other(path: Path, changed: int) -> str:
+        mark = "x" if edited[0] and path.as_posix().endswith(edited[0]) else ""
+        return mark + fingerprint(path, changed)
+
+    def edit(file: str) -> None:
+        edited[0] = file
+
+    monkeypatch.setattr(sources, "_fingerprint", other)
+    return edit
 
 
 @pytest.fixture
