@@ -80,6 +80,14 @@ def linear_run(tmp_path: Path) -> Run:
     return train(replace(config, task=replace(config.task, name="linear", settings={})))
 
 
+def times_of(folder: Path, pattern: str) -> dict[Path, int]:
+    """When each of these files, of which there are some, was last written (an atomic write of the
+    same content is seen, too)."""
+    times = {path: path.stat().st_mtime_ns for path in folder.glob(pattern)}
+    assert times
+    return times
+
+
 @contextmanager
 def batches_of(model: Model, most: int = 1000, pause: float = 0.0) -> Iterator[list[int]]:
     """The number of prompts in each batch that a model reads in this context, with a pause of so

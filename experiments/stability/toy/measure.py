@@ -29,18 +29,19 @@ _ANGLES_AT = 16  # loops whose increments' cosines are taken
 _LAYERS = (1, 4, 12)  # of the looped stacks of more than one layer
 
 
-def measure(settings: StabilitySettings) -> dict[str, Any]:
-    """Over seeds: ‖h_R‖/√d and its root mean square, the change of the output by one update, the
-    mean cosine of different increments, and ‖h_R‖/√d of looped stacks of several layers."""
+def measure(settings: StabilitySettings, width: int = WIDTH) -> dict[str, Any]:
+    """Over seeds, of states of width d: ‖h_R‖/√d and its root mean square, the change of the output
+    by one update, the mean cosine of different increments, and ‖h_R‖/√d of looped stacks of several
+    layers."""
     loops, curves = settings.all_loops, dict[str, list[Any]]()
     seeds = settings.all_seeds
     with Progress(len(seeds), "toy", "seed") as progress:
         for seed in seeds:
-            for name, values in _one_seed(loops, seed).items():
+            for name, values in _one_seed(width, loops, seed).items():
                 curves.setdefault(name, []).append(values)
             progress.update()
     parts = {name: np.array(values) for name, values in curves.items()}
-    result: dict[str, Any] = {"width": WIDTH, "seeds": len(seeds), "seed": settings.seed}
+    result: dict[str, Any] = {"width": width, "seeds": len(seeds), "seed": settings.seed}
     result |= {"loops": list(loops), "angles_at": _ANGLES_AT}
     for name, values in parts.items():
         part, _, curve = name.partition("/")
@@ -96,16 +97,16 @@ def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: flo
     return float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
 
 
-def _one_seed(loops: Sequence[int], seed: int) -> dict[str, Any]:
+def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, Any]:
     """The curves of one seed, by `part/curve`."""
-    source = layers(WIDTH, seed)
+    source = layers(width, seed)
     start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
     shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(SCALINGS))
     scales = _scales([(scaling, r, 1) for scaling in SCALINGS for r in loops])
     final_states = {
         "norm/looped": run(shared, start, counts, scales),
         "norm/deep": run(chain(stack, source), start, counts, scales),
-        "change/looped": derivative(stack[0], _signs(seed), start, counts, scales),
+        "change/looped": derivative(stack[0], _signs(width, seed), start, counts, scales),
     }
     curves: dict[str, Any] = {}
     for name, states in final_states.items():
@@ -133,10 +134,10 @@ def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
     return torch.tensor([residual_scale(*row) for row in rows], dtype=torch.float64)
 
 
-def _signs(seed: int) -> Tensor:
+def _signs(width: int, seed: int) -> Tensor:
     """The signs of the update, from their own stream of random numbers."""
     generator = Generator().manual_seed(2**62 + seed)
-    return torch.randint(2, (WIDTH, WIDTH), generator=generator).double().mul_(2).sub_(1)
+    return torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
 
 
 def _lengths(states: Tensor) -> Tensor:

@@ -27,11 +27,14 @@ _LAYERS = 2
 _CLIP, _DECAY = 1.0, 0.2  # the paper's
 
 
-def measure(settings: StabilitySettings) -> dict[str, Any]:
+def measure(
+    settings: StabilitySettings, asked_loops: int = ASKED_LOOPS, asked_steps: int = ASKED_STEPS
+) -> dict[str, Any]:
     """`plain`, the errors [seeds] of one loop, the same for all variants; and for each variant and
     number of loops K, of each seed: `error` and `initial` error, `left`, the step that leaves the
     plateau (None: never), and `collapse`, the reason (empty: it did not). `learned`: whether the
-    ASKED variants got below 0.7 of their initial error; empty if there are too few steps."""
+    ASKED variants got below 0.7 of their initial error with `asked_loops` loops; empty with fewer
+    than `asked_steps` steps."""
     runs = {("LT", 1): variant_runs(settings, "LT", 1)} | all_variants(settings, CONNECTIVITIES)
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     errors_by_key = dict(zip(runs, results, strict=True))
@@ -51,11 +54,13 @@ def measure(settings: StabilitySettings) -> dict[str, Any]:
         "steps": settings.steps,
         "plain": plain,
         "left_below": LEFT,
-        "asked_loops": ASKED_LOOPS,
+        "asked_loops": asked_loops,
         "variants": variants,
     }
     # Fewer steps need not suffice.
-    return result | {"learned": _learned(variants) if settings.steps >= ASKED_STEPS else {}}
+    return result | {
+        "learned": _learned(variants, asked_loops) if settings.steps >= asked_steps else {}
+    }
 
 
 def variant_keys(settings: StabilitySettings, names: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -96,9 +101,11 @@ def _summed_up(population: Population, result: Errors, plain: float | None) -> d
     }
 
 
-def _learned(variants: dict[str, dict[str, Any]]) -> dict[str, bool]:
+def _learned(
+    variants: dict[str, dict[str, Any]], asked_loops: int = ASKED_LOOPS
+) -> dict[str, bool]:
     """Whether all seeds of each ASKED variant ended below 0.7 of their initial error."""
-    cells = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
+    cells = {name: variants[name].get(str(asked_loops)) for name in ASKED}
     return {
         name: all(
             error is not None and error < LEFT * initial_error
