@@ -36,6 +36,7 @@ from reloop.conf.schema import (
     TrainingConfig,
 )
 from reloop.models import Model
+from reloop.models.segment import Segment
 from reloop.training import Run, train
 from reloop.training.run_folder import sources
 
@@ -128,6 +129,19 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
     """wandb(module): import this in wandb's place; None as where it is not installed."""
     return partial(monkeypatch.setitem, sys.modules, "wandb")
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[Segment], None]:
+    """kernels(run_segment): what the backend `triton` computes by, with Triton or without."""
+
+    def kernels(run_segment: Segment) -> None:
+        for name in ("reloop.models.kernels", "reloop.models.kernels.segment"):
+            module = ModuleType(name)
+            vars(module)["run_segment"] = run_segment
+            monkeypatch.setitem(sys.modules, name, module)
+
+    return kernels
 
 
 @pytest.fixture
