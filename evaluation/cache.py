@@ -21,15 +21,15 @@ from reloop.training.progress import Progress
 from reloop.training.run_folder.files import write_arrays
 
 Arrays = dict[str, NDArray[Any]]
-_BETWEEN_WRITES = 1.0  # seconds
 _CHECKSUM = "checksum"  # the name of an array that no computation returns
 
 
 class Cache:
-    """Computations of one or more values per prompt. The folder may be deleted at any time."""
+    """Computations of one or more values per prompt, written every `between_writes` seconds. The
+    folder may be deleted at any time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, between_writes: float = 1.0) -> None:
+        self.folder, self.between_writes = folder, between_writes
 
     def rows(
         self,
@@ -56,7 +56,7 @@ class Cache:
                 parts.append(compute(slice(first, min(first + chunk, total))))
                 progress.update(_length(parts[-1]))
                 first += _length(parts[-1])
-                if first == total or time.monotonic() - write_time > _BETWEEN_WRITES:
+                if first == total or time.monotonic() - write_time > self.between_writes:
                     parts = [_concatenate(parts)]
                     self._write(path, key, parts[0])
                     write_time = time.monotonic()

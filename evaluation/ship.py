@@ -12,11 +12,11 @@ import sys
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
+from reloop.conf import shipped
 from reloop.conf.command import run_command
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
 from reloop.conf.setting import setting
-from reloop.conf.shipped import SHELF
 
 _HELP = """\
 Make a finished run one of the models that ship with the project; shipped/NAME names it in place of
@@ -75,7 +75,7 @@ def ship_run(settings: ShipSettings) -> str:
         write_record(partial / "status.json", "status", state)
         write_record(partial / "evaluation_when_shipped.json", "evaluation", result)
 
-    target = ship(run.path, SHELF / settings.name, add)
+    target = ship(run.path, shipped.SHELF / settings.name, add)
     total = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return f"{target}: {total:,} bytes; use it as shipped/{settings.name}"
 

@@ -43,12 +43,19 @@ class TrainedModel:
 
 
 @torch.no_grad()
-def model_hits(classifier: TrainedModel, table: Table, split: ContextSplit, groups: slice) -> Hits:
+def model_hits(
+    classifier: TrainedModel,
+    table: Table,
+    split: ContextSplit,
+    groups: slice,
+    chunk: int = _QUERY_CHUNK,
+) -> Hits:
     """Hits of a slice of the groups, [groups, group size, 2]: with the labels of the context as
     given and swapped. Features are standardised by the context only.
 
-    A group's rows are queries beside one copy of its context, with the same answers as in separate
-    prompts. Raises ConfigError for a table with more features than the model reads.
+    A group's rows are queries beside one copy of its context, `chunk` at a time, with the same
+    answers as in separate prompts. Raises ConfigError for a table with more features than the model
+    reads.
     """
     dims = classifier.model.spec.dims
     check_features(table.name, table.xs.shape[1], dims)
@@ -62,7 +69,7 @@ def model_hits(classifier: TrainedModel, table: Table, split: ContextSplit, grou
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1)
     prompts = Prompts(xs.repeat(2, 1, 1), ys).to(classifier.device)
     hits = np.full((len(indices), split.group_size, 2), ABSENT, np.uint8)
-    for start, rows, mask in _chunks([split.groups[g] for g in indices], split.group_size):
+    for start, rows, mask in _chunks([split.groups[g] for g in indices], split.group_size, chunk):
         queries = _inputs(scalings, table, rows, dims, left).repeat(2, 1, 1).to(classifier.device)
         context_sizes = torch.full((rows.shape[1],), contexts.shape[1], device=classifier.device)
         answers = classifier.model(
@@ -76,19 +83,21 @@ def model_hits(classifier: TrainedModel, table: Table, split: ContextSplit, grou
     return hits
 
 
-def solver_hits(name: str, table: Table, split: ContextSplit, groups: slice) -> Hits:
+def solver_hits(
+    name: str, table: Table, split: ContextSplit, groups: slice, chunk: int = _QUERY_CHUNK
+) -> Hits:
     """A solver's hits of a slice of the groups, [groups, group size], from the same contexts,
-    standardised as for a model."""
+    standardised as for a model; `chunk` rows at a time."""
     indices = range(*groups.indices(len(split.groups)))
     hits = np.full((len(indices), split.group_size), ABSENT, np.uint8)
     for index, g in enumerate(indices):
         rows, context = split.groups[g], split.contexts[g]
         scaling = Scaling.of(table.xs[context])
         predict = solve(name, scaling.apply(table.xs[context]), table.ys[context])
-        for start in range(0, len(rows), _QUERY_CHUNK):
-            chunk = rows[start : start + _QUERY_CHUNK]
-            correct = predict(scaling.apply(table.xs[chunk])) == table.ys[chunk]
-            hits[index, start : start + len(chunk)] = correct
+        for start in range(0, len(rows), chunk):
+            part = rows[start : start + chunk]
+            correct = predict(scaling.apply(table.xs[part])) == table.ys[part]
+            hits[index, start : start + len(part)] = correct
     return hits
 
 
@@ -109,11 +118,13 @@ def _inputs(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: 
     return torch.from_numpy(np.stack(scaled)).float()
 
 
-def _chunks(groups: list[Rows], group_size: int) -> Iterator[tuple[int, Rows, NDArray[np.bool_]]]:
-    """The groups' rows [groups, n] in chunks of _QUERY_CHUNK: the first position in the groups, the
-    rows, and the mask of those that exist; after a group's end its first row is repeated."""
-    for start in range(0, group_size, _QUERY_CHUNK):
-        width = min(_QUERY_CHUNK, group_size - start)
+def _chunks(
+    groups: list[Rows], group_size: int, size: int
+) -> Iterator[tuple[int, Rows, NDArray[np.bool_]]]:
+    """The groups' rows [groups, n] in chunks of `size`: the first position in the groups, the rows,
+    and the mask of those that exist; after a group's end its first row is repeated."""
+    for start in range(0, group_size, size):
+        width = min(size, group_size - start)
         rows = np.stack([np.resize(group[:1], width) for group in groups])
         mask = np.zeros(rows.shape, bool)
         for index, group in enumerate(groups):

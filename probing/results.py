@@ -66,6 +66,7 @@ class Settings(TypedDict):
 
     protocol: Literal["paper", "reference"]
     prompts: int
+    steps: int
 
 
 class Probing(Findings):

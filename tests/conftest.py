@@ -5,8 +5,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import IO, TYPE_CHECKING, Any
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -18,6 +25,7 @@ os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else 
 
 import pytest
 from hypothesis import settings
+from torch import Tensor, nn
 
 from reloop.conf.schema import (
     Config,
@@ -27,9 +35,16 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
+from reloop.models import Model
+from reloop.models.segment import Segment
 from reloop.training import Run, train
+from reloop.training.run_folder import sources
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HOME = Path(__file__).parent.parent  # the project
+Wandb = Callable[[ModuleType | None], None]
 
 # What a shell runs in its background ignores Ctrl-C, and so does all that comes from there; tests
 # send it.
@@ -66,10 +81,90 @@ def linear_run(tmp_path: Path) -> Run:
     return train(replace(config, task=replace(config.task, name="linear", settings={})))
 
 
+def times_of(folder: Path, pattern: str) -> dict[Path, int]:
+    """When each of these files, of which there are some, was last written (an atomic write of the
+    same content is seen, too)."""
+    times = {path: path.stat().st_mtime_ns for path in folder.glob(pattern)}
+    assert times
+    return times
+
+
+@contextmanager
+def batches_of(model: Model, most: int = 1000, pause: float = 0.0) -> Iterator[list[int]]:
+    """The number of prompts in each batch that a model reads in this context, with a pause of so
+    many seconds before each; where more than `most` are read, KeyboardInterrupt."""
+    sizes = list[int]()
+
+    def note(module: nn.Module, given: tuple[Tensor]) -> None:
+        if len(sizes) == most:
+            raise KeyboardInterrupt
+        time.sleep(pause)
+        sizes.append(len(given[0]))
+
+    hook = model.read_in.register_forward_pre_hook(note)
+    try:
+        yield sizes
+    finally:
+        hook.remove()
+
+
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are put together but not rendered, which is two thirds of a small evaluation's time:
-    for tests of something else."""
-    monkeypatch.setattr(
-        "matplotlib.figure.Figure.savefig", lambda figure, file, **_: file.write(b"not rendered")
-    )
+def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """edit("tasks/linear.py"): from here on as if this file had been edited, and no other; with an
+    empty name, none."""
+    fingerprint, edited = sources._fingerprint, [""]
+
+    def other(path: Path, changed: int) -> str:
+        mark = "x" if edited[0] and path.as_posix().endswith(edited[0]) else ""
+        return mark + fingerprint(path, changed)
+
+    def edit(file: str) -> None:
+        edited[0] = file
+
+    monkeypatch.setattr(sources, "_fingerprint", other)
+    return edit
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
+    """wandb(module): import this in wandb's place; None as where it is not installed."""
+    return partial(monkeypatch.setitem, sys.modules, "wandb")
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[Segment], None]:
+    """kernels(run_segment): what the backend `triton` computes by, with Triton or without."""
+
+    def kernels(run_segment: Segment) -> None:
+        for name in ("reloop.models.kernels", "reloop.models.kernels.segment"):
+            module = ModuleType(name)
+            vars(module)["run_segment"] = run_segment
+            monkeypatch.setitem(sys.modules, name, module)
+
+    return kernels
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """Pictures are put together but not rendered, which is two thirds of a small evaluation's time;
+    the figures, by their file's name, the latest of each name."""
+    return _saved(monkeypatch, lambda figure, file, **_: file.write(b"not rendered"))
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures that are saved, by their file's name, the latest of each name."""
+    from matplotlib.figure import Figure
+
+    return _saved(monkeypatch, Figure.savefig)
+
+
+def _saved(monkeypatch: pytest.MonkeyPatch, save: Callable[..., object]) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+
+    def note(figure: Figure, file: IO[bytes], **settings: Any) -> None:
+        figures[Path(file.name).name.partition(".")[0]] = figure
+        save(figure, file, **settings)
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", note)
+    return figures

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..bootstrap import Floats
 
-_TOLERANCE = 1e-12  # of the duality gap, over ‖y‖²/k
 _CHUNK = 1024  # prompts per batch
 # Relative to the Gram matrix's trace: negligible if it is regular, enough to factorise it if there
 # are more active inputs than pairs.
@@ -28,15 +27,15 @@ def lasso(xs: Floats, ys: Floats, queries: Floats, alpha: float = 0.01) -> Float
     return np.einsum("bnd,bnd->bn", queries, lasso_weights(xs, ys, alpha))
 
 
-def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01) -> Floats:
+def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float = 1e-12) -> Floats:
     """For each k the weights [B, n, d] that minimise ‖y − Xw‖²/(2k) + alpha·‖w‖₁ over the first k
     pairs of inputs xs [B, n, d] and outputs ys [B, n]: scikit-learn's Lasso without intercept; zero
     at k = 0.
 
     A prefix has converged when its duality gap, a bound on the objective above its minimum, is at
-    most 1e-12·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as they
-    are, and a warning counts these prefixes and gives their largest gap. Raises ValueError for an
-    alpha that is not positive and finite.
+    most tolerance·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as
+    they are, and a warning counts these prefixes and gives their largest gap. Raises ValueError for
+    an alpha that is not positive and finite.
 
     The steps are those of an active-set method (Osborne, Presnell and Turlach 2000): to the minimum
     over the active weights with fixed signs, or up to the first change of a sign, whose weight
@@ -52,6 +51,7 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01) -> Floats:
             torch.tensor(xs[first : first + _CHUNK]),
             torch.tensor(ys[first : first + _CHUNK]),
             alpha,
+            tolerance,
             torch.from_numpy(weights[first : first + _CHUNK]),
         )
     ]
@@ -64,7 +64,7 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01) -> Floats:
     return weights
 
 
-def _solve(xs: Tensor, ys: Tensor, alpha: float, weights: Tensor) -> list[float]:
+def _solve(xs: Tensor, ys: Tensor, alpha: float, tolerance: float, weights: Tensor) -> list[float]:
     """Fill weights [B, n, d]; returns the relative gaps of the prefixes that did not converge."""
     points, dims = xs.shape[1:]
     gaps: list[float] = []
@@ -73,7 +73,7 @@ def _solve(xs: Tensor, ys: Tensor, alpha: float, weights: Tensor) -> list[float]
     state = _State.start(xs, ys)
     while len(state.prompt):
         gap, slopes = state.relative_gap(alpha)
-        converged = gap <= _TOLERANCE
+        converged = gap <= tolerance
         done = converged | (state.steps >= 50 + 10 * dims)
         gaps += gap[done & ~converged].tolist()
         weights[state.prompt[done], state.pairs[done]] = state.weights[done]

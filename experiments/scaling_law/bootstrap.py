@@ -60,8 +60,13 @@ def intervals(
             f"only {len(samples)} of {resamples} resamples of the {cluster_count} clusters can be "
             "fitted"
         )
+    return percentiles(samples, [name for name in RANGES if name not in fixed])
+
+
+def percentiles(samples: Sequence[tuple[float, ...]], free: Sequence[str]) -> Intervals:
+    """The intervals of the parameters E, A, B, alpha, beta, phi of resamples; `free` are the
+    exponents that were searched."""
     low, high = np.percentile(samples, (5, 95), axis=0).tolist()
-    free = [name for name in RANGES if name not in fixed]
     return Intervals(
         dict(zip(NAMES, low, strict=True)),
         dict(zip(NAMES, high, strict=True)),

@@ -73,12 +73,12 @@ class Toy(TypedDict):
     layers: dict[str, OverSeeds[list[float]]]
 
 
-def measure(settings: StabilitySettings) -> Toy:
-    """The curves over all seeds."""
+def measure(settings: StabilitySettings, width: int = WIDTH) -> Toy:
+    """The curves over all seeds, of states of this width."""
     runs, seeds = [], settings.all_seeds
     with Progress(len(seeds), "toy", "seed") as progress:
         for seed in seeds:
-            runs.append(_one_seed(settings.all_loops, seed))
+            runs.append(_one_seed(width, settings.all_loops, seed))
             progress.update()
 
     def curves_of(part: str) -> dict[str, OverSeeds[Any]]:
@@ -93,7 +93,7 @@ def measure(settings: StabilitySettings) -> Toy:
         root = np.sqrt((np.array(curve["by_seed"]) ** 2).mean(0))
         norms[name] = {**curve, "root_mean_square": root.tolist()}
     return {
-        "width": WIDTH,
+        "width": width,
         "seeds": len(seeds),
         "seed": settings.seed,
         "loops": list(settings.all_loops),
@@ -150,16 +150,16 @@ def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: flo
     return float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
 
 
-def _one_seed(loops: Sequence[int], seed: int) -> dict[str, float | list[float]]:
+def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, float | list[float]]:
     """The curves of one seed, by `part/curve`."""
-    source = layers(WIDTH, seed)
+    source = layers(width, seed)
     start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
     shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(SCALINGS))
     scales = _scales([(scaling, r, 1) for scaling in SCALINGS for r in loops])
     final_states = {
         "norm/looped": run(shared, start, counts, scales),
         "norm/deep": run(chain(stack, source), start, counts, scales),
-        "change/looped": derivative(stack[0], _signs(seed), start, counts, scales),
+        "change/looped": derivative(stack[0], _signs(width, seed), start, counts, scales),
     }
     curves: dict[str, float | list[float]] = {}
     for name, states in final_states.items():
@@ -187,10 +187,10 @@ def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
     return torch.tensor([residual_scale(*row) for row in rows], dtype=torch.float64)
 
 
-def _signs(seed: int) -> Tensor:
+def _signs(width: int, seed: int) -> Tensor:
     """The signs of the update, from their own stream of random numbers."""
     generator = Generator().manual_seed(2**62 + seed)
-    return torch.randint(2, (WIDTH, WIDTH), generator=generator).double().mul_(2).sub_(1)
+    return torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
 
 
 def _lengths(states: Tensor) -> Tensor:

@@ -54,8 +54,11 @@ class Variants(TypedDict):
     learned: dict[str, bool]
 
 
-def measure(settings: StabilitySettings) -> Variants:
-    """Train what is not trained yet, and compare."""
+def measure(
+    settings: StabilitySettings, asked_loops: int = ASKED_LOOPS, asked_steps: int = ASKED_STEPS
+) -> Variants:
+    """Train what is not trained yet, and compare. Whether the ASKED variants learned is decided
+    with `asked_loops` loops, from `asked_steps` steps on."""
     runs = {("LT", 1): variant_runs(settings, "LT", 1)} | all_variants(settings, CONNECTIVITIES)
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     (plain,) = results[0]["errors"]
@@ -72,10 +75,10 @@ def measure(settings: StabilitySettings) -> Variants:
         "steps": settings.steps,
         "plain": plain,
         "left_below": LEFT,
-        "asked_loops": ASKED_LOOPS,
+        "asked_loops": asked_loops,
         "variants": variants,
         # Fewer steps need not suffice.
-        "learned": _learned(variants) if settings.steps >= ASKED_STEPS else {},
+        "learned": _learned(variants, asked_loops) if settings.steps >= asked_steps else {},
     }
 
 
@@ -113,9 +116,11 @@ def _summed_up(population: Population, result: Errors, plain: float | None) -> C
     }
 
 
-def _learned(variants: Mapping[str, Mapping[str, Cell]]) -> dict[str, bool]:
+def _learned(
+    variants: Mapping[str, Mapping[str, Cell]], asked_loops: int = ASKED_LOOPS
+) -> dict[str, bool]:
     """Whether all seeds of each ASKED variant ended below 0.7 of their initial error."""
-    cells = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
+    cells = {name: variants[name].get(str(asked_loops)) for name in ASKED}
     return {
         name: all(
             error is not None and error < LEFT * initial_error

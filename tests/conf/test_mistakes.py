@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reloop import main as run
-from tests.conftest import HOME
+from tests.conftest import HOME, Wandb
 
 # The words given, and what the one line must contain.
 MISTAKES = [
@@ -208,11 +208,12 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    wandb: Wandb,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if words == "wandb=offline":
-        monkeypatch.setitem(sys.modules, "wandb", None)
+        wandb(None)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert run.main(words.split()) == 2

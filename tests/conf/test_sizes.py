@@ -24,6 +24,7 @@ from reloop.conf.schema import Config, ModelConfig, TaskConfig
 from reloop.models import Model
 from reloop.training import train
 from reloop.training.assemble import build_model, build_task
+from tests.conf.conftest import Machine
 from tests.conftest import HOME
 
 GB = 10**9
@@ -34,9 +35,8 @@ def config(words: str) -> Config:
 
 
 @pytest.fixture
-def of_16_gb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: 16 * GB)
-    monkeypatch.setattr("reloop.conf.checks.sizes.has_gpu", lambda: False)
+def of_16_gb(machine: Machine) -> None:
+    machine(16 * GB)
 
 
 @pytest.mark.usefixtures("of_16_gb")
@@ -90,10 +90,9 @@ def test_a_batch_that_fits_in_parts_says_so(tmp_path: Path) -> None:
     config(f"{big} training.shards=4")
 
 
-def test_a_gpu_may_hold_more_than_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: 16 * GB)
+def test_a_gpu_may_hold_more_than_the_machine(machine: Machine) -> None:
+    machine(16 * GB, gpu=True)
     big = "task=decision_tree scale=paper model=LT"
-    monkeypatch.setattr("reloop.conf.checks.sizes.has_gpu", lambda: True)
     assert config(big).device == "auto"
     with pytest.raises(ConfigError, match=r"loops\.b is 70: a training step needs"):
         config(f"{big} device=cpu")
@@ -108,16 +107,16 @@ def test_from_python_too_and_nothing_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_of_another_machine_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: GB)
+def test_a_run_of_another_machine_is_read_here(machine: Machine) -> None:
+    machine(GB)
     assert config_from_mapping({"training": {"batch_size": 10**6}}).training.batch_size == 10**6
 
 
 @pytest.mark.parametrize("memory", [None, 10**30])
 def test_where_memory_is_not_known_or_enough_nothing_is_refused(
-    memory: int | None, monkeypatch: pytest.MonkeyPatch
+    memory: int | None, machine: Machine
 ) -> None:
-    monkeypatch.setattr("reloop.conf.checks.sizes.total_memory", lambda: memory)
+    machine(memory)
     check_training_size(Config(model=ModelConfig(n_embd=1_000_000)))
 
 

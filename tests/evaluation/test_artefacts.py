@@ -4,10 +4,9 @@ what was altered is computed again."""
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from reloop.evaluation.report import comparison_table, report, seeds_table
 from reloop.evaluation.results import by_solver
 from reloop.training import Run, train
 from reloop.training.run_folder.run import RunFolder
-from tests.evaluation.test_evaluate import SETTINGS
+from tests.evaluation.test_evaluate import BASELINES, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -102,40 +101,21 @@ def test_anothers_evaluation_is_recognised(tiny_run: Run) -> None:
     assert evaluate(tiny_run, SETTINGS) == first
 
 
-def test_edited_code_is_measured_anew(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]) -> None:
     """Of the task, the model or a solver; what depends on other code alone is found."""
     evaluate(tiny_run, SETTINGS)
-    sources = sys.modules["reloop.training.run_folder.sources"]
-    fingerprint = sources._fingerprint
-    measured: list[str] = []
-    measure = sys.modules["reloop.evaluation.measure"]
-
-    def noting(what: str, function: Any) -> Any:
-        def noted(*arguments: Any) -> Any:
-            measured.append(what)
-            return function(*arguments)
-
-        return noted
-
-    for name, what in (("model_errors", "model"), ("_errors_of", "solver")):
-        monkeypatch.setattr(measure, name, noting(what, getattr(measure, name)))
+    lasso = {"lasso", "lasso-choice"}
     for edited, wanted in (
-        ("evaluation/baselines/lasso.py", {"solver"}),
+        ("evaluation/baselines/lasso.py", lasso),
         ("models/loops/loop.py", {"model"}),
-        ("tasks/linear.py", {"model", "solver"}),
+        ("tasks/linear.py", {"model"} | lasso | BASELINES),
         ("openml_eval/jobs.py", set()),
     ):
-
-        def other(path: Path, changed: int, edited: str = edited) -> str:
-            mark = "x" if path.as_posix().endswith(edited) else ""
-            return mark + fingerprint(path, changed)
-
-        monkeypatch.setattr(sources, "_fingerprint", other)
-        measured.clear()
+        known = set((tiny_run.path / "cache").iterdir())
+        edit(edited)
         result = evaluate(tiny_run, SETTINGS)
-        assert set(measured) == wanted, edited
+        new = set((tiny_run.path / "cache").iterdir()) - known
+        assert {path.stem.rpartition("-")[0] for path in new} == wanted, edited
         trained = edited.startswith(("models", "tasks"))
         told = [line for line in result["remarks"] if "other code" in line]
         assert told == (

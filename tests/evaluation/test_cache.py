@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.evaluation import cache as cache_module
 from reloop.evaluation.cache import Arrays, Cache, digest
 
 
@@ -24,11 +23,6 @@ class Counting:
         self.asked.append((rows.start, rows.stop))
         values = np.arange(rows.start, rows.stop, dtype=np.float64)
         return {"square": values**2, "pair": np.stack((values, -values), axis=1)}
-
-
-@pytest.fixture(autouse=True)
-def _written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "_BETWEEN_WRITES", 0.0)
 
 
 def check(arrays: Arrays, total: int) -> None:
@@ -54,7 +48,7 @@ def test_other_content_is_something_else(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_computation_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
+    cache = Cache(tmp_path / "cache", between_writes=0.0)
     with pytest.raises(KeyboardInterrupt):
         cache.rows("a", {}, 10, 2, Counting(fails_at=7))
     rest = Counting()

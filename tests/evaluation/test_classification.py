@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, EvaluationConfig
-from reloop.evaluation import compare, evaluate, figures, load_run, pictures
+from reloop.evaluation import compare, evaluate, load_run
 from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.report import report
@@ -76,23 +76,16 @@ def test_solvers_answer_with_classes(run: Run) -> None:
 
 
 def test_pictures_of_rates_begin_at_zero_and_show_guessing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, saved: dict[str, Figure]
 ) -> None:
-    kept: dict[str, Figure] = {}
-
-    def keep(figure: Figure, path: Path, *rest: object) -> None:
-        kept[path.stem] = figure
-        figures.save(figure, path, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(pictures, "save", keep)
     runs = [train(replace(config(tmp_path), seed=seed)) for seed in (0, 1)]
     result = evaluate(runs[0], SETTINGS)
     compare(runs, SETTINGS, tmp_path)
     for name in ("error_by_examples", "error_by_loop", "halting"):
-        axes = kept[name].axes[0]
+        axes = saved[name].axes[0]
         assert axes.get_yscale() == "linear"
         assert axes.get_ylim()[0] == 0
-    levels = [text.get_text() for text in kept["error_by_examples"].axes[0].texts]
+    levels = [text.get_text() for text in saved["error_by_examples"].axes[0].texts]
     assert levels == ["guessing"]
     assert "majority" in report(result)
 

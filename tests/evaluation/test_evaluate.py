@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +14,14 @@ import torch
 from reloop.conf.schema import EvaluationConfig, Shift
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import bootstrap, numbers
-from reloop.evaluation.errors import evaluation_prompts, model_errors
+from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.halting import halted_at
 from reloop.evaluation.report import seeds_table, table
 from reloop.evaluation.results import by_solver
 from reloop.evaluation.summary import near_least
 from reloop.tasks import SHIFTS, Prompts
 from reloop.training import Run, RunError
+from tests.conftest import batches_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -47,24 +47,19 @@ def test_errors_are_those_of_the_model_on_the_evaluation_prompts(tiny_run: Run) 
     assert set(result["by_examples"]) == {"k", "model", "model_at_b", *BASELINES}
 
 
-def test_a_result_is_kept_until_other_settings_are_asked_for(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_kept_until_other_settings_are_asked_for(tiny_run: Run) -> None:
     first = evaluate(tiny_run, SETTINGS)
     shown = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert first.keys() - shown.keys() == {"arrays_sha256"}
     assert all(shown[key] == value for key, value in first.items() if key in shown)
     changed = evaluate(tiny_run, replace(SETTINGS, loops=3))
     assert changed["loops"] == 3
-
-    def fail(*_: object) -> None:
-        raise AssertionError("measured again")
-
-    monkeypatch.setattr(sys.modules["reloop.evaluation.measure"], "model_errors", fail)
-    assert evaluate(tiny_run, replace(SETTINGS, loops=3)) == changed
-    with pytest.raises(AssertionError, match="measured again"):
+    with batches_of(tiny_run.model) as measured:
+        assert evaluate(tiny_run, replace(SETTINGS, loops=3)) == changed
+        assert evaluate(tiny_run, SETTINGS) == first
+        assert not measured
         evaluate(tiny_run, replace(SETTINGS, seed=1))
-    assert evaluate(tiny_run, SETTINGS) == first  # from the cache
+        assert measured
 
 
 def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
@@ -176,29 +171,13 @@ def test_the_solver_beside_a_shift_answers_its_queries(tiny_run: Run) -> None:
     assert numbers(solved["mean"])[1:].max() < 1e-9
 
 
-def test_an_interrupted_evaluation_goes_on(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["reloop.evaluation.measure"]
-    original, seen = model_errors, list[int]()
-
-    def interrupted(*arguments: Any) -> Any:
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        seen.append(len(arguments[2]))
-        return original(*arguments)
-
-    monkeypatch.setattr(sys.modules["reloop.evaluation.cache"], "_BETWEEN_WRITES", 0.0)
-    monkeypatch.setattr(module, "model_errors", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+def test_an_interrupted_evaluation_goes_on(tiny_run: Run) -> None:
+    """What was measured is written once a second."""
+    with batches_of(tiny_run.model, most=2, pause=0.6) as seen, pytest.raises(KeyboardInterrupt):
         evaluate(tiny_run, SETTINGS)
     assert not (tiny_run.path / "evaluation.json").exists()
-    rest = list[int]()
-
-    def counted(*arguments: Any) -> Any:
-        rest.append(len(arguments[2]))
-        return original(*arguments)
-
-    monkeypatch.setattr(module, "model_errors", counted)
-    result = evaluate(tiny_run, SETTINGS)
+    with batches_of(tiny_run.model) as rest:
+        result = evaluate(tiny_run, SETTINGS)
     assert (seen, rest) == ([24, 24], [16])
     for folder in ("cache", "evaluations"):
         shutil.rmtree(tiny_run.path / folder)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate, figures, pictures
+from reloop.evaluation import compare, evaluate, figures
 from reloop.training import Run
 
 SETTINGS = EvaluationConfig(
@@ -24,19 +23,6 @@ SETTINGS = EvaluationConfig(
     loops=6,
     shifts=("half_subspace", "orthogonal_query", "scaled_w_2"),
 )
-
-
-@pytest.fixture
-def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
-    """The figures that were saved, by their file's name."""
-    kept: dict[str, Figure] = {}
-
-    def keep(figure: Figure, path: Path, *rest: Any) -> None:
-        kept[path.stem] = figure
-        figures.save(figure, path, *rest)
-
-    monkeypatch.setattr(pictures, "save", keep)
-    return kept
 
 
 def columns(path: Path) -> dict[str, np.ndarray[Any, Any]]:

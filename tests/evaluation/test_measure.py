@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate
@@ -124,27 +125,23 @@ def test_outputs_scaled_are_other_prompts_to_the_solvers(tiny_run: Run) -> None:
     )
 
 
-def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(tiny_run: Run) -> None:
     measure = Measure(tiny_run, resolved(tiny_run, SETTINGS))
-    seen: dict[str, list[float]] = {}
-    solve = Measure._solve
-
-    def watched(self, name, label, solver, prompts, queries=None):  # type: ignore[no-untyped-def]
-        errors = solve(self, name, label, solver, prompts, queries)
-        seen[f"{name}: {label}"] = errors.mean(0).tolist()
-        if name == "lasso-choice":
-            assert not torch.isin(prompts.xs, self.prompts.xs).any()
-        return errors
-
-    monkeypatch.setattr(Measure, "_solve", watched)
     label, errors = measure.baseline("lasso")
-    choices = {name: v for name, v in seen.items() if name.startswith("lasso-choice")}
-    assert len({tuple(v) for v in choices.values()}) == 5
-    xs, ys = measure.prompts.xs.double().numpy(), measure.prompts.ys.double().numpy()
-    wanted = np.square(solvers("lasso", tiny_run.task)[label](xs, ys, xs) - ys) / 2
-    np.testing.assert_allclose(errors, wanted)
+    others = evaluation_prompts(tiny_run.task, 256, 7, SETTINGS.seed + 1)
+    assert not torch.isin(others.xs, measure.prompts.xs).any()
+    choices = solvers("lasso", tiny_run.task)
+
+    def errors_of(label: str, prompts: Prompts) -> NDArray[np.float64]:
+        xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+        return np.square(choices[label](xs, ys, xs) - ys) / 2
+
+    means = {name: errors_of(name, others).mean() for name in choices}
+    kept = [np.load(path)["errors"] for path in tiny_run.path.glob("cache/lasso-choice-*.npz")]
+    assert sorted(map(np.mean, kept)) == pytest.approx(sorted(means.values()))
+    assert len(set(map(np.mean, kept))) == 5
+    assert means[label] == min(means.values())
+    np.testing.assert_allclose(errors, errors_of(label, measure.prompts))
 
 
 def test_loops_go_as_far_as_is_asked(tiny_run: Run) -> None:

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate, pictures
+from reloop.evaluation import compare, evaluate
 from reloop.evaluation.bootstrap import bootstrap, numbers
 from reloop.evaluation.report import comparison_table, report
 from reloop.evaluation.summary import near_least
@@ -173,23 +173,17 @@ def test_a_csvs_parts_stand_under_their_names(tiny_run: Run) -> None:
 
 
 def test_levels_titles_and_marks(
-    two_runs: tuple[Run, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_runs: tuple[Run, Run], tmp_path: Path, undrawn: dict[str, Figure]
 ) -> None:
-    kept: dict[str, Figure] = {}
-
-    def keep(figure: Figure, path: Path, *rest: object) -> None:
-        kept[path.parent.parent.name[:7] + path.stem] = figure
-
-    monkeypatch.setattr(pictures, "save", keep)
     run = two_runs[0]
     result = evaluate(run, replace(SETTINGS, shifts=("noise", "scaled_w_3")))
     levels = [
         line
-        for line in kept["sparse_error_by_examples"].axes[0].lines
+        for line in undrawn["error_by_examples"].axes[0].lines
         if line.get_linestyle() == ":" and len(np.asarray(line.get_xdata())) == 2
     ]
     assert [list(np.asarray(line.get_ydata())) for line in levels] == [[1, 1]]
-    for axes, shift in zip(kept["sparse_shifts"].axes, result["shifts"].values(), strict=True):
+    for axes, shift in zip(undrawn["shifts"].axes, result["shifts"].values(), strict=True):
         assert axes.get_title() == shift["label"]
         assert [shift["zero"]] * 2 in [list(np.asarray(line.get_ydata())) for line in axes.lines]
         low, high = axes.get_ylim()
@@ -201,10 +195,10 @@ def test_levels_titles_and_marks(
     compared = compare(two_runs, replace(SETTINGS, loops=None), tmp_path)
     marks = [
         list(np.asarray(line.get_xdata()))
-        for line in kept["compareerror_by_loop"].axes[0].lines
+        for line in undrawn["error_by_loop"].axes[0].lines
         if line.get_linestyle() == "--"
     ]
     assert marks == [[2, 2], [4, 4]]
-    texts = [text.get_text() for text in kept["comparedifference_by_examples"].axes[0].texts]
+    texts = [text.get_text() for text in undrawn["difference_by_examples"].axes[0].texts]
     assert texts == ["looped, 4 loops, seed 1"]
     assert compared["path"]

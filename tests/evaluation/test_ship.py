@@ -33,7 +33,6 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place of its own for what ships, and another working directory."""
     folder = tmp_path / "shelf"
     monkeypatch.setattr(shipped, "SHELF", folder)
-    monkeypatch.setattr("reloop.evaluation.ship.SHELF", folder)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return folder

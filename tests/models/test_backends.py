@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from torch._dynamo.exc import FailOnRecompileLimitHit
 
 from reloop.models import Model, Queries
 from reloop.models.backends import segment
-from reloop.models.segment import run_segment
+from reloop.models.segment import Segment, run_segment
 from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
 compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
@@ -84,14 +82,8 @@ def test_an_unknown_backend_is_refused() -> None:
         segment("jax")
 
 
-def test_triton_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels, fused = (
-        ModuleType("reloop.models.kernels"),
-        ModuleType("reloop.models.kernels.segment"),
-    )
-    fused.run_segment = run_segment  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "reloop.models.kernels", kernels)
-    monkeypatch.setitem(sys.modules, "reloop.models.kernels.segment", fused)
+def test_triton_is_imported_when_it_is_asked_for(kernels: Callable[[Segment], None]) -> None:
+    kernels(run_segment)
     assert segment("triton") is run_segment
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from reloop.openml_eval import weights
 from reloop.openml_eval.tables import library
 from tests.openml_eval.averaging import write_averaging
 from tests.openml_eval.runs import write_restless
@@ -32,10 +33,13 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         attempts.append(str(words))
         raise OSError("no network")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(library, "_TRIES", 1)
+    for owner, name, value in (
+        (socket.socket, "connect", refuse),
+        (socket.socket, "connect_ex", refuse),
+        (socket, "getaddrinfo", refuse),
+        (library, "_TRIES", 1),
+    ):
+        monkeypatch.setattr(owner, name, value)
     return attempts
 
 
@@ -80,8 +84,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{http.server_port}"
-    monkeypatch.setattr(library, "SERVER", f"{state.url}/api/v1/xml")
-    monkeypatch.setattr(library, "_TRIES", 1)
+    for name, value in (("SERVER", f"{state.url}/api/v1/xml"), ("_TRIES", 1)):
+        monkeypatch.setattr(library, name, value)
     monkeypatch.setenv("no_proxy", "*")
     thread = threading.Thread(target=http.serve_forever, daemon=True)
     thread.start()
@@ -89,6 +93,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     http.shutdown()
     http.server_close()
     thread.join()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of its own for what ships, which is not there yet."""
+    folder = tmp_path / "shelf"
+    monkeypatch.setattr(weights, "SHIPPED", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.openml_eval import scoring
+from reloop.models import Model
 from reloop.openml_eval.context_split import ContextSplit, split_contexts
 from reloop.openml_eval.reference_scoring import reference_accuracies
 from reloop.openml_eval.scoring import ABSENT, TrainedModel, model_hits, solver_hits
@@ -78,13 +79,10 @@ def one_by_one(
 
 @pytest.mark.parametrize("protocol", ["corrected", "reference"])
 @pytest.mark.parametrize("family", ["looped", "standard"])
-def test_hits_are_those_of_separate_prompts(
-    protocol: str, family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scoring, "_QUERY_CHUNK", 5)
+def test_hits_are_those_of_separate_prompts(protocol: str, family: str) -> None:
     asked, table = trained(protocol, family), make_table()
     split = split_contexts(70, SIZE, 6, seed=1)
-    hits = model_hits(asked, table, split, slice(0, 6))
+    hits = model_hits(asked, table, split, slice(0, 6), chunk=5)
     assert hits.shape == (6, 12, 2)
     for swapped in (0, 1):
         expected = one_by_one(asked, table, split, swapped)
@@ -104,10 +102,7 @@ def test_more_features_than_the_model_reads_are_refused_with_the_way_out() -> No
         model_hits(trained(), table, split_contexts(70, SIZE, 6, 0), slice(0, 6))
 
 
-def test_solvers_are_scikit_learns_on_standardised_contexts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(scoring, "_QUERY_CHUNK", 5)
+def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
     plain = {
         "logistic": LogisticRegression(max_iter=1000),
         "k-NN": KNeighborsClassifier(5),
@@ -117,7 +112,7 @@ def test_solvers_are_scikit_learns_on_standardised_contexts(
     assert [*plain, "majority"] == list(SOLVERS)
     table, split = make_table(), split_contexts(70, SIZE, 6, seed=2)
     for name, model in plain.items():
-        hits = solver_hits(name, table, split, slice(1, 3))
+        hits = solver_hits(name, table, split, slice(1, 3), chunk=5)
         for index, g in enumerate((1, 2)):
             context, group = split.contexts[g], split.groups[g]
             mean, std = table.xs[context].mean(0), table.xs[context].std(0)
@@ -169,20 +164,20 @@ def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() ->
         reference_accuracies(asked, make_table(rows=200), SIZE + 1, 0)
 
 
-def test_a_large_table_is_scored_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_is_scored_in_little_memory() -> None:
     rows = 200_000
     xs = np.random.default_rng(0).normal(size=(rows, 2))
     table = Table("large", ("a", "b"), xs, np.arange(rows) % 2, ("no", "yes"))
     widths = []
 
-    def answers(
-        prompts: Prompts, loops: int, window: int, *, queries: torch.Tensor
-    ) -> torch.Tensor:
-        widths.append(queries[0].shape[1])
-        return torch.zeros(1, *queries[0].shape[:2], 2)
+    class Zeros(Model):
+        def forward(self, *_: Any, **settings: Any) -> torch.Tensor:
+            prompts, queries, _ = settings["queries"].xs.shape
+            widths.append(queries)
+            return torch.zeros(1, prompts, queries, 2)
 
     model = trained()
-    monkeypatch.setattr(type(model.model), "forward", lambda self, *a, **k: answers(*a, **k))
+    model.model.__class__ = Zeros
     tracemalloc.start()
     try:
         split = split_contexts(rows, SIZE, 64, 0)

@@ -110,16 +110,17 @@ def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
     """A MiB is for 3 prompts, or for less than one."""
     # As they are: few prompts, whitened, make much of rounding.
     settings = replace(SETTINGS, targets=("gradient", "residual"), protocol="reference")
-    at_once = fit(tmp_path / "a", settings)
     monkeypatch.setattr(fit_file, "_WORKING", working)
-    parts = fit(tmp_path / "b", replace(settings, memory=1))
-    assert len(list(parts.states(parts.test_prompts()[0]))) == passes * LAYERS
+    at_once, parts = (
+        fit(tmp_path / name, replace(settings, memory=memory))
+        for name, memory in (("a", 2**50), ("b", 1))
+    )
+    for each, times in ((at_once, 1), (parts, passes)):
+        assert len(list(each.states(each.test_prompts()[0]))) == times * LAYERS
     found = measure(parts)
-    monkeypatch.undo()
     for name, values in measure(at_once).items():
         np.testing.assert_allclose(found[name], values, rtol=2e-3, atol=1e-5, err_msg=name)
     at_once.train()
-    monkeypatch.setattr(fit_file, "_WORKING", working)
     parts.train()
     for name, sums in at_once.learning.items():
         torch.testing.assert_close(parts.learning[name], sums, rtol=1e-3, atol=1e-5)

@@ -21,7 +21,7 @@ from reloop.probing.report import table
 from reloop.probing.score import measure
 from reloop.probing.settings import ProbingSettings
 from reloop.training import Run, train
-from tests.conftest import tiny_config
+from tests.conftest import batches_of, tiny_config
 from tests.probing.conftest import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -51,18 +51,13 @@ def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
     assert table(result).count("control (trained with w = 1)") == 2
 
 
-def test_the_same_words_show_the_same_and_others_probe_again(
-    linear_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_words_show_the_same_and_others_probe_again(linear_run: Run) -> None:
     first = probe(linear_run, SETTINGS)
-
-    def fail(*_: object) -> None:
-        raise AssertionError("probed again")
-
-    monkeypatch.setattr(Fit, "train", fail)
-    assert probe(linear_run, replace(SETTINGS, memory=1, device="auto")) == first
-    with pytest.raises(AssertionError, match="probed again"):
+    with batches_of(linear_run.model) as probed:
+        assert probe(linear_run, replace(SETTINGS, memory=1, device="auto")) == first
+        assert not probed
         probe(linear_run, replace(SETTINGS, seed=1))
+        assert probed
 
 
 def test_an_interrupted_probing_ends_as_one_that_was_not(
@@ -71,33 +66,22 @@ def test_an_interrupted_probing_ends_as_one_that_was_not(
     whole = probe(linear_run, SETTINGS)
     arrays = dict(np.load(linear_run.path / "probing.npz"))
     other = replace(SETTINGS, seed=3)
-    reference = probe(linear_run, other)
+    with batches_of(linear_run.model) as read:
+        reference = probe(linear_run, other)
+    # Both kinds of probes learn from a batch at each of six steps.
+    assert read.count(SETTINGS.batch_size) == 12
+    three_steps = read.index(SETTINGS.batch_size) + 6
     for path in sorted((linear_run.path / "probing").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (linear_run.path / "probing.json").unlink()
     for name in ("_BETWEEN_SAVES", "_WORTH"):
         monkeypatch.setattr(fit_module, name, 0.0)
-    original, seen = Fit._step, list[int]()
-
-    def interrupted(self: Fit, step: int) -> None:
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-        seen.append(step)
-        original(self, step)
-
-    monkeypatch.setattr(Fit, "_step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with batches_of(linear_run.model, three_steps), pytest.raises(KeyboardInterrupt):
         probe(linear_run, other)
     assert not (linear_run.path / "probing.json").exists()
-    rest = list[int]()
-
-    def counted(self: Fit, step: int) -> None:
-        rest.append(step)
-        original(self, step)
-
-    monkeypatch.setattr(Fit, "_step", counted)
-    assert probe(linear_run, other) == reference
-    assert rest == [3, 4, 5]
+    with batches_of(linear_run.model) as rest:
+        assert probe(linear_run, other) == reference
+    assert rest.count(SETTINGS.batch_size) == 6
     assert probe(linear_run, SETTINGS) == whole
     for name, values in np.load(linear_run.path / "probing.npz").items():
         np.testing.assert_array_equal(values, arrays[name])
@@ -209,9 +193,7 @@ def test_the_errors_of_the_training_are_kept_part_by_part(
     assert said in table(result)
 
 
-def test_other_weights_are_probed_again_and_lost_figures_drawn_again(
-    linear_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_weights_are_probed_again_and_lost_figures_drawn_again(linear_run: Run) -> None:
     settings = replace(SETTINGS, steps=1, seeds=1, targets=("residual",), control=False)
     settings = replace(settings, learning_rate=5e-3)
     probe(linear_run, settings)
@@ -219,22 +201,23 @@ def test_other_weights_are_probed_again_and_lost_figures_drawn_again(
     figures = linear_run.path / "probing" / "figures"
     for path in figures.iterdir():
         path.unlink()
-    trained = list[ProbingSettings]()
-    monkeypatch.setattr(Fit, "train", lambda self: trained.append(self.settings))
-    probe(linear_run, settings)
+
+    def probed(settings: ProbingSettings) -> bool:
+        with batches_of(linear_run.model) as read:
+            result = probe(linear_run, settings)
+        assert result["settings"]["steps"] == settings.steps
+        return bool(read)
+
+    assert not probed(settings)
     assert (figures / "residual_by_layer.png").exists()
-    assert not trained
     changes: dict[str, Any] = {"steps": 2, "batch_size": 8, "learning_rate": 1e-3, "seeds": 2}
     changes |= {"prompts": 30, "resamples": 30, "control": True, "protocol": "reference"}
-    others = [settings]
     for name, value in changes.items():
-        others.append(replace(others[-1], **{name: value}))
-        probe(linear_run, others[-1])
-    assert trained == others[1:]
+        settings = replace(settings, **{name: value})
+        assert probed(settings), name
     with torch.no_grad():
         linear_run.model.read_in.weight.mul_(2)
-    probe(linear_run, others[-1])
-    assert trained == [*others[1:], others[-1]]
+    assert probed(settings)
 
 
 def test_a_mean_that_is_one_lengths_is_told(tmp_path: Path) -> None:

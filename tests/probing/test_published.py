@@ -189,7 +189,7 @@ def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_table_and_picture_show_them_beside_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, undrawn: dict[str, Figure]
 ) -> None:
     result = by_hand()
     head, columns, *rows, note = table(result).splitlines()
@@ -199,12 +199,8 @@ def test_table_and_picture_show_them_beside_ours(
     assert [row.split()[-3] for row in rows] == printed
     for said in ("500,000", "100,000", "1280 prompts", "4 decimals, before", "2311.12424"):
         assert said in note
-    kept: dict[str, Figure] = {}
-    monkeypatch.setattr(
-        pictures, "save", lambda figure, path, *rest: kept.update({path.stem: figure})
-    )
     pictures.draw_probing(result, tmp_path)
-    (axes,) = kept["gradient_by_layer"].axes
+    (axes,) = undrawn["gradient_by_layer"].axes
     assert axes.get_ylabel() == "mean squared error / d of XᵀY / n"
     (line,) = [line for line in axes.lines if str(line.get_label()).startswith("published")]
     assert line.get_label() == "published:\nlooped, b = 20, T = 15"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import sysconfig
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,29 +18,31 @@ from torch import Tensor
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
 from reloop.evaluation import evaluate, load_run
-from reloop.models import backends
-from reloop.models.loops.loop import Loop, LoopState, StepContext
-from reloop.models.segment import Span, run_segment
+from reloop.models import Model
+from reloop.models.cpu import CpuOperations
+from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from reloop.models.segment import Segment, Span, run_segment
 from reloop.training import device, train
 from reloop.training.device import Placement, place, place_exactly
 from reloop.training.run_folder.run import run_folder
-from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
+from tests.models.small import make_spec
+from tests.training.tiny import assert_same_bits, saved_tensors, tiny
 
 CUDA = torch.device("cuda", 0)
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def gpu(monkeypatch: pytest.MonkeyPatch, cuda: Callable[..., None]) -> dict[str, Any]:
     """A machine that seems to have a GPU with all it takes; what the tests change of it."""
     machine: dict[str, Any] = {"capability": (9, 0), "shared": 227 * 1024, "triton": True}
     machine["programs"] = {"gcc", "g++"}
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: machine["capability"])
-    monkeypatch.setattr(
-        torch.cuda,
-        "get_device_properties",
-        lambda device: SimpleNamespace(shared_memory_per_block_optin=machine["shared"]),
+    cuda(
+        is_available=lambda: True,
+        get_device_name=lambda device: "a GPU",
+        get_device_capability=lambda device: machine["capability"],
+        get_device_properties=lambda device: SimpleNamespace(
+            shared_memory_per_block_optin=machine["shared"]
+        ),
     )
     monkeypatch.setattr(shutil, "which", lambda name: name if name in machine["programs"] else None)
     monkeypatch.setattr(device, "find_spec", lambda name: object() if machine[name] else None)
@@ -172,19 +174,33 @@ def test_a_cpu_with_bf16_products_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
         assert "makes wide models faster" not in place("cpu", "fp32").why
 
 
-def test_a_model_is_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+class Anywhere(Model):
+    """A model that stays where it is."""
+
+    def to(self, *_: Any, **__: Any) -> Anywhere:
+        return self
+
+
+@pytest.fixture
+def matmul() -> Iterator[Any]:
+    """PyTorch's settings of products on CUDA, as they were when the test is over."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    yield matmul
+    matmul.allow_tf32 = before
+
+
+def test_a_model_is_prepared(matmul: Any) -> None:
     """And TF32 is a matter of CUDA alone."""
-    marked = object()
-    monkeypatch.setattr(backends, "segment", lambda name: marked)
-    matmul = SimpleNamespace(allow_tf32=True)
-    monkeypatch.setattr(torch.backends.cuda, "matmul", matmul)
-    model = make_trainer(tiny(tmp_path)).model
-    prepared = Placement(torch.device("cpu"), "bf16", "compile", "").prepare(model)
-    assert prepared is model
+    model, cpu = Anywhere(make_spec()), torch.device("cpu")
+    matmul.allow_tf32 = True
+    assert Placement(cpu, "bf16", "compile", "").prepare(model) is model
     assert model.compute_dtype is torch.bfloat16
-    assert model.run_segment is marked
+    assert model.run_segment is not run_segment
+    Placement(cpu, "fp32", "cpu", "").prepare(model)
+    assert model.run_segment is run_segment
+    assert isinstance(model.operations, CpuOperations)
     assert matmul.allow_tf32
-    monkeypatch.setattr(model, "to", lambda device: model)
     Placement(CUDA, "fp32", "eager", "").prepare(model)
     assert not matmul.allow_tf32
     Placement(CUDA, "tf32", "eager", "").prepare(model)
@@ -199,21 +215,21 @@ def test_a_wrong_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_run_computes_by_its_backend_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    kernels: Callable[[Segment], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The same run, whichever it is; its evaluation is always computed alike."""
     calls: list[int] = []
 
     def counting(
-        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
         calls.append(span.count)
         return run_segment(loop, state, e, span, context)
 
-    fused = ModuleType("reloop.models.kernels.segment")
-    fused.run_segment = counting  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "reloop.models.kernels", ModuleType("reloop.models.kernels"))
-    monkeypatch.setitem(sys.modules, "reloop.models.kernels.segment", fused)
+    kernels(counting)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     eager = replace(tiny(tmp_path / "eager"), backend="eager")
     triton = replace(tiny(tmp_path / "triton"), backend="triton")

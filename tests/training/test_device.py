@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,8 +30,8 @@ def test_auto_takes_what_there_is() -> None:
     assert place("auto", "auto").device.type == wanted
 
 
-def test_without_a_gpu_auto_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+def test_without_a_gpu_auto_says_so(cuda: Callable[..., None]) -> None:
+    cuda(is_available=lambda: False)
     placement = place("auto", "auto")
     assert placement.device.type == "cpu"
     assert "no GPU that PyTorch can use" in placement.why
@@ -75,10 +76,10 @@ def test_nothing_is_written_for_a_wrong_one(settings: dict[str, str], tmp_path: 
 
 
 def test_auto_on_a_cpu_is_the_cpu_in_fp32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cuda: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bit for bit, and the run says what was chosen; the weights of bf16 are float32, too."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    cuda(is_available=lambda: False)
     auto = replace(tiny(tmp_path / "auto"), device="auto")
     asked = replace(tiny(tmp_path / "asked"), precision="fp32")
     halved = replace(tiny(tmp_path / "bf16"), precision="bf16")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
@@ -102,21 +103,21 @@ def test_each_step_makes_its_draw_and_metrics_say_so(
 
 
 def test_steps_of_drawn_loops_are_not_captured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cuda: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As each would be a stage of its own: that is said once, and refused where it is asked for."""
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
-    cuda = torch.device("cuda")
-    assert isinstance(make_recorder(cuda, None, False), CudaRecorder)
-    assert isinstance(make_recorder(cuda, True, False), CudaRecorder)
-    assert make_recorder(cuda, False, False) is None
-    assert make_recorder(cuda, False, True) is None
+    cuda(Stream=lambda device: None)
+    gpu = torch.device("cuda")
+    assert isinstance(make_recorder(gpu, None, False), CudaRecorder)
+    assert isinstance(make_recorder(gpu, True, False), CudaRecorder)
+    assert make_recorder(gpu, False, False) is None
+    assert make_recorder(gpu, False, True) is None
     assert make_recorder(torch.device("cpu"), None, True) is None
     assert capsys.readouterr().out == ""
-    assert make_recorder(cuda, None, True) is None
+    assert make_recorder(gpu, None, True) is None
     assert capsys.readouterr().out.count("each draws how many loops it makes\n") == 1
     with pytest.raises(ValueError, match="cannot be captured where each draws"):
-        make_recorder(cuda, True, True)
+        make_recorder(gpu, True, True)
 
 
 def test_a_trainer_knows_whether_its_loops_are_drawn(

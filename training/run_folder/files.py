@@ -38,7 +38,7 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}{_PARTIAL}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
+        with open(temporary, "wb", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

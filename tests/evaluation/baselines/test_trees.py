@@ -108,11 +108,12 @@ def test_ties_at_any_size_of_outputs(size: float) -> None:
     )
 
 
-def test_blocks_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    xs, ys, queries = draw(7, 9, 3)
-    whole = greedy_tree(xs, ys, queries, depth=3)
-    monkeypatch.setattr("reloop.evaluation.baselines.trees._IN_CACHE", 2 * 9 * 3)
-    np.testing.assert_array_equal(greedy_tree(xs, ys, queries, depth=3), whole)
+def test_prompts_of_many_coordinates_are_taken_a_few_at_a_time() -> None:
+    prompts = draw(7, 9, 3000)
+    whole = greedy_tree(*prompts, depth=3)
+    for row in range(7):
+        alone = greedy_tree(*(part[row : row + 1] for part in prompts), depth=3)
+        np.testing.assert_array_equal(alone, whole[row : row + 1])
 
 
 @pytest.mark.parametrize("signs", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from reloop.experiments.scaling_law.table import read_csv
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.jobs.processes import Outcome
 from reloop.training.optim.rates import learning_rate
-from reloop.training.step import Trainer
+from tests.conftest import times_of
 
 TINY = "r=[1,2] widths=8 steps=2 depth=2 heads=2 dims=2 points=4 batch_size=4 resamples=20"
 SMALL = ["resamples=20", "dims=3", "points=8", "widths=[16,48]", "steps=[500,1000,4000]"]
@@ -69,9 +69,7 @@ def test_the_grid_is_of_one_effective_depth() -> None:
         assert rates[-1] < 0.01 * max(rates)
 
 
-def test_a_second_call_trains_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_call_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY.split(), f"folder={tmp_path}"]
     assert main([*words, "jobs=1"]) == 1  # in so few steps nobody leaves the plateau
     first = capsys.readouterr()
@@ -92,38 +90,41 @@ def test_a_second_call_trains_nothing(
     for loss in stayed.loss:
         assert f"({loss:.4f})" in first.out
 
-    def update(self: Trainer, step: int) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(Trainer, "update", update)
+    trained = times_of(tmp_path, "**/checkpoints/*")
     assert main([*words, "jobs=1"]) == 1
+    assert times_of(tmp_path, "**/checkpoints/*") == trained
     assert capsys.readouterr().out.splitlines()[-3:] == first.out.splitlines()[-3:]
     assert result_of(tmp_path) == (folder, result)
 
 
-def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = (), law: Law = LAW) -> Any:
-    """In place of run_jobs: losses of a known law, but for those who stay at 0.9 or fail."""
+@pytest.fixture
+def by_law(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """by_law(stuck=names, failed=names, law=LAW): nothing is trained, the losses are of a known law
+    but for those who stay at 0.9 or fail."""
 
-    def run(jobs: Sequence[TrainAndMeasure], at_once: int, logs: Path) -> list[Outcome]:
-        outcomes = []
-        for job in jobs:
-            config = job.config
-            counts = parameter_counts(build_model(config, build_task(config)))
-            prompts = config.training.steps * config.training.batch_size
-            row = Row(job.name, *counts, config.loops.b, prompts, 1.0, ())
-            loss = 0.9 if job.name in stuck else float(law.loss(table_of([row]))[0])
-            found = Outcome(Measured(replace(row, loss=loss), law.E, 1.0))
-            outcomes.append(Outcome(failure="a full disk") if job.name in failed else found)
-        return outcomes
+    def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = (), law: Law = LAW) -> None:
+        def run(jobs: Sequence[TrainAndMeasure], at_once: int, logs: Path) -> list[Outcome]:
+            outcomes = []
+            for job in jobs:
+                config = job.config
+                counts = parameter_counts(build_model(config, build_task(config)))
+                prompts = config.training.steps * config.training.batch_size
+                row = Row(job.name, *counts, config.loops.b, prompts, 1.0, ())
+                loss = 0.9 if job.name in stuck else float(law.loss(table_of([row]))[0])
+                outcome = Outcome(Measured(replace(row, loss=loss), law.E, 1.0))
+                outcomes.append(Outcome(failure="a full disk") if job.name in failed else outcome)
+            return outcomes
 
-    return run
+        monkeypatch.setattr(iso_depth_run, "run_jobs", run)
+
+    return by_law
 
 
 def test_the_law_is_fitted_to_those_who_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, by_law: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stuck = ("r = 1, 16 wide, 500 steps", "r = 8, 48 wide, 500 steps")
-    monkeypatch.setattr(iso_depth_run, "run_jobs", by_law(stuck))
+    by_law(stuck)
     assert main([*SMALL, f"folder={tmp_path}"]) == 0
     out = capsys.readouterr().out
     folder, result = result_of(tmp_path)
@@ -155,10 +156,10 @@ def test_the_law_is_fitted_to_those_who_left(
 
 
 def test_runs_that_fail_are_said_and_the_rest_is_fitted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, by_law: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "r = 2, 48 wide, 4000 steps"
-    monkeypatch.setattr(iso_depth_run, "run_jobs", by_law(failed=[name]))
+    by_law(failed=[name])
     assert main([*SMALL, f"folder={tmp_path}"]) == 1
     out, err = capsys.readouterr()
     assert err == f"experiments.iso_depth: 1 of 24 runs failed; the first: {name}: a full disk\n"
@@ -202,9 +203,9 @@ def test_an_interval_that_ends_where_the_search_does_is_open(
 
 
 def test_one_r_determines_no_phi(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, by_law: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(iso_depth_run, "run_jobs", by_law())
+    by_law()
     assert main([*SMALL[1:], "r=2", f"folder={tmp_path}"]) == 1
     assert "has one value of r only, which cannot tell phi" in capsys.readouterr().err
     folder, _ = result_of(tmp_path)
@@ -272,9 +273,9 @@ def test_a_phi_that_is_not_determined_counts_for_nothing(
 
 
 def test_losses_that_do_not_depend_on_size_determine_no_phi(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, by_law: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(iso_depth_run, "run_jobs", by_law(law=replace(LAW, A=1e-12)))
+    by_law(law=replace(LAW, A=1e-12))
     assert main([*SMALL, f"folder={tmp_path}"]) == 0
     folder, result = result_of(tmp_path)
     assert result["not_determined"] == ["A", "alpha", "phi"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reloop.conf.mistakes import RunError
-from reloop.experiments.scaling_law import bootstrap as scaling_bootstrap
-from reloop.experiments.scaling_law.bootstrap import intervals
+from reloop.experiments.scaling_law.bootstrap import Intervals, intervals, percentiles
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.published import published_law, sample_table
 from reloop.experiments.scaling_law.table import ScalingTable
@@ -60,29 +59,24 @@ def test_what_is_held_stays_held() -> None:
     assert found.high["alpha"] - found.low["alpha"] < free.high["alpha"] - free.low["alpha"]
 
 
-def test_a_percentile_at_the_search_s_edge_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_percentile_at_the_search_s_edge_is_named() -> None:
     """Of 21 resamples the 95th percentile is the second highest, of 22 between that and the
     third."""
-    fit = fit_law(TABLE)
-    phis = [4.0] * 2 + [0.5] * 19
 
-    def counted(*_: Any) -> Any:
-        return replace(fit, law=replace(fit.law, phi=phis.pop()))
+    def of(*phis: float) -> Intervals:
+        return percentiles([astuple(replace(TRUTH, phi=phi)) for phi in phis], ["phi"])
 
-    monkeypatch.setattr(scaling_bootstrap, "fit_law", counted)
-    found = intervals(TABLE, fit, np.arange(116), 21, seed=0)
+    found = of(*[4.0] * 2, *[0.5] * 19)
     assert found.high["phi"] == 4
     assert (found.low_at_edge, found.high_at_edge) == ((), ("phi",))
     # Between 0.5 and the edge: a number that no resample came to.
-    phis += [4.0] * 2 + [0.5] * 20
-    between = intervals(TABLE, fit, np.arange(116), 22, seed=0)
+    between = of(*[4.0] * 2, *[0.5] * 20)
     assert 0.5 < between.high["phi"] < 4
     assert between.high_at_edge == ("phi",)
-    phis += [-3.0] * 2 + [0.5] * 19
-    low = intervals(TABLE, fit, np.arange(116), 21, seed=0)
+    low = of(*[-3.0] * 2, *[0.5] * 19)
     assert (low.low_at_edge, low.high_at_edge) == (("phi",), ())
-    phis += [4.0] + [0.5] * 20  # one of 21 is beyond the percentile
-    assert intervals(TABLE, fit, np.arange(116), 21, seed=0).high_at_edge == ()
+    # One of 21 is beyond the percentile.
+    assert of(4.0, *[0.5] * 20).high_at_edge == ()
 
 
 def test_resamples_that_tell_nothing_are_left_out_or_refused() -> None:

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from reloop.evaluation import figures
-from reloop.experiments.scaling_law import pictures as scaling_pictures
 from reloop.experiments.scaling_law.__main__ import main
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.pictures import draw_scaling
@@ -46,18 +43,6 @@ def columns_of(path: Path) -> dict[str, NDArray[np.float64]]:
 def drawn_in(axes: Axes) -> list[NDArray[np.float64]]:
     """y of each line in a panel; of a curve, its law, its models and its minimum in turn."""
     return [np.asarray(line.get_ydata(), dtype=np.float64) for line in axes.lines]
-
-
-@pytest.fixture
-def saved(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    kept: list[Figure] = []
-
-    def keep(figure: Figure, *rest: Any) -> None:
-        kept.append(figure)
-        figures.save(figure, *rest)
-
-    monkeypatch.setattr(scaling_pictures, "save", keep)
-    return kept
 
 
 def test_one_command_fits_shows_and_writes(
@@ -134,7 +119,7 @@ def test_an_exponent_at_the_edge_is_said(
     assert "phi" in found["high_at_edge"]
 
 
-def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: list[Figure]) -> None:
+def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: dict[str, Figure]) -> None:
     law = published_law()
     draw_scaling(TABLE, law, tmp_path)
     known = columns_of(tmp_path / "scaling_law.csv")
@@ -146,7 +131,7 @@ def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: list[Fig
     np.testing.assert_allclose(known["loss_law"], law.loss(TABLE)[order])
     expected = [100 * math.log(a / b) for a, b in zip(TABLE.loss, law.loss(TABLE), strict=True)]
     np.testing.assert_allclose(known["residual_percent"], np.array(expected)[order])
-    (figure,) = saved
+    figure = saved["scaling_law"]
     assert figure.get_suptitle().endswith("; stars: lowest points of parabolas")
     above, below = figure.axes[:4], figure.axes[4:]
     assert [axes.get_title() for axes in above] == ["r = 1", "r = 2", "r = 4", "r = 8"]
@@ -170,15 +155,16 @@ def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: list[Fig
     assert len(names) == 6
 
 
-def test_curves_without_a_budget(tmp_path: Path, saved: list[Figure]) -> None:
+def test_curves_without_a_budget(tmp_path: Path, saved: dict[str, Figure]) -> None:
     """Models of one D are a curve; where none shares its D, those of one r."""
     axes = np.meshgrid([1e3, 3e3, 1e4], [100.0, 800.0], [1.0, 4.0])
     size, data, r = (axis.ravel() for axis in axes)
     law = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)
     table = ScalingTable(size, size, r, data, size)
     draw_scaling(ScalingTable(size, size, r, data, law.loss(table)), law, tmp_path)
+    by_data = saved["scaling_law"]
     draw_scaling(minima(), published_law(), tmp_path)
-    by_data, by_r = saved
+    by_r = saved["scaling_law"]
     assert [len(y) for y in drawn_in(by_data.axes[0])] == [3, 3, 1] * 2
     assert [text.get_text() for text in by_data.legends[0].get_texts()] == ["D 100", "D 800"]
     assert [len(y) for y in drawn_in(by_r.axes[0])] == [6, 6, 1]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.experiments.stability import changes, cosines, norms, toy
+from reloop.experiments.stability import changes, cosines, norms
 from reloop.experiments.stability import first_steps as first_steps_module
 from reloop.experiments.stability.__main__ import main
 from reloop.experiments.stability.first_steps import first_steps
@@ -28,13 +28,14 @@ PARTS = ("mean", "standard_error")
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps, few loops and a narrow toy."""
-    for module in (changes, norms, first_steps_module):
-        monkeypatch.setattr(module, "STEPS", 2)
-    monkeypatch.setattr(changes, "_FACTORS", (0.5,))
-    monkeypatch.setattr(toy, "WIDTH", 8)
-    for name, value in (("LOOPS", 3), ("LAYERS", 2)):
-        monkeypatch.setattr(cosines, name, value)
+    """Few steps and few loops."""
+    for module, name, value in (
+        *((module, "STEPS", 2) for module in (changes, norms, first_steps_module)),
+        (changes, "_FACTORS", (0.5,)),
+        (cosines, "LOOPS", 3),
+        (cosines, "LAYERS", 2),
+    ):
+        monkeypatch.setattr(module, name, value)
 
 
 def told(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.stability import regression, sweep
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.experiments.stability.sweep import Sweep, draw, measure, report, sweep_runs, verdict
 from reloop.models import Model
@@ -44,11 +43,6 @@ def test_training_is_the_papers_in_small() -> None:
     assert (training.decay, training.clip, training.weight_decay) == (0.05, 0.0, 0.0)
 
 
-@pytest.fixture
-def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regression, "WIDTH", 8)
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sweep, Path]:
     folder = tmp_path_factory.mktemp("sweep")
@@ -56,9 +50,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sweep, Path]:
         "sweep", loops=(1, 2), rates=(1e-3, 1e-2, 1e30), seeds=2, steps=4, jobs=1,
         folder=str(folder),
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regression, "WIDTH", 8)  # takes no time
-        return measure(settings), folder
+    return measure(settings), folder
 
 
 def test_the_sweep_is_trained_drawn_and_told(measured: tuple[Sweep, Path]) -> None:
@@ -162,17 +154,14 @@ def test_the_best_rate_is_marked() -> None:
     assert row.split() == ["sqrt,", "R", "=", "2", "0.550", "0.400*", "0.700", "(1)"]
 
 
-@pytest.mark.usefixtures("_narrow")
-def test_a_run_that_comes_back_up_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_comes_back_up_is_left_out(tmp_path: Path) -> None:
     """It is finite, and still collapsed."""
-    monkeypatch.setattr(sweep, "collapse", lambda losses, final: "why" if final > 0.5 else "")
     settings = StabilitySettings(
-        "contrast", loops=(1, 2), rates=(1e-3, 2e-3, 4e-3), seeds=1, steps=1, jobs=1,
+        "contrast", loops=(1, 2), rates=(1.0, 2.0, 4.0), seeds=1, steps=60, jobs=1,
         folder=str(tmp_path),
     )  # fmt: skip
     result = measure(settings)
+    assert result["scalings"]["none"]["1"]["collapsed"] == [["ends 0.5 above its best"]] * 3
     assert result["scalings"]["none"]["1"]["errors"] == [[None]] * 3
     assert result["best"]["none"]["1"] is None
     assert result["move"]["none"]["verdict"] == "unknown"

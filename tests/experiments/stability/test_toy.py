@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.experiments.stability import toy
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.experiments.stability.toy import (
     EXPECTED,
@@ -98,11 +97,10 @@ def test_mean_cosine_is_over_pairs_of_different_increments() -> None:
         assert found == pytest.approx(np.mean(pairs))
 
 
-def test_the_parts_are_put_together_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy, "WIDTH", D)
+def test_the_parts_are_put_together_by_name() -> None:
     settings = StabilitySettings("toy", loops=(1, 2, 4), seeds=2, seed=7)
-    result = measure(settings)
-    assert measure(settings) == result
+    result = measure(settings, width=D)
+    assert measure(settings, width=D) == result
     assert set(result["norm"]) == set(EXPECTED)
     assert (result["loops"], result["seeds"], result["width"]) == ([1, 2, 4], 2, D)
     for index, seed in enumerate((7, 8)):
@@ -180,9 +178,8 @@ def test_the_table_of_the_theorems() -> None:
         assert curve["mean"] == pytest.approx([1.25] * 7, rel=0.05)
 
 
-def test_the_report_is_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy, "WIDTH", D)
-    result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2))
+def test_the_report_is_the_numbers() -> None:
+    result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2), width=D)
     lines = report(result).splitlines()
     row = next(line for line in lines if line.startswith("looped sqrt")).split()
     means = result["norm"]["looped sqrt"]["mean"]

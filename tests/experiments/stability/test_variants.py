@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.experiments import grid
 from reloop.experiments.grid import Errors
 from reloop.experiments.stability import fully_looped, regression, variants
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.experiments.stability.variants import Variants, report, variant_runs
 from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from reloop.training.assemble import build_model, build_task
+from tests.conftest import times_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,15 +107,11 @@ def test_learned_is_of_every_seed() -> None:
 
 
 @pytest.mark.parametrize(("asked_steps", "said"), [(3, ["LT_i", "FLT", "FLT_res"]), (4, [])])
-def test_learned_is_said_of_enough_steps(
-    asked_steps: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("ASKED_STEPS", asked_steps), ("ASKED_LOOPS", 2)):
-        monkeypatch.setattr(variants, name, value)
+def test_learned_is_said_of_enough_steps(asked_steps: int, said: list[str], tmp_path: Path) -> None:
     settings = StabilitySettings(
         "variants", loops=(2,), seeds=1, steps=3, jobs=1, folder=str(tmp_path)
     )
-    result = variants.measure(settings)
+    result = variants.measure(settings, asked_loops=2, asked_steps=asked_steps)
     assert list(result["learned"]) == said
     assert ("at K = 2, every seed" in report(result)) == bool(said)
 
@@ -146,16 +142,13 @@ def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: P
 
 
 def test_norms_come_from_the_same_training(
-    measured: tuple[StabilitySettings, Variants], monkeypatch: pytest.MonkeyPatch
+    measured: tuple[StabilitySettings, Variants],
 ) -> None:
     """What the table trained is found, nothing is trained again."""
-
-    def refuse(configs: object) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(grid, "train_together", refuse)
+    trained = times_of(Path(measured[0].folder), "**/checkpoints/*")
     settings = StabilitySettings("fully_looped", loops=(1, 2), **_others(measured[0]))
     result = fully_looped.measure(settings)
+    assert times_of(Path(settings.folder), "**/checkpoints/*") == trained
     assert json.loads(json.dumps(result)) == result
     assert result["steps"] == [10]
     runs = variant_runs(settings, "FLT", 2)

@@ -10,13 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models.blocks import attention
-from reloop.models.blocks.attention import attend_heads
 from reloop.models.blocks.gpt2 import Block
 from reloop.models.blocks.make import PreNormBlock, make_block
 from reloop.models.blocks.parameters import initialise_block
 from reloop.models.blocks.rotary import rotation
 from reloop.models.blocks.spec import BlockSpec
+from reloop.models.operations import Operations, using
 from reloop.models.queries import Queries, lay_out
 from tests.models.plain_blocks import (
     ALL,
@@ -157,19 +156,17 @@ def test_bf16_is_near_and_every_gradient_is_there(spec: BlockSpec, length: int) 
 
 
 @pytest.mark.parametrize("kind", ["llama", "flt"])
-def test_rotation_in_float32_leaves_attention_in_bf16(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rotation_in_float32_leaves_attention_in_bf16(kind: str) -> None:
     dtypes = []
 
-    def note(heads: Tensor, mask: Tensor | None) -> Tensor:
-        dtypes.append(heads.dtype)
-        return attend_heads(heads, mask)
+    class Noting(Operations):
+        def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+            dtypes.extend([query.dtype, key.dtype, value.dtype])
+            return super().attend(query, key, value, mask)
 
-    monkeypatch.setattr(attention, "attend_heads", note)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16), using(Noting()):
         drawn_block(small_spec(kind, "full")).float()(draw_stream(1, LENGTH, 24).float())
-    assert dtypes == [torch.bfloat16]
+    assert dtypes == [torch.bfloat16] * 3
 
 
 @pytest.mark.parametrize("pieces", ATTENTIONS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reloop.models.kernels import gather
 from reloop.models.kernels.common import Compute
 from reloop.models.kernels.gather import Uses
 from tests.models.kernels.small_loops import make_pair, step
@@ -26,10 +25,9 @@ def test_every_use_is_in_one_group_and_groups_end_at_the_first_use(number: int, 
 
 
 @pytest.mark.parametrize(("number", "group"), [(1, 1), (15, 15), (16, 8), (31, 11)])
-def test_groups_are_few_and_even(number: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    compute = Compute(torch.bfloat16)
-    monkeypatch.setattr(gather, "_MOST_BYTES", 15 * 7 * 100 * 64 * 2)
-    assert Uses.of(number, 100, 64, compute) == Uses(number, group)
+def test_groups_are_few_and_even(number: int, group: int) -> None:
+    """Fifteen uses of 21 MiB fit into 320 MiB."""
+    assert Uses.of(number, 3072, 512, Compute(torch.bfloat16)) == Uses(number, group)
 
 
 def test_a_use_larger_than_memory_allows_is_a_group_alone() -> None:

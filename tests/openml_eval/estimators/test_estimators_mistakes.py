@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.openml_eval import LoopedClassifier, LoopedRegressor, weights
+from reloop.openml_eval import LoopedClassifier, LoopedRegressor
 from tests.openml_eval.data import halves
 
 
@@ -52,12 +52,11 @@ def test_a_checkpoint_of_the_other_kind(runs: Path) -> None:
     assert said.endswith("classifier is a classifier of two classes, and a regressor is needed")
 
 
-def test_a_checkpoint_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_is_not_there(tmp_path: Path, shelf: Path) -> None:
     assert message(LoopedClassifier("runs/none")) == "checkpoint runs/none does not exist"
     assert message(LoopedClassifier(tmp_path)).endswith("it holds no config.yaml")
-    monkeypatch.setattr(weights, "SHIPPED", tmp_path)
     said = message(LoopedRegressor())
-    assert said == f"checkpoint must be given: {tmp_path / 'regressor'} is not there"
+    assert said == f"checkpoint must be given: {shelf / 'regressor'} is not there"
 
 
 def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:

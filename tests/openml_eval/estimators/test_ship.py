@@ -12,20 +12,13 @@ import torch
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
-from reloop.openml_eval import LoopedClassifier, weights
+from reloop.openml_eval import LoopedClassifier
 from reloop.openml_eval.__main__ import main
 from reloop.openml_eval.ship import ship
+from reloop.openml_eval.weights import read_model
 from reloop.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
 from reloop.training.run_folder.run import RunFolder
 from tests.openml_eval.data import halves
-
-
-@pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of its own for what ships."""
-    folder = tmp_path / "checkpoints"
-    monkeypatch.setattr(weights, "SHIPPED", folder)
-    return folder
 
 
 def test_what_is_shipped_is_found_and_answers_as_the_run_does(runs: Path, shelf: Path) -> None:
@@ -63,7 +56,7 @@ def test_a_run_of_the_other_kind_replaces_nothing(runs: Path, shelf: Path) -> No
     ship(runs / "classifier", "classifier")
     with pytest.raises(ConfigError, match="a classifier of two classes is needed"):
         ship(runs / "regressor", "classifier")
-    assert weights.read_model(shelf / "classifier", classes=2).model.spec.classes == 2
+    assert read_model(shelf / "classifier", classes=2).model.spec.classes == 2
 
 
 def test_the_command_says_what_it_wrote(

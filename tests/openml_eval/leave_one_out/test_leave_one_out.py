@@ -21,7 +21,6 @@ from reloop.conf.mistakes import HeldElsewhere, RunError
 from reloop.openml_eval.__main__ import main
 from reloop.openml_eval.jobs import Scoring, SolverJob
 from reloop.openml_eval.run_settings import RunSettings
-from reloop.openml_eval.solvers import SOLVERS
 from reloop.openml_eval.table_summary import evaluated_tables
 from reloop.training import Interrupted
 from reloop.training.jobs.processes import run_jobs
@@ -113,10 +112,7 @@ def test_a_process_that_dies_is_a_failure(
     assert (tmp_path / "001.txt").read_text() == "speaking\n"
 
 
-def test_solvers_answer_for_a_table_in_one_process_only(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reloop.openml_eval.jobs.SOLVERS", {"majority": SOLVERS["majority"]})
+def test_solvers_answer_for_a_table_in_one_process_only(data: Path, tmp_path: Path) -> None:
     asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
     (table,), _ = evaluated_tables(asked)
     job = SolverJob(table, Scoring(data, 8, 3, 1), tmp_path)

@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,10 +22,12 @@ from reloop.probing.dynamics import measure as dynamics_run
 from reloop.probing.dynamics.__main__ import main
 from reloop.probing.dynamics.measure import dynamics
 from reloop.probing.dynamics.settings import DynamicsSettings
-from reloop.probing.dynamics.trajectory import follow
+from reloop.probing.dynamics.summary import summary
+from reloop.probing.dynamics.trajectory import Movements, follow
 from reloop.training import Run, train
+from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from reloop.training.run_folder.run import RunFolder
-from tests.conftest import HOME, tiny_config
+from tests.conftest import HOME, times_of, tiny_config
 
 FIGURES = {"norm", "change", "increment_cosines", "effective_rank", "residual"}
 
@@ -74,7 +75,7 @@ def shown(result: dict[str, Any]) -> dict[str, dict[str, list[float | None]]]:
 
 
 def test_one_command_measures_draws_keeps_and_shows(
-    tiny_run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tiny_run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [f"run={tiny_run.path}", "loops=20", "prompts=20", "seed=3", "device=cpu"]
     assert main(words) == 0
@@ -97,36 +98,27 @@ def test_one_command_measures_draws_keeps_and_shows(
     assert result["contraction"]["loop"] == 20
     assert len(result["contraction"]["spectral_norm"]["by_prompt"]) == 20
     # The same command shows what is kept, and mistakes all the same; another seed is measured anew.
-    measured = dynamics_run._measured
-    monkeypatch.setattr(dynamics_run, "_measured", _refuse)
+    kept = times_of(folder, "kept/*")
     assert main(words) == 0
     assert capsys.readouterr().out == out
     assert main([*words[:-1], "device=abacus"]) == 2
-    monkeypatch.setattr(dynamics_run, "_measured", measured)
+    assert times_of(folder, "kept/*") == kept
     again = dynamics(DynamicsSettings(str(tiny_run.path), loops=20, prompts=20, seed=4))
     assert again["norm"]["stream"] != result["norm"]["stream"]
 
 
-def _refuse(*_: Any) -> dict[str, Any]:
-    raise AssertionError("measured again")
-
-
 @pytest.mark.usefixtures("undrawn")
-def test_the_numbers_are_those_of_the_runs_states(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In batches or not, by the model in float64 on the evaluation prompts of the seed."""
-    settings = DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=3)
-    result = dynamics(settings)
-    monkeypatch.setattr(dynamics_run, "_BATCH_BYTES", 128 * 14 * 16 * 8 * 8)  # of eight prompts
-    shutil.rmtree(tiny_run.path / "probing" / "dynamics" / "kept")
-    again = dynamics(settings)
-    for part in ("norm", "change", "cosines", "residual", "effective_rank"):
-        np.testing.assert_allclose(_flat(again[part]), _flat(result[part]), rtol=1e-9)
+def test_the_numbers_are_those_of_the_runs_states(tiny_run: Run) -> None:
+    """In batches of 16 or not, by the model in float64 on the evaluation prompts of the seed."""
+    result = dynamics(DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=3))
     prompts = evaluation_prompts(tiny_run.task, 20, 7, 3)
-    model = tiny_run.model.double()
-    trajectory = follow(model, dynamics_run._on(model, prompts), 6)
-    *_, before, last = trajectory.states
+    model = tiny_run.model.requires_grad_(False).double()
+    batch, at_once = dynamics_run._on(model, prompts), Movements(6)
+    at_once.add(follow(model, batch, 6))
+    whole = summary(at_once, 3)
+    for part in ("norm", "change", "cosines", "residual", "effective_rank"):
+        np.testing.assert_allclose(_flat(result[part]), _flat(whole[part]), rtol=1e-9)
+    *_, before, last = follow(model, batch, 6).states
     moved = (last.stream - before.stream).norm(dim=-1)
     residual = result["residual"]
     assert residual["absolute"]["mean"][-2] == pytest.approx(moved.mean().item())
@@ -173,18 +165,18 @@ def test_by_default_a_loop_is_followed_far_and_a_standard_model_to_its_end(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_new_weights_and_lost_figures_are_measured_anew(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_weights_and_lost_figures_are_measured_anew(tiny_run: Run) -> None:
     settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4)
     before = dynamics(settings)
     picture = tiny_run.path / "probing" / "dynamics" / "norm.png"
     picture.unlink()
     dynamics(settings)
     assert picture.exists()
-    with torch.no_grad():
-        tiny_run.model.read_in.weight.mul_(2)
-    monkeypatch.setattr(dynamics_run, "load_run", lambda _: tiny_run)
+    folder = RunFolder(tiny_run.path).checkpoints
+    checkpoint, _ = newest_checkpoint(folder)
+    assert checkpoint is not None
+    changed = {"model.read_in.weight": 2 * checkpoint.tensors["model.read_in.weight"]}
+    save_checkpoint(folder, tiny_run.step, checkpoint.tensors | changed, checkpoint.config)
     assert dynamics(settings)["norm"] != before["norm"]
 
 

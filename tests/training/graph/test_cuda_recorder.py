@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from reloop.training.step import Trainer
 from tests.training.tiny import Crash, crash, make_trainer, tiny
 
 
-def test_what_is_asked_of_cuda_and_in_which_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_asked_of_cuda_and_in_which_order(cuda: Callable[..., None]) -> None:
     """Generators are known before the capture begins; the caller's stream waits for the other and
     comes back even from a capture that breaks."""
     log: list[str] = []
@@ -49,11 +49,8 @@ def test_what_is_asked_of_cuda_and_in_which_order(monkeypatch: pytest.MonkeyPatc
         yield
         log.append("end")
 
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("aside"))
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream("main"))
-    monkeypatch.setattr(torch.cuda, "stream", on)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", capturing)
+    cuda(Stream=lambda device: Stream("aside"), current_stream=lambda device: Stream("main"))
+    cuda(stream=on, CUDAGraph=Graph, graph=capturing)
     recorder = CudaRecorder(torch.device("cuda"))
     recorder.aside(lambda: log.append("body"))
     assert log == ["aside waits for main", "on aside", "body", "off aside", "main waits for aside"]

@@ -7,14 +7,14 @@ import sys
 import types
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from reloop.conf.mistakes import ConfigError
 from reloop.training import RunError, train
 from reloop.training.run_folder.run import run_folder
-from tests.conftest import HOME
+from tests.conftest import HOME, Wandb
 from tests.training.tiny import tiny
 
 _ALONE = """
@@ -76,50 +76,47 @@ def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_wandb_that_is_not_installed(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
+def test_wandb_that_is_not_installed(mode: str, tmp_path: Path, wandb: Wandb) -> None:
+    wandb(None)
     config = replace(tiny(tmp_path / "runs"), wandb=mode)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=f"wandb cannot be {mode}: it is not installed"):
         train(config)
     assert not (tmp_path / "runs").exists()
 
 
-def test_wandb_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_without_an_account(tmp_path: Path, wandb: Wandb) -> None:
     """It would ask for a login, and wait."""
     fake = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", fake)
+    wandb(fake)
     with pytest.raises(ConfigError, match="wandb cannot be online: no account here"):
         train(replace(tiny(tmp_path / "runs"), wandb="online"))
     assert not (tmp_path / "runs").exists()
     assert fake.calls == []
 
 
-def test_wandb_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_: Any) -> None:
-        raise ConnectionRefusedError("no route")
+def test_wandb_out_of_reach(tmp_path: Path, wandb: Wandb) -> None:
+    class Unreachable(FakeWandb):
+        def init(self, **_: Any) -> NoReturn:
+            raise ConnectionRefusedError("no route")
 
-    fake = FakeWandb()
-    monkeypatch.setattr(fake, "init", refuse)
-    monkeypatch.setitem(sys.modules, "wandb", fake)
+    wandb(Unreachable())
     with pytest.raises(RunError, match=r"wandb cannot be reached \(no route\); wandb=offline"):
         train(replace(tiny(tmp_path), wandb="offline"))
 
 
-def test_wandb_disabled_is_never_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_disabled_is_never_touched(tmp_path: Path, wandb: Wandb) -> None:
     fake = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", fake)
+    wandb(fake)
     train(tiny(tmp_path))
     assert fake.calls == []
-    monkeypatch.setitem(sys.modules, "wandb", None)
+    wandb(None)
     train(tiny(tmp_path, steps=3))
 
 
-def test_wandb_gets_what_metrics_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_gets_what_metrics_get(tmp_path: Path, wandb: Wandb) -> None:
     """Under the run's own name, so that a run that goes on is the same run there."""
     fake = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", fake)
+    wandb(fake)
     config = replace(tiny(tmp_path), wandb="offline")
     train(config)
     path = run_folder(config).path

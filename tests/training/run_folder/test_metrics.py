@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import signal
+from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,14 +114,16 @@ def test_without_a_terminal_there_are_plain_lines(
     assert captured.err == ""
 
 
-def test_on_a_terminal_there_is_a_bar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_there_is_a_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tiny(tmp_path)
-    train(config)
-    captured = capsys.readouterr()
-    assert "60/60" in captured.err
-    assert "loss=" in captured.err
-    assert "step 5/60" not in captured.out
+    with redirect_stderr(Terminal()) as terminal:
+        train(config)
+    assert "60/60" in terminal.getvalue()
+    assert "loss=" in terminal.getvalue()
+    assert "step 5/60" not in capsys.readouterr().out
     assert _steps(run_folder(config).metrics) == list(range(5, 65, 5))

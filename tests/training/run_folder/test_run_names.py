@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from reloop.conf.schema import (
 from reloop.tasks.tables import TEN
 from reloop.training import train
 from reloop.training.run_folder.run import run_folder
-from reloop.training.step import Trainer
+from tests.conftest import times_of
 from tests.training.tiny import saved_tensors, tiny
 
 BASE = tiny(Path("runs"))
@@ -126,18 +126,13 @@ def test_the_hash_does_not_move() -> None:
 
 
 def test_a_finished_run_is_not_trained_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not even where another evaluation, device or log is asked for."""
     config = tiny(tmp_path)
     first = train(config)
     path = run_folder(config).path
-    before = {file: file.read_bytes() for file in path.rglob("*.safetensors")}
-
-    def trained(self: Trainer, step: int) -> NoReturn:
-        raise AssertionError("a finished run is trained again")
-
-    monkeypatch.setattr(Trainer, "update", trained)
+    before = times_of(path, "**/*.safetensors")
     asked = replace(config, evaluation=EvaluationConfig(prompts=3), device="auto")
     capsys.readouterr()
     for again in (config, replace(asked, training=replace(config.training, log_every=1))):
@@ -147,5 +142,5 @@ def test_a_finished_run_is_not_trained_again(
         for name, tensor in first.model.state_dict().items():
             assert tensor.equal(run.model.state_dict()[name])
     assert "step " not in capsys.readouterr().out
-    assert {file: file.read_bytes() for file in path.rglob("*.safetensors")} == before
+    assert times_of(path, "**/*.safetensors") == before
     assert saved_tensors(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -138,31 +139,20 @@ def test_a_task_that_has_no_file(tmp_path: Path) -> None:
     assert names[0] != names[1] == names[2]
 
 
-def _edit(monkeypatch: pytest.MonkeyPatch, edited: str) -> None:
-    """As if a file had been edited, or (empty) had its old content again."""
-    fingerprint = sources._fingerprint
-
-    def other(path: Path, changed: int) -> str:
-        mark = "x" if edited and path.as_posix().endswith(edited) else ""
-        return mark + fingerprint(path, changed)
-
-    monkeypatch.setattr(sources, "_fingerprint", other)
-
-
 def test_a_finished_run_of_other_code_is_told_and_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, edit: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny(tmp_path, steps=20)
     train(config)
-    with monkeypatch.context() as patch:
-        _edit(patch, "tasks/linear.py")
-        capsys.readouterr()
-        run = train(config)
-        told = [line for line in capsys.readouterr().out.splitlines() if "tasks/linear.py" in line]
-        assert len(told) == 1
-        assert "marked as made by other code" in told[0]
-        (remark,) = [line for line in remarks(run) if "other code" in line]
-        assert "tasks/linear.py" in remark
+    edit("tasks/linear.py")
+    capsys.readouterr()
+    run = train(config)
+    told = [line for line in capsys.readouterr().out.splitlines() if "tasks/linear.py" in line]
+    assert len(told) == 1
+    assert "marked as made by other code" in told[0]
+    (remark,) = [line for line in remarks(run) if "other code" in line]
+    assert "tasks/linear.py" in remark
+    edit("")
     capsys.readouterr()
     train(config)
     assert "other code" not in capsys.readouterr().out
@@ -181,33 +171,32 @@ def test_sources_before_and_after_code_was_moved_compute_the_same_numbers() -> N
 
 
 def test_what_was_trained_by_two_codes_stays_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edit: Callable[[str], None]
 ) -> None:
     """Also for those who have the first code, or the second."""
     config, edited = _interrupted(tmp_path, monkeypatch), "models/loops/loop.py"
-    with monkeypatch.context() as patch:
-        _edit(patch, edited)
-        run = train(config)
-        assert any(edited in line for line in remarks(run))
+    edit(edited)
+    run = train(config)
+    assert any(edited in line for line in remarks(run))
+    edit("")
     assert any(edited in line for line in remarks(load_run(run.path)))
 
 
 def test_again_trains_anew_and_keeps_the_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, edit: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny(tmp_path, steps=20)
     first = train(config)
     weights = saved_tensors(config)
     capsys.readouterr()
-    with monkeypatch.context() as patch:
-        _edit(patch, "tasks/linear.py")
-        again = train(config, again=True)
-        assert again.path == first.path
-        assert "step 20/20" in capsys.readouterr().out
-        assert not any("other code" in line for line in remarks(again))
-        old = first.path.with_name(first.path.name + "-before-1")
-        kept = load_run(old)
-        assert any("other code" in line for line in remarks(kept))
+    edit("tasks/linear.py")
+    again = train(config, again=True)
+    assert again.path == first.path
+    assert "step 20/20" in capsys.readouterr().out
+    assert not any("other code" in line for line in remarks(again))
+    kept = load_run(first.path.with_name(first.path.name + "-before-1"))
+    assert any("other code" in line for line in remarks(kept))
+    edit("")
     assert all(bool((weights[f"model.{n}"] == t).all()) for n, t in kept.model.state_dict().items())
     train(config, again=True)
     assert first.path.with_name(first.path.name + "-before-2").exists()
