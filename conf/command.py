@@ -9,14 +9,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
-from textwrap import fill
+from dataclasses import MISSING
+from textwrap import wrap
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from .checks.machine import out_of_memory
 from .mistakes import ConfigError, RunError
-from .setting import default_of, settings_of
+from .setting import all_settings, names_of
 from .words import settings_from_words
 
 
@@ -134,23 +134,20 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def defaults(cls: type[Any]) -> str:
-    """The settings of a dataclass that have a default, as lines of key=value words."""
-    words = [f"{field.name}={as_word(field.default)}" for field in fields(cls) if _optional(field)]
-    return fill(" ".join(words), 78, initial_indent="  ", subsequent_indent="  ")
-
-
-def described(cls: type[Any]) -> str:
-    """The settings of a dataclass, a line each: key=default, meaning and range."""
-    facts = {f"{name}={as_word(default_of(cls, name))}": i for name, i in settings_of(cls).items()}
-    rows = [
-        (word, f"{i.meaning} ({i.range})" if i.range else i.meaning) for word, i in facts.items()
-    ]
-    return "\n".join(f"  {word:26} {text}" for word, text in rows)
-
-
-def _optional(field: Any) -> bool:
-    return field.name != "run" and field.default is not MISSING
+def described(cls: type[Any], keys: Sequence[str] = (), defaults: bool = True) -> str:
+    """The settings of a dataclass, or the given ones, each with its default, meaning, names and
+    range, as lines for --help."""
+    lines = []
+    for key, item in all_settings(cls).items():
+        if not keys or key in keys:
+            has_default = defaults and item.default is not MISSING
+            word = f"{key}={as_word(item.default)}" if has_default else key
+            names = ", ".join(map(str, names_of(item.hint)))
+            notes = "; ".join(filter(None, (names, item.info.range)))
+            text = f"{item.info.meaning} ({notes})" if notes else item.info.meaning
+            start = f"  {word:28} " if len(word) < 29 else f"  {word}\n{' ' * 31}"
+            lines.append(start + f"\n{' ' * 31}".join(wrap(text, 69)))
+    return "\n".join(lines)
 
 
 def as_word(value: Any) -> str:

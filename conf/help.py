@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
-from typing import get_args
-
+from .command import described
 from .groups import choices
-from .schema import Baseline, Shift
+from .schema import Config
 from .shipped import shipped_names
 
+_SETTINGS = (
+    *("seed", "device", "precision", "backend", "folder", "plugins"),
+    *("task.dims", "task.points", "model.n_embd", "model.n_head", "model.n_layer", "model.block"),
+    *("model.attention", "model.injection", "model.residual_scaling"),
+    *("loops.b", "loops.T", "loops.grad_loops", "loops.sampling"),
+    *("training.steps", "training.batch_size", "training.optimizer", "training.learning_rate"),
+    *("training.muon_rate", "training.ema_decay", "training.targets"),
+    *("evaluation.loops", "evaluation.halt_on", "evaluation.tolerance", "evaluation.halt_by"),
+    *("evaluation.max_loops", "evaluation.shifts", "evaluation.baselines"),
+)
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.
 
@@ -31,40 +39,12 @@ Choices
   recipe  {recipes}       how the model is trained there
   run=shipped/NAME, a trained model that comes with it: {shipped}
 
-Settings people change (key=value; every one with its default: conf/schema.py)
-  seed                        weights, prompts and their order
-  task.dims, task.points      dimensions of x; pairs in a prompt, k + 1
-  loops.b, loops.T            loops, and how many of the last count in the loss
-  loops.grad_loops            how many of the last gradients reach back through: window, half,
-                              all or a number
-  loops.sampling              none, uniform, poisson_lognormal: loops drawn for each step
-  model.n_embd, model.n_head  width and heads
-  model.block                 gpt2, llama, flt; model.attention full, grouped, latent, sliding
-  model.injection             add, multiply, concat, none
-  model.residual_scaling      none, sqrt, linear, factored: what residual branches are times
-  training.steps              how long; 0 keeps the initial weights
-  curriculum.proportional     true: dims, points and loops grow in proportion to training.steps, so
-                              that a shorter run sees all of them; training.warmup stays as it is
-  training.learning_rate      Adam's rate; training.optimizer adamw, adam, muon
-  training.batch_size         prompts in a step
-  training.ema_decay          of the moving average of the weights that is evaluated
-  training.targets            outputs, posterior_mean: what predictions are compared with
-  evaluation.loops            loop at which errors by examples are read beside b, or auto
-  evaluation.tolerance        auto: a change of evaluation.halt_on (state, prediction) over a loop
-                              of at most this has settled; evaluation.halt_by: loop to end at (b)
-  evaluation.max_loops        how far the error by loop goes
-  evaluation.shifts           shifted inputs to be measured on: all, or some of
-                              {shifts}
-  evaluation.baselines        solvers beside the model, in place of the task's own:
-                              {baselines}
-  device, precision           auto, cpu, cuda; auto, fp32, tf32, bf16
-  backend                     auto, eager, cpu, compile, triton: what makes the loops
-  folder                      where run folders go (runs)
-  again                       true: train again; the old run is kept under another name
-  together                    of a grid's members that differ in seeds or rates alone: true trains
-                              them in one computation, auto where that is faster, false (default)
-                              one after another
-A task's own settings are in conf/task/: {settings}
+Settings people change (key=value; docs/reference.md has all; a scale and a recipe set most of them)
+{settings}
+A task's own settings are in conf/task/: task.sparsity, task.depth, task.hidden, task.noise_std, …
+curriculum.proportional=true lets dims, points and loops grow in proportion to training.steps.
+again=true trains again; the old run is kept under another name. together=true trains members of a
+grid that differ in seeds or rates alone in one computation, together=auto where that is faster.
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """
@@ -72,16 +52,8 @@ Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopp
 
 def help_text() -> str:
     """The text, with the choices that conf/ holds."""
-    settings = "task.sparsity, task.depth, task.hidden, task.noise_std, …"
     groups = {
         f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale", "recipe")
     }
-    groups["shipped"] = "  ".join(shipped_names())
-    names = {"shifts": get_args(Shift)[1:], "baselines": get_args(Baseline)}
-    lists = {key: _wrap_names(values) for key, values in names.items()}
-    return _TEXT.format(settings=settings, **groups, **lists)
-
-
-def _wrap_names(names: tuple[str, ...]) -> str:
-    """Names in lines of the text's width, aligned."""
-    return f"\n{' ' * 30}".join(wrap(" ".join(names), 70))
+    settings = described(Config, _SETTINGS, defaults=False)
+    return _TEXT.format(settings=settings, shipped="  ".join(shipped_names()), **groups)

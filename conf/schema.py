@@ -82,7 +82,9 @@ class ModelConfig:
         "add", "how the prompt enters each loop"
     )
     block: Literal["gpt2", "llama", "flt"] = setting("gpt2", "kind of block")
-    attention: Literal["full", "grouped", "latent", "sliding"] = setting("full", "of its layers")
+    attention: Literal["full", "grouped", "latent", "sliding"] = setting(
+        "full", "kind of attention"
+    )
     n_kv: int = setting(0, "grouped attention: heads of keys and values", at_least=0)
     rank: int = setting(
         0, "latent attention: numbers a token that keys and values are read from", at_least=0
@@ -224,7 +226,7 @@ class Config:
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    seed: int = setting(0, "of weights, prompts and their order", at_least=0)
+    seed: int = setting(0, "of the weights, the prompts and their order", at_least=0)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
         "auto", "of matrix products; auto: tf32 on CUDA, else fp32"

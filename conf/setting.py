@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from .mistakes import ConfigError, check_choice, check_count
 from .plugins import added_names
@@ -61,6 +61,27 @@ def settings_of(cls: type[Any]) -> dict[str, Setting]:
     return {item.name: item.metadata[_KEY] for item in fields(cls) if _KEY in item.metadata}
 
 
+class Item(NamedTuple):
+    """A setting with its type and default; MISSING where it must be given."""
+
+    hint: Any
+    default: Any
+    info: Setting
+
+
+def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
+    """The settings of a dataclass by key; those of its groups have dotted keys, and come last."""
+    hints = get_type_hints(cls)
+    items = {
+        f"{prefix}{name}": Item(hints[name], default_of(cls, name), info)
+        for name, info in settings_of(cls).items()
+    }
+    for group in fields(cls):
+        if is_dataclass(hints[group.name]):
+            items |= all_settings(hints[group.name], f"{prefix}{group.name}.")
+    return items
+
+
 def default_of(cls: type[Any], name: str) -> Any:
     """The default of one setting."""
     (match,) = (item for item in fields(cls) if item.name == name)
@@ -73,7 +94,7 @@ def check_settings(prefix: str, settings: Any) -> None:
     hints = get_type_hints(type(settings))
     for name, info in settings_of(type(settings)).items():
         key, value = f"{prefix}{name}", getattr(settings, name)
-        names = _names(hints[name])
+        names = names_of(hints[name])
         names += added_names(key) if names else []
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, str) and names:
@@ -84,11 +105,11 @@ def check_settings(prefix: str, settings: Any) -> None:
             info.check(key, value)
 
 
-def _names(hint: Any) -> list[Any]:
+def names_of(hint: Any) -> list[Any]:
     """The names that a type allows, also within None, tuples and unions."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
-    return [name for part in get_args(hint) for name in _names(part)]
+    return [name for part in get_args(hint) for name in names_of(part)]
 
 
 def _check_range(key: str, value: float, info: Setting) -> None:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import answered, defaults, run_command
+from reloop.conf.command import answered, described, run_command
 from reloop.conf.mistakes import ConfigError, check_choice
 from reloop.conf.schema import Config
 from reloop.conf.words import settings_from_words
@@ -47,8 +47,7 @@ Fetch tables with two classes, check and store them; afterwards no network is ne
 
 Settings, with their defaults:
 {settings}
-A table is an OpenML id or a CSV file with a header; target= is the CSV's column of classes, null
-its last one. An openml cache is only read.
+An openml cache is only read.
 """
 _SHIP_HELP = """\
 Make a run the default checkpoint of LoopedClassifier() or LoopedRegressor().
@@ -83,7 +82,7 @@ def _split_action(words: list[str]) -> tuple[str, list[str]]:
 
 def _run(words: list[str]) -> int:
     if {"-h", "--help"} & set(words):
-        print(_RUN_HELP.format(settings=defaults(RunSettings)), end="")
+        print(_RUN_HELP.format(settings=described(RunSettings)), end="")
         return 0
     stop_message = "stopped, with every training saved; the same command resumes"
     return answered("openml_eval", lambda: _leave_one_out(words), stop_message)
@@ -121,7 +120,7 @@ def _fetch(words: list[str]) -> int:
 
 
 def _fetch_help() -> str:
-    return _FETCH_HELP.format(settings=defaults(FetchSettings))
+    return _FETCH_HELP.format(settings=described(FetchSettings))
 
 
 def _fetch_tables(settings: FetchSettings) -> str:

@@ -21,7 +21,7 @@ class FetchSettings:
     """The tables, their source and the folder to store them in."""
 
     tables: tuple[int | str, ...] = setting(
-        tuple(entry.openml_id for entry in TABLES), "OpenML ids and CSV files"
+        tuple(entry.openml_id for entry in TABLES), "OpenML ids, and CSV files with a header"
     )
     data_dir: str = setting("openml_data", "where the tables are stored")
     cache_dir: str | None = setting(None, "an openml cache to read from, in place of openml.org")

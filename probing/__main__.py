@@ -9,7 +9,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
-from reloop.conf.command import defaults, run_command
+from reloop.conf.command import described, run_command
 from reloop.probing.settings import ProbingSettings
 
 _HELP = """\
@@ -21,7 +21,6 @@ Train probes on every loop (or layer) of a trained run and every context length;
 
 Settings, with their defaults:
 {settings}
-loops=null probes b loops, or all layers; learning_rate=null is the protocol's own.
 Targets: {targets}
 """
 
@@ -35,7 +34,7 @@ def main(words: list[str]) -> int:
 def _help() -> str:
     from reloop.probing.targets import TARGETS
 
-    return _HELP.format(settings=defaults(ProbingSettings), targets=", ".join(TARGETS))
+    return _HELP.format(settings=described(ProbingSettings), targets=", ".join(TARGETS))
 
 
 def _probe(settings: ProbingSettings) -> str:

@@ -27,7 +27,9 @@ class ProbingSettings:
     run: str = setting("", "the run folder to probe")
     targets: tuple[str, ...] = setting(("gradient", "least_squares"), "what probes predict")
     protocol: Literal["paper", "reference"] = setting("paper", "as in the paper, or in its code")
-    loops: int | None = setting(None, "how far the probed loops go; null: b", at_least=1)
+    loops: int | None = setting(
+        None, "how far the probed loops go; null: b, or all layers", at_least=1
+    )
     steps: int = setting(1000, "updates of the probes", at_least=1)
     batch_size: int = setting(128, "prompts in a step", at_least=1)
     learning_rate: float | None = setting(None, "Adam's rate; null: the protocol's", above=0)

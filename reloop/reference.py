@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import MISSING
+from typing import Any, Literal, get_args, get_origin
 
 from reloop.benchmarks.settings import (
     EstimatorSettings,
@@ -21,7 +21,7 @@ from reloop.conf.checks.task_settings import own_settings, task_names
 from reloop.conf.command import as_word
 from reloop.conf.groups import choices
 from reloop.conf.schema import Config
-from reloop.conf.setting import default_of, settings_of
+from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.scaling_law.__main__ import ScalingSettings
@@ -64,9 +64,9 @@ and a recipe (conf/scale/, conf/recipe/) replace some of them. This file is writ
 
 def reference() -> str:
     """The whole text."""
-    parts = [_HEAD, "## python run.py\n", _groups(), *_config_tables(Config), _task_table()]
+    parts = [_HEAD, "## python run.py\n", _groups(), *_config_tables(), _task_table()]
     for command, cls in _COMMANDS.items():
-        parts.append(f"## {command}\n\n{_table(cls)}")
+        parts.append(f"## {command}\n\n{_table(all_settings(cls))}")
     return "\n".join(parts)
 
 
@@ -82,15 +82,14 @@ def _groups() -> str:
     return "\n".join(lines)
 
 
-def _config_tables(cls: type[Any], prefix: str = "") -> list[str]:
+def _config_tables() -> list[str]:
     """A table for each group of settings, first those in no group."""
-    hints = get_type_hints(cls)
-    title = f"### {prefix.rstrip('.')}\n\n" if prefix else ""
-    parts = [f"{title}{_table(cls, prefix)}"] if settings_of(cls) else []
-    for field in fields(cls):
-        if is_dataclass(hints[field.name]):
-            parts += _config_tables(hints[field.name], f"{prefix}{field.name}.")
-    return parts
+    groups: dict[str, dict[str, Item]] = {}
+    for key, item in all_settings(Config).items():
+        groups.setdefault(key.rpartition(".")[0], {})[key] = item
+    return [
+        (f"### {group}\n\n" if group else "") + _table(items) for group, items in groups.items()
+    ]
 
 
 def _task_table() -> str:
@@ -101,16 +100,14 @@ def _task_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(cls: type[Any], prefix: str = "") -> str:
+def _table(items: Mapping[str, Item]) -> str:
     lines = ["| setting | default | values | meaning |", "|---|---|---|---|"]
-    hints = get_type_hints(cls)
-    for name, info in settings_of(cls).items():
-        default = default_of(cls, name)
-        text = "required" if default is MISSING else _default_text(default)
-        values = _values(hints[name]) + (f" {info.range}" if info.range else "")
-        if type(None) in get_args(hints[name]):
+    for key, item in items.items():
+        text = "required" if item.default is MISSING else _default_text(item.default)
+        values = _values(item.hint) + (f" {item.info.range}" if item.info.range else "")
+        if type(None) in get_args(item.hint):
             values += " or null"
-        lines.append(f"| `{prefix}{name}` | {text} | {values} | {info.meaning} |")
+        lines.append(f"| `{key}` | {text} | {values} | {item.info.meaning} |")
     return "\n".join(lines) + "\n"
 
 

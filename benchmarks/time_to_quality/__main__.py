@@ -11,7 +11,7 @@ import sys
 
 from reloop.benchmarks.time_to_quality.settings import QualitySettings
 from reloop.benchmarks.time_to_quality.targets import targets_table
-from reloop.conf.command import answered, defaults
+from reloop.conf.command import answered, described
 from reloop.conf.words import settings_from_words
 
 _STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
@@ -56,7 +56,7 @@ def _is_training_setting(word: str) -> bool:
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
     if {"-h", "--help"} & set(words):
-        text = _HELP.format(settings=defaults(QualitySettings), targets=targets_table())
+        text = _HELP.format(settings=described(QualitySettings), targets=targets_table())
         print(text, end="")
         return 0
 

@@ -9,7 +9,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
-from reloop.conf.command import defaults, run_command
+from reloop.conf.command import described, run_command
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.plateau import LEAVES
 
@@ -35,8 +35,8 @@ and leaves phi less certain. All runs see the same prompts: no interval covers a
 
 Settings, with their defaults:
 {settings}
-jobs=null takes as many processes as there are cores. The same command resumes. Exit code: 0 done,
-1 a run failed or no law can be fitted, 2 a mistake in the command, 130 and 143 stopped by a signal.
+The same command resumes. Exit code: 0 done, 1 a run failed or no law can be fitted, 2 a mistake in
+the command, 130 and 143 stopped by a signal.
 """
 
 
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
 
 
 def _help() -> str:
-    return _HELP.format(settings=defaults(IsoDepthSettings), leaves=LEAVES)
+    return _HELP.format(settings=described(IsoDepthSettings), leaves=LEAVES)
 
 
 def _measure(settings: IsoDepthSettings) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import defaults, run_command
+from reloop.conf.command import described, run_command
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.setting import check_settings, setting
 from reloop.evaluation.run_folders import run_folders
@@ -43,8 +43,7 @@ mean over all numbers of examples. A run that is not evaluated yet is evaluated.
 
 Settings, with their defaults:
 {settings}
-E=null fits it too; in context it is known, the Bayes error. clusters names columns: rows that agree
-in all of them are resampled together; with none, each row is by itself.
+In context E is known, the Bayes error. With no clusters each row is resampled by itself.
 
 Intervals are 90 %: the outer ends of the fits to resampled rows and of the profile (each parameter
 is moved further and further out, the others refitted, until the losses reject it). What the losses
@@ -85,7 +84,7 @@ def main(words: list[str]) -> int:
 
 
 def _help() -> str:
-    return _HELP.format(published=PUBLISHED, settings=defaults(ScalingSettings))
+    return _HELP.format(published=PUBLISHED, settings=described(ScalingSettings))
 
 
 def _measure(settings: ScalingSettings) -> str:

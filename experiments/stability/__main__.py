@@ -9,7 +9,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
-from reloop.conf.command import as_word, defaults, run_command
+from reloop.conf.command import as_word, described, run_command
 from reloop.experiments.stability.settings import FIGURES, INITS, WIDTH, StabilitySettings
 
 _STOP_MESSAGE = "stopped; the same command resumes from what was trained"
@@ -27,10 +27,8 @@ Settings, with their defaults:
 {settings}
 init names a transformer of Llama blocks (width {width}):
 {transformers}
-loops are the values of R (K for connectivities), seeds their number, seed the first of them, rates
-learning rates; null: the figure's own. A model is trained at all its loops from the first step.
-Into folder go PNGs, the CSV behind each, and a JSON with every seed's numbers. Figures that train
-do so in jobs processes; the same command resumes.
+null: the figure's own. A model is trained at all its loops from the first step. Into folder go
+PNGs, the CSV behind each, and a JSON with every seed's numbers. The same command resumes.
 """
 
 
@@ -57,7 +55,7 @@ def _help() -> str:
     ]
     return _HELP.format(
         figures="\n".join(figures),
-        settings=defaults(StabilitySettings),
+        settings=described(StabilitySettings),
         width=WIDTH,
         transformers="\n".join(transformers),
     )

@@ -9,7 +9,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
-from reloop.conf.command import defaults, run_command
+from reloop.conf.command import described, run_command
 from reloop.conf.shipped import unpacked
 from reloop.probing.dynamics.settings import DynamicsSettings
 
@@ -25,7 +25,6 @@ Any run will do: trained, unfinished, imported, or fresh (`python run.py ... tra
 
 Settings, with their defaults:
 {settings}
-loops=null follows max(100, 5 b) loops, a standard model through all its layers.
 """
 
 
@@ -35,7 +34,7 @@ def main(words: list[str]) -> int:
 
 
 def _help() -> str:
-    return _HELP.format(settings=defaults(DynamicsSettings))
+    return _HELP.format(settings=described(DynamicsSettings))
 
 
 def _measure(settings: DynamicsSettings) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.command import defaults, described, run_command
+from reloop.conf.command import described, run_command
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.setting import setting
 from tests.conftest import HOME
@@ -137,13 +137,22 @@ def _refuse(_: Settings) -> str:
     raise AssertionError("measured")
 
 
-def test_defaults_are_shown_as_words_that_mean_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = defaults(Settings)
-    assert text == "  loops=null steps=1 rate=0.001 control=false targets=[a,b]"
-    run_command("name", Settings, text.split(), str, str)
-    assert capsys.readouterr().out == f"{Settings()}\n"
+@dataclass(frozen=True)
+class Described:
+    loops: int | None = setting(None, "how many")
+    rate: float = setting(1e-3, "how fast")
+    control: bool = setting(False, "whether")
+    targets: tuple[str, ...] = setting(("a", "b"), "which")
+
+    def check(self) -> None:
+        pass
+
+
+def test_defaults_are_shown_as_words_that_mean_them(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [line.split()[0] for line in described(Described).splitlines()]
+    assert words == ["loops=null", "rate=0.001", "control=false", "targets=[a,b]"]
+    run_command("name", Described, words, str, str)
+    assert capsys.readouterr().out == f"{Described()}\n"
 
 
 @pytest.mark.parametrize("module", ["reloop.probing.__main__", "reloop.probing.dynamics.__main__"])

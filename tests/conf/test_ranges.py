@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -92,6 +93,6 @@ def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path
 
 
 def test_help_names_every_shift_and_solver() -> None:
-    words = set(help_text().split())
+    words = set(re.findall(r"[\w.]+", help_text()))
     assert set(get_args(Shift)) <= words | {"all"}
     assert set(get_args(Baseline)) <= words
