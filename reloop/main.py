@@ -57,7 +57,9 @@ def _run_all(members: list[Command]) -> int:
         except HeldElsewhere as held:
             if len(members) == 1:
                 raise
-            grid.separate(index)  # each waits for its own folder
+            if grid.separate(index):  # another member's folder may be the one in use
+                queue.again(index)
+                continue
             queue.hold(index, held.lock)
             print(f"in use by {held.holder}: waits while others are done", flush=True)
             continue
@@ -110,10 +112,12 @@ class _Grid:
             raise run
         return run
 
-    def separate(self, index: int) -> None:
-        """Let the members of this one's group be trained one after another."""
-        for other in self._groups.get(index, []):
+    def separate(self, index: int) -> bool:
+        """Let the members of this one's group be trained one after another; whether it has one."""
+        group = self._groups.get(index, [])
+        for other in group:
             del self._groups[other]
+        return bool(group)
 
 
 def _run_one(command: Command, train: Callable[[], Run]) -> tuple[int, Any]:
