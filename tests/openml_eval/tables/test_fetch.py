@@ -202,4 +202,4 @@ def test_help_and_mistakes_need_neither_torch_nor_pandas() -> None:
         [sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True
     )
     assert done.stdout.count("python -m openml_eval action=fetch") == 4
-    assert "tables=[720,725,737,803,807,816,819,847,871,42192] data_dir=openml_data" in done.stdout
+    assert done.stdout.count("  tables=[720,725,737,803,807,816,819,847,871,42192]\n") == 2
