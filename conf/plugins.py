@@ -59,7 +59,8 @@ def added_tasks() -> dict[str, dict[str, Any]]:
 def _load(path: Path) -> None:
     name = path.stem
     if path.suffix != ".py" or not path.is_file():
-        raise ConfigError("plugins", f"names {path}, which is no Python file")
+        problem = "is no Python file" if path.exists() else "does not exist"
+        raise ConfigError("plugins", f"names {path}, which {problem}")
     if name in sys.modules:
         raise ConfigError("plugins", f"names {path}, but another module is named {name}: rename it")
     spec = spec_from_file_location(name, path)

@@ -68,7 +68,7 @@ def test_a_task_and_a_baseline_from_outside(tmp_path: Path) -> None:
     words = [sys.executable, str(HOME / "run.py"), *again.split()[1:]]
     done = subprocess.run(words, cwd=there, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"run.py: plugins names {here / 'waves.py'}, which is no Python file\n"
+    assert done.stderr == f"run.py: plugins names {here / 'waves.py'}, which does not exist\n"
     lines = [line for line in code.splitlines() if line.strip()]
     assert len(lines) <= 23  # 'about ten lines', and five for the baseline, beside the imports
 

@@ -33,7 +33,7 @@ _MAY_DIFFER = (
     *("training.warmup", "training.decay", "training.decay_to", "training.init_std"),
     *("training.position_std", "training.ema_decay"),
 )
-_MOST_VALUES = 2**14  # in the state of a loop, up to which runs take less time together
+_MOST_VALUES = 2**14  # a thread, in the state of a loop, up to which together is faster
 
 
 class Together:
@@ -146,12 +146,13 @@ def groups(configs: Sequence[Config], only_if_faster: bool) -> list[list[int]]:
 def faster(config: Config) -> bool:
     """Whether runs of this configuration take less time together than one after another.
 
-    On a CPU that depends on a loop's state, batch x tokens x width (docs/log.md has the
-    measurement). On a GPU a run alone is captured as a CUDA graph, which is not done together.
+    On a CPU that depends on the size of a loop's state, batch x tokens x width, and on the threads
+    (docs/log.md has the measurement). On a GPU a run alone is captured as a CUDA graph, which is
+    not done together.
     """
     tokens = config.training.batch_size * 2 * config.task.points
     on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"
-    return on_cpu and tokens * config.model.n_embd <= _MOST_VALUES
+    return on_cpu and tokens * config.model.n_embd <= _MOST_VALUES * torch.get_num_threads()
 
 
 def obstacle(config: Config) -> str:
