@@ -1,5 +1,5 @@
 """Arrays on disk under a key of what they were computed from, so that nothing is computed twice and
-an interrupted computation resumes.
+an interrupted computation resumes. (joblib.Memory keeps whole calls, as pickles.)
 
 errors = Cache(run.path / "cache").rows("lasso", {"prompts": digest(xs)}, 1280, 128, compute)
 """

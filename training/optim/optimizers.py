@@ -7,6 +7,7 @@ optimizer.step(bad)
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -117,9 +118,8 @@ def _make_adam(
     groups: list[dict[str, Any]], training: TrainingConfig, device: torch.device
 ) -> Adam:
     kind = Adam if training.optimizer == "adam" else AdamW
-    adam = kind(
-        groups, betas=(training.beta1, training.beta2), fused=True, capturable=device.type == "cuda"
-    )
-    # Otherwise it warns of the steps before a capture.
-    adam._warned_capturable_if_run_uncaptured = True
-    return adam
+    capturable = device.type == "cuda"
+    if capturable:  # its steps before a capture are no mistake
+        warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
+    betas = (training.beta1, training.beta2)
+    return kind(groups, betas=betas, fused=True, capturable=capturable)
