@@ -1,5 +1,5 @@
-"""Regression trees fitted to each prefix: one grown greedily, 9 to 100 times as fast as by a loop of
-scikit-learn's (docs/log.md), and fifty boosted, by scikit-learn.
+"""Regression trees fitted to each prefix: one grown greedily, 9 to 100 times as fast as by a loop
+of scikit-learn's (docs/log.md), and fifty boosted, by scikit-learn.
 
 predictions = greedy_tree(xs, ys, queries, depth=4)                  # [prompts, n], float64
 """

@@ -1,6 +1,6 @@
 """Several jobs at once, each in its own process; one that fails does not end the others, and one
-whose folder another process holds waits until it is free. (A pool of concurrent.futures is broken by
-one killed process.)
+whose folder another process holds waits until it is free. (A pool of concurrent.futures is broken
+by one killed process.)
 
 outcomes = run_jobs(jobs, at_once=2, logs=Path("logs"))
 """
