@@ -148,6 +148,11 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[Segment], None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """Pictures are put together but not rendered, which is two thirds of a small evaluation's time;
     the figures, by their file's name, the latest of each name."""
+    return without_rendering(monkeypatch)
+
+
+def without_rendering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The same while this monkeypatch lasts."""
     return _saved(monkeypatch, lambda figure, file, **_: file.write(b"not rendered"))
 
 

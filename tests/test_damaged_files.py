@@ -18,6 +18,7 @@ import yaml
 from reloop import main as run
 from reloop.probing import __main__ as probing
 from reloop.probing.dynamics import __main__ as dynamics
+from tests.conftest import without_rendering
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -31,7 +32,7 @@ _TINY = [
 _PROBES = ["targets=[gradient]", "steps=3", "batch_size=8", "prompts=24", "resamples=20", "seeds=1"]
 # What a command says of a file that it does not trust, or of what it does in its place.
 _SAID = re.compile(
-    r"altered|damaged|missing|cannot be read|anew|is used|left out|no JSON|not '|going on from"
+    r"altered|damaged|missing|cannot be read|again|is used|left out|no JSON|not '|resuming from"
     r"|^step \d|^  since it began|device cpu|\[.*\d+[:<]\d+"
 )
 _NEVER_READ = {".lock", ".evaluation.lock", ".probing.lock", ".dynamics.lock"}
@@ -51,10 +52,12 @@ def _commands(folder: Path) -> list[tuple[Callable[[list[str]], int], list[str]]
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was evaluated twice, probed and followed."""
     parent = tmp_path_factory.mktemp("damaged") / "runs"
-    assert run.main([*_TINY, f"folder={parent}"]) == 0
-    (folder,) = parent.iterdir()
-    for command, words in _commands(folder)[1:]:
-        assert command(words) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        without_rendering(patch)  # as pictures that are drawn again
+        assert run.main([*_TINY, f"folder={parent}"]) == 0
+        (folder,) = parent.iterdir()
+        for command, words in _commands(folder)[1:]:
+            assert command(words) == 0
     return folder
 
 
