@@ -17,7 +17,8 @@ KNOWN_BASELINES = set(get_args(Baseline))
 
 
 def test_a_task_is_registered_under_the_name_of_its_file() -> None:
-    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(_REGISTRY)
+    own = {name for name, cls in _REGISTRY.items() if cls.__module__.startswith("reloop.tasks.")}
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == own
 
 
 def test_the_file_names_every_setting_and_its_default(any_name: str) -> None:
