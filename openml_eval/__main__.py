@@ -134,7 +134,7 @@ def _ship(words: list[str]) -> int:
 
 
 def _ship_run(settings: ShipSettings) -> str:
-    from reloop.openml_eval.ship import ship_run
+    from reloop.openml_eval.weights import ship_run
 
     return ship_run(settings)
 

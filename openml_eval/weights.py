@@ -1,6 +1,7 @@
-"""Read a trained model from a run folder, or from a checkpoint in one, without its task's data.
+"""The models of the estimators: read without their task's data, and made ones that ship.
 
 trained = read_model("runs/NAME", classes=0)
+print(ship_run(ShipSettings("runs/NAME", "classifier")))
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from pathlib import Path
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.shipped import unpacked
 from reloop.evaluation.load import LoadedModel, load_model
+from reloop.training.run_folder.ship import ship as ship_folder
+
+from .settings import SHIPPED_CLASSES, ShipSettings
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 _KINDS = {0: "a regressor", 2: "a classifier of two classes"}
@@ -44,6 +48,20 @@ def read_model(path: str | PathLike[str], classes: int) -> LoadedModel:
         raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
     loaded.model.requires_grad_(False)
     return loaded
+
+
+def ship(run: Path, name: str) -> Path:
+    """Write openml_eval/checkpoints/<name>/ and return its path. ConfigError, before anything is
+    written, for a folder that is no run, is damaged, or is of the other kind."""
+    read_model(run, SHIPPED_CLASSES[name])
+    return ship_folder(run, SHIPPED / name)
+
+
+def ship_run(settings: ShipSettings) -> str:
+    """As `ship`; returns a line on what was written."""
+    folder = ship(Path(settings.run), settings.name)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{folder}: {size:,} bytes"
 
 
 def _warn(line: str) -> None:

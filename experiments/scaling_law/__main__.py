@@ -16,7 +16,7 @@ from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import described, run_command
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.setting import check_settings, setting
-from reloop.evaluation.run_folders import run_folders
+from reloop.experiments.scaling_law.run_folders import run_folders
 
 if TYPE_CHECKING:
     from reloop.experiments.scaling_law.table import ScalingTable

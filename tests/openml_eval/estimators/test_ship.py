@@ -14,8 +14,7 @@ from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.openml_eval import LoopedClassifier
 from reloop.openml_eval.__main__ import main
-from reloop.openml_eval.ship import ship
-from reloop.openml_eval.weights import read_model
+from reloop.openml_eval.weights import read_model, ship
 from reloop.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
 from reloop.training.run_folder.run import RunFolder
 from tests.openml_eval.data import halves

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.run_folders import run_folders
+from reloop.experiments.scaling_law.run_folders import run_folders
 
 
 def made(folder: Path) -> Path:
