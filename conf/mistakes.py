@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 from .aliases import resolve_alias
 
@@ -68,14 +67,6 @@ def at_least(key: str, value: float, least: int) -> None:
         raise ConfigError(key, f"must be at least {least}, got {value}")
 
 
-def check_seed(key: str, seed: int) -> None:
-    """Raises ConfigError for a seed that generators do not take: they take up to 63 bits, and some
-    add to it."""
-    at_least(key, seed, 0)
-    if seed >= MOST:
-        raise ConfigError(key, f"must be below 2^62, got {seed}")
-
-
 def check_count(key: str, value: float, least: int, most: int | None = None) -> None:
     """Raises ConfigError for a count below `least` or above `most` (2^62, where not given)."""
     at_least(key, value, least)
@@ -98,18 +89,6 @@ def check_path(key: str, path: str) -> None:
     """Raises ConfigError for an empty path."""
     if not path.strip() or "\0" in path:
         raise ConfigError(key, f"must name a file or folder, got {path!r}")
-
-
-def check_names(prefix: str, settings: Any) -> None:
-    """Raises ConfigError where a setting of this dataclass is none of its type's names; None and
-    numbers are not checked here."""
-    hints = get_type_hints(type(settings))
-    for field in fields(settings):
-        kinds = [hints[field.name], *get_args(hints[field.name])]
-        names = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
-        value = getattr(settings, field.name)
-        if names and isinstance(value, str):
-            check_choice(f"{prefix}{field.name}", value, names)
 
 
 def one_line(error: Exception) -> str:
