@@ -255,6 +255,6 @@ def _nearest_key(key: str, settings: dict[str, Any]) -> str:
     matches = [match] if match else get_close_matches(key, options, n=1, cutoff=0.75)
     if not matches:
         by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
-        last = get_close_matches(key.rpartition(".")[2], by_last, n=1)
+        last = get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.7)
         matches = [by_last[name] for name in last]
     return f"; did you mean {matches[0]!r}?" if matches else "; --help and conf/schema.py list them"
