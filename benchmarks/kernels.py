@@ -72,17 +72,20 @@ def _static(settings: KernelSettings) -> list[dict[str, object]]:
     shape = (settings.width, settings.heads, 2 * settings.points - 1)
     print(f"64 prompts of {settings.points} points, {settings.width} wide, {settings.heads} heads")
     print(
-        f"{'kernel':28}{'for':>5}{'':>6}{'warps':>6}{'regs':>6}{'stack':>7}{'shared':>9}  products"
+        f"{'kernel':27}{'for':>4}{'':>5}{'warps':>6}{'regs':>5}{'stack':>6}{'shared':>8}"
+        f"{'loop':>6}{'local':>6}{'executed':>9}{'occupied':>9}  products"
     )
     for capability in map(str, settings.capability):
         for name in settings.precision:
             for usage in step_kernels(_CAPABILITIES[capability], _COMPUTES[name], *shape):
                 rows.append({"capability": capability, "precision": name, **usage._asdict()})
-                counts = {key: n for key, n in usage.instructions.items() if n and usage.products}
+                counts = usage.tensor_shapes | ({"fma": usage.fma} if usage.fma else {})
+                executed = "" if usage.executed is None else f"{usage.executed:.2f}"
                 print(
-                    f"{usage.name:28}{capability:>5}{name:>6}{usage.warps:6}"
-                    f"{usage.registers:6}{usage.stack:7}{usage.shared / 1024:7.0f} K  "
-                    + " ".join(f"{key} {n}" for key, n in counts.items()),
+                    f"{usage.name:27}{capability:>4}{name:>5}{usage.warps:6}{usage.registers:5}"
+                    f"{usage.stack:6}{usage.shared / 1024:6.0f} K{usage.loop_instructions:6}"
+                    f"{usage.loop_local:6}{executed:>9}{usage.occupancy:9.0%}  "
+                    + " ".join(f"{shape} x{number}" for shape, number in counts.items()),
                     flush=True,
                 )
     return rows
