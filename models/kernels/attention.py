@@ -52,6 +52,13 @@ def _store(
 
 
 @triton.jit
+def _store_sums(pointer, tile, H: tl.constexpr, BLOCK_H: tl.constexpr):
+    """The sums over rows of a tile that is zero beyond the last token."""
+    dims = tl.arange(0, BLOCK_H)
+    tl.store(pointer + dims, tl.sum(tile, 0), dims < H)
+
+
+@triton.jit
 def forward_kernel(
     qkv, out, log_sums, S, scale,
     D: tl.constexpr, HEADS: tl.constexpr, PRECISION: tl.constexpr,
@@ -92,11 +99,12 @@ def _weights(query, key, log_sum, rows, keys, scale, BLOCK: tl.constexpr, PRECIS
 
 @triton.jit
 def backward_kernel(
-    qkv, out, log_sums, dout, dqkv, S, scale,
+    qkv, out, log_sums, dout, dqkv, bias_sums, S, scale,
     D: tl.constexpr, HEADS: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of one tile: as queries over earlier keys, as keys over later rows."""
+    """The gradients of one tile: as queries over earlier keys, as keys over later rows; and their
+    sums over its rows, for the gradient of qkv's bias: bias_sums [B, tiles, 3 D]."""
     H: tl.constexpr = D // HEADS
     start = tl.program_id(1) * BLOCK
     prompt, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
@@ -105,6 +113,7 @@ def backward_kernel(
     out += prompt * S * D + head * H
     dout += prompt * S * D + head * H
     log_sums += tl.program_id(0) * S
+    bias_sums += (prompt * tl.num_programs(1) + tl.program_id(1)) * 3 * D + head * H
     tile_rows = start + tl.arange(0, BLOCK)
     ln_2: tl.constexpr = 0.6931471805599453  # scale includes log2(e), a derivative does not
 
@@ -124,7 +133,9 @@ def backward_kernel(
         )
         dscores = weights * (dweights - delta[:, None])
         dquery = product(rounded(dscores, qkv), key, dquery, PRECISION)
-    _store(dqkv, dquery * (scale * ln_2), start, S, 3 * D, H, BLOCK_H, BLOCK)
+    dquery *= scale * ln_2
+    _store(dqkv, dquery, start, S, 3 * D, H, BLOCK_H, BLOCK)
+    _store_sums(bias_sums, dquery, H, BLOCK_H)
 
     key = _block(qkv + D, start, S, 3 * D, H, BLOCK_H, BLOCK)
     value = _block(qkv + 2 * D, start, S, 3 * D, H, BLOCK_H, BLOCK)
@@ -144,15 +155,18 @@ def backward_kernel(
         )
         dscores = weights * (dweights - delta[:, None])
         dkey = product(tl.trans(rounded(dscores, qkv)), query, dkey, PRECISION)
-    _store(dqkv + D, dkey * (scale * ln_2), start, S, 3 * D, H, BLOCK_H, BLOCK)
+    dkey *= scale * ln_2
+    _store(dqkv + D, dkey, start, S, 3 * D, H, BLOCK_H, BLOCK)
+    _store_sums(bias_sums + D, dkey, H, BLOCK_H)
     _store(dqkv + 2 * D, dvalue, start, S, 3 * D, H, BLOCK_H, BLOCK)
+    _store_sums(bias_sums + 2 * D, dvalue, H, BLOCK_H)
 
 
 def tiles(compute: Compute) -> Tiles:
     """The tiles: as many rows of queries as of keys."""
     if compute.precision == "ieee":
         return Tiles(16, 0, 4, 1)
-    return Tiles(32, 0, 4, 1) if compute.tf32 else Tiles(64, 0, 4, 2)
+    return Tiles(16, 0, 1, 1) if compute.tf32 else Tiles(64, 0, 4, 2)
 
 
 def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *tensors: Tensor) -> None:
@@ -189,8 +203,12 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
         qkv, out, log_sums = ctx.saved_tensors
-        compute = ctx.operation.compute
-        dqkv = ctx.operation.slot("dqkv", ctx.use, (qkv.shape[0] * qkv.shape[1], qkv.shape[2]), qkv)
-        dqkv = dqkv.view_as(qkv)
-        _launch(backward_kernel, qkv, ctx.heads, compute, out, log_sums, dout, dqkv)
+        operation, use, (prompts, length, width_3) = ctx.operation, ctx.use, qkv.shape
+        dqkv = operation.slot("dqkv", use, (prompts * length, width_3), qkv).view_as(qkv)
+        count = prompts * triton.cdiv(length, tiles(operation.compute).rows)
+        bias_sums = operation.slot("bias", use, (count, width_3), log_sums)
+        _launch(
+            backward_kernel, qkv, ctx.heads, operation.compute,
+            out, log_sums, dout, dqkv, bias_sums,
+        )  # fmt: skip
         return dqkv, None, None, None, None

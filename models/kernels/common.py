@@ -7,7 +7,7 @@ compute dtype.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -15,17 +15,24 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 from triton import knobs
+from triton.runtime.driver import driver
 
 INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+# TF32 has 10 bits of mantissa, float32 23. Tensor cores cut the other 13 bits off, which is 2.6
+# times the error of rounding and makes every product too small; so operands are rounded before.
+_TF32_HALF = tl.constexpr(0x1000)
+_TF32_MASK = tl.constexpr(-0x2000)
 
 
 @dataclass(frozen=True)
 class Compute:
     """How products are computed: operands of `dtype` (float32 or bfloat16), and for float32 whether
-    they are rounded to TF32."""
+    they are rounded to TF32. `casts` holds the weights that were cast, so that each is cast once a
+    step: it must not outlive the step, since a replayed CUDA graph changes weights unseen."""
 
     dtype: torch.dtype
     tf32: bool = False
+    casts: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def precision(self) -> str:
@@ -33,8 +40,17 @@ class Compute:
         return "tf32" if self.tf32 or self.dtype is torch.bfloat16 else "ieee"
 
     def cast(self, weight: Tensor) -> Tensor:
-        """A weight as operand: contiguous, of the compute dtype, detached."""
-        return weight.detach().to(self.dtype).contiguous()
+        """A weight as operand: contiguous, of the compute dtype, rounded to TF32 where products
+        are, detached."""
+        known, operand = self.casts.get(id(weight), (None, weight))
+        if known is weight:
+            return operand
+        operand = weight.detach().to(self.dtype).contiguous()
+        if self.precision == "tf32" and self.dtype is torch.float32:
+            bits = (operand.view(torch.int32) + _TF32_HALF.value) & _TF32_MASK.value
+            operand = torch.where(operand.isfinite(), bits.view(torch.float32), operand)
+        self.casts[id(weight)] = weight, operand  # with the weight, lest another gets its id
+        return operand
 
 
 class Tiles(NamedTuple):
@@ -48,21 +64,30 @@ class Tiles(NamedTuple):
 
 
 class TileTable(NamedTuple):
-    """Tiles by precision and by the bytes of a row of operands. Chosen with `python -m
-    benchmarks.kernels static=true`, not on a GPU: at the paper's width they spill no registers, and
-    they fit an A100 too."""
+    """Tiles by precision and by the bytes of a row of operands; `hopper_tf32` for rows of up to
+    1,024 bytes on cards whose TF32 products have 64 rows. Chosen with `python -m
+    benchmarks.kernels static=true`, not on a GPU: at the paper's width no loop accesses local
+    memory, no two warps compute the same product, and they fit an A100 too."""
 
     ieee: Tiles
     to_512: Tiles
+    hopper_tf32: Tiles
     to_1024: Tiles
     to_2048: Tiles
 
     def choose(self, compute: Compute, n_embd: int) -> Tiles:
-        """The tiles for rows of n_embd."""
+        """The tiles for rows of n_embd on the current device."""
         if compute.precision == "ieee":
             return self.ieee
         size = width(n_embd) * compute.dtype.itemsize
+        if compute.dtype is torch.float32 and size <= 1024 and _capability() >= 90:
+            return self.hopper_tf32
         return self.to_512 if size <= 512 else self.to_1024 if size <= 1024 else self.to_2048
+
+
+def _capability() -> int:
+    """Ten times that of the current device; an H100's in the interpreter."""
+    return 90 if INTERPRETED.value else driver.active.get_current_target().arch
 
 
 def width(n_embd: int) -> int:
@@ -86,11 +111,22 @@ def product(a, b, accumulator, PRECISION: tl.constexpr):
 @triton.jit
 def rounded(x, like):
     """x, rounded to the dtype that `like` points to."""
-    if INTERPRETED and like.dtype.element_ty == tl.bfloat16:  # the interpreter truncates
+    if INTERPRETED and x.dtype != like.dtype.element_ty:  # the interpreter truncates
         bits = x.to(tl.int32, bitcast=True)
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
         x = bits.to(tl.float32, bitcast=True)
     return x.to(like.dtype.element_ty)
+
+
+@triton.jit
+def operand(x, like, PRECISION: tl.constexpr):
+    """x as operand of a product with `like`, a pointer to the other: rounded to its dtype, or where
+    PRECISION is "tf32" and both are float32, to TF32 (to nearest, ties away from zero)."""
+    if PRECISION == "tf32" and like.dtype.element_ty == tl.float32:
+        bits = (x.to(tl.int32, bitcast=True) + _TF32_HALF) & _TF32_MASK
+        # The sum turns a NaN of all ones into a zero.
+        return tl.where(x == x, bits.to(tl.float32, bitcast=True), x)
+    return rounded(x, like)
 
 
 @triton.jit
@@ -133,13 +169,31 @@ def normalise_backward(gradient, normal, inverse, D: tl.constexpr):
 
 
 @triton.jit
-def gelu(x):
-    """GELU in its tanh form, x · sigmoid(2u) with u = sqrt(2/π) (x + 0.044715 x³)."""
-    return x * tl.sigmoid(1.5957691216057308 * x * (1 + 0.044715 * x * x))
+def through_memory(x, pointer, at, inside):
+    """x, stored and read back. As an operand it is then in shared memory, where the tensor cores
+    read it; from registers it would be copied once more in every step of the loop that follows."""
+    tl.store(pointer + at, x, inside)
+    tl.debug_barrier()
+    return tl.load(pointer + at, inside, 0.0)
 
 
 @triton.jit
-def gelu_slope(x):
-    """The derivative of `gelu`."""
-    gate = tl.sigmoid(1.5957691216057308 * x * (1 + 0.044715 * x * x))
+def gelu_gate(x, like):
+    """sigmoid(2u) with u = sqrt(2/π) (x + 0.044715 x³): GELU in its tanh form is x times this.
+
+    Where `like` points to bfloat16, by the hardware's tanh, one instruction with a relative error
+    of at most 2⁻¹¹ (PTX ISA, tanh.approx.f32); a bfloat16 is rounded by up to 2⁻⁹.
+    """
+    u = 0.7978845608028654 * x * (1 + 0.044715 * x * x)
+    if like.dtype.element_ty == tl.bfloat16 and not INTERPRETED:
+        tanh = tl.inline_asm_elementwise(
+            "tanh.approx.f32 $0, $1;", "=f,f", [u], dtype=tl.float32, is_pure=True, pack=1
+        )
+        return 0.5 + 0.5 * tanh
+    return tl.sigmoid(2 * u)
+
+
+@triton.jit
+def gelu_slope(x, gate):
+    """The derivative of GELU at x, from its gate."""
     return gate * (1 + x * (1 - gate) * 1.5957691216057308 * (1 + 0.134145 * x * x))

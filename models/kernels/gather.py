@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .common import Compute
 
-_MOST_BYTES = 320 * 2**20  # limit of a layer's gathered uses
+_MOST_BYTES = 640 * 2**20  # limit of a layer's gathered uses
 
 
 class Uses(NamedTuple):
@@ -26,10 +26,10 @@ class Uses(NamedTuple):
 
     @classmethod
     def of(cls, number: int, rows: int, n_embd: int, compute: Compute) -> Uses:
-        """As few groups as memory allows, of equal size. A use stores seven matrices [rows,
-        n_embd]: the gradients of q, k and v, of the two branches' outputs, and the inputs of two
-        products."""
-        most = max(1, _MOST_BYTES // (7 * rows * n_embd * compute.dtype.itemsize))
+        """As few groups as memory allows, of equal size. A use stores 15 matrices [rows, n_embd]:
+        the gradients of q, k and v and of the two branches' outputs, the inputs of two products,
+        and four each for the hidden layer and its gradient."""
+        most = max(1, _MOST_BYTES // (15 * rows * n_embd * compute.dtype.itemsize))
         groups = -(-number // most)
         return cls(number, -(-number // groups))
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
-from .common import Compute, Tiles, product, rounded
+from .common import Compute, Tiles, operand, product, rounded
 from .gather import Operation, Uses, weight_product
 
 
@@ -33,6 +33,7 @@ def forward_kernel(
     sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for start in range(0, D, BLOCK_K):
         a = tl.load(mixed + row_at + (start + inner)[None, :], (rows < N)[:, None], 0.0)
+        a = operand(a, weight, PRECISION)
         w = tl.load(
             weight + outputs[None, :] * D + (start + inner)[:, None], (outputs < D)[None, :], 0.0
         )
@@ -45,11 +46,13 @@ def forward_kernel(
 
 @triton.jit
 def backward_kernel(
-    dout, weight, scaled, dmixed, N, scale,
+    dout, weight, scaled, dmixed, bias_sums, N, scale,
     D: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """scaled = scale · dout in the compute dtype, dmixed = scaled @ weight."""
+    """scaled = scale · dout in the compute dtype, dmixed = scaled @ weight, and a tile's sums of
+    scale · dout over its rows: bias_sums [tiles, D]."""
+    first = tl.program_id(1) == 0
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     outputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
@@ -57,8 +60,11 @@ def backward_kernel(
     sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for start in range(0, D, BLOCK_K):
         at = row_at + (start + inner)[None, :]
-        g = rounded(tl.load(dout + at, (rows < N)[:, None], 0.0) * scale, weight)
-        tl.store(scaled + at, g, (rows < N)[:, None] & (tl.program_id(1) == 0))
+        g = tl.load(dout + at, (rows < N)[:, None], 0.0) * scale
+        if first:
+            tl.store(bias_sums + tl.program_id(0) * D + start + inner, tl.sum(g, 0))
+        g = operand(g, weight, PRECISION)
+        tl.store(scaled + at, g, (rows < N)[:, None] & first)
         w = tl.load(
             weight + (start + inner)[:, None] * D + outputs[None, :], (outputs < D)[None, :], 0.0
         )
@@ -98,16 +104,19 @@ class ProjectionOperation(Operation):
 
     def backward(self, use: int, dout: Tensor) -> Tensor:
         """The gradient of `mixed`; that of x is dout itself."""
-        scaled = self.slot("scaled", use, dout.flatten(0, 1).shape, self.weight)
+        rows, D = dout.shape[0] * dout.shape[1], dout.shape[2]
+        scaled = self.slot("scaled", use, (rows, D), self.weight)
+        count = triton.cdiv(rows, tiles(self.compute).rows)
+        bias_sums = self.slot("bias", use, (count, D), self.bias)
         dmixed = self.weight.new_empty(dout.shape)
-        self._launch(backward_kernel, dout, dout, self.weight, scaled, dmixed)
+        self._launch(backward_kernel, dout, dout, self.weight, scaled, dmixed, bias_sums)
         self.finish(use)
         return dmixed
 
     def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
         scaled = stacks["scaled"]
         weight = weight_product(scaled, self.mixed[first : first + len(scaled)])
-        return weight, scaled.sum((0, 1), dtype=torch.float32)
+        return weight, stacks["bias"].sum((0, 1))
 
     def _launch(self, kernel: Any, like: Tensor, *tensors: Tensor) -> None:
         (prompts, length, D), launch = like.shape, tiles(self.compute)

@@ -23,18 +23,21 @@ from .common import (
     affine,
     normalise,
     normalise_backward,
+    operand,
     product,
     rounded,
     rows_of,
+    through_memory,
     vector,
     width,
 )
 from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
-    Tiles(16, 16, 8, 1), Tiles(64, 32, 8, 2), Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2)
-)
-_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 4  # of the kernel without a product
+    Tiles(16, 16, 8, 1), Tiles(64, 128, 8, 2), Tiles(64, 32, 8, 2),
+    Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2),
+)  # fmt: skip
+_BACKWARD_ROWS, _BACKWARD_WARPS = 16, 8  # of the kernel without a product
 
 
 def reference(
@@ -63,12 +66,12 @@ def _x_rows(rows, S):
 @triton.jit
 def forward_kernel(
     source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, weight, bias,
-    x_out, y_out, qkv, N, S,
+    x_out, y_out, a_out, qkv, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
     KEEP: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    tile, third = tl.program_id(0), tl.program_id(1)
+    tile = tl.program_id(0)
     begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
     columns = tl.arange(0, BLOCK_D)
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -79,7 +82,7 @@ def forward_kernel(
     if KEEP:
         at_x = _x_rows(rows, S).to(tl.int64)[:, None] * D
         even = inside & (rows % S % 2 == 0)[:, None]
-        tl.store(y_out + at_x + columns[None, :], y, even & (third == 0))
+        tl.store(y_out + at_x + columns[None, :], y, even)
     if INJECTION == "add":
         y += tl.load(e + begin + at, inside, 0.0)
     if INJECTION == "multiply":
@@ -87,22 +90,21 @@ def forward_kernel(
     if INJECTION == "multiply" or INJECTION == "none":
         y += tl.load(positions + (rows % S)[:, None] * D + columns[None, :], inside, 0.0)
     if INJECTION != "inner":
-        tl.store(x_out + begin + at, y, inside & (third == 0))
+        tl.store(x_out + begin + at, y, inside)
     a, _ = normalise(y, D, BLOCK_D, EPSILON)
     a = a * vector(norm_1_w, D, BLOCK_D) + vector(norm_1_b, D, BLOCK_D)
-    a = rounded(a, weight)
+    a = through_memory(operand(a, weight, PRECISION), a_out + begin, at, inside)
     qkv += begin * 3
-    for start in range(0, D, BLOCK_N):
-        within = start + tl.arange(0, BLOCK_N)
-        outputs = third * D + within
+    for start in range(0, 3 * D, BLOCK_N):
+        outputs = start + tl.arange(0, BLOCK_N)
         w = tl.load(
             weight + outputs[None, :] * D + columns[:, None],
-            (within < D)[None, :] & (columns < D)[:, None], 0.0,
+            (outputs < 3 * D)[None, :] & (columns < D)[:, None], 0.0,
         )  # fmt: skip
         z = product(a, w, tl.zeros([BLOCK_M, BLOCK_N], tl.float32), PRECISION)
-        z += tl.load(bias + outputs, within < D, 0.0)[None, :]
+        z += tl.load(bias + outputs, outputs < 3 * D, 0.0)[None, :]
         to = tl.arange(0, BLOCK_M)[:, None] * (3 * D) + outputs[None, :]
-        tl.store(qkv + to, rounded(z, qkv), (rows < N)[:, None] & (within < D)[None, :])
+        tl.store(qkv + to, rounded(z, qkv), (rows < N)[:, None] & (outputs < 3 * D)[None, :])
 
 
 @triton.jit
@@ -110,7 +112,7 @@ def backward_kernel(
     da_in, source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, dx_in, dy_out,
     a_out, dx_sum, de_sum, dsource, sums, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
-    KEEP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """All but the product: from the gradient of norm_1's output to that of the source.
 
@@ -136,7 +138,7 @@ def backward_kernel(
     x_normal, x_inverse = normalise(x, D, BLOCK_D, EPSILON)
     weight = vector(norm_1_w, D, BLOCK_D)
     a = x_normal * weight + vector(norm_1_b, D, BLOCK_D)
-    tl.store(a_out + begin + at, rounded(a, a_out), inside)
+    tl.store(a_out + begin + at, operand(a, a_out, PRECISION), inside)
     da = tl.load(da_in + begin + at, inside, 0.0).to(tl.float32)
     tl.store(sums_at, tl.sum(da * x_normal, 0), columns < D)
     tl.store(sums_at + D, tl.sum(da, 0), columns < D)
@@ -195,10 +197,10 @@ class QkvOperation(Operation):
         x = source if self.injection == "inner" else torch.empty_like(source)
         qkv = self.weight.new_empty(prompts, length, 3 * D)
         y_out = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
+        a = self.weight.new_empty(source.shape)
         launch = _FORWARD.choose(self.compute, D)
-        grid = (triton.cdiv(prompts * length, launch.rows), 3)
-        forward_kernel[grid](
-            source, *self._read(source), self.weight, self.bias, x, y_out, qkv,
+        forward_kernel[(triton.cdiv(prompts * length, launch.rows),)](
+            source, *self._read(source), self.weight, self.bias, x, y_out, a, qkv,
             prompts * length, length, D, self.norm_1.eps, normed, self.injection, keep,
             self.compute.precision, launch.rows, width(D), launch.columns,
             num_warps=launch.warps, num_stages=launch.stages,
@@ -230,7 +232,7 @@ class QkvOperation(Operation):
             da, source, *self._read(source), dx, dx if dy_out is None else dy_out,
             a, *self._sums(source), dsource, sums,
             rows, length, D, self.norm_1.eps, normed, self.injection, dy_out is not None,
-            _BACKWARD_ROWS, width(D), num_warps=_BACKWARD_WARPS,
+            self.compute.precision, _BACKWARD_ROWS, width(D), num_warps=_BACKWARD_WARPS,
         )  # fmt: skip
         self.finish(use)
         return dsource
@@ -239,7 +241,7 @@ class QkvOperation(Operation):
         sums = stacks["sums"].sum((0, 1))
         norm = () if self.norm_f is None else (sums[2], sums[3])
         weight = weight_product(stacks["dqkv"], stacks["a"])
-        return (*norm, sums[0], sums[1], weight, stacks["dqkv"].sum((0, 1), dtype=torch.float32))
+        return (*norm, sums[0], sums[1], weight, stacks["bias"].sum((0, 1)))
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         dx, de = self._dx, self._de

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import segment as eager
 from ..blocks.gpt2 import Block
@@ -27,6 +28,9 @@ from .projection import Projection, ProjectionOperation
 from .qkv import Qkv, QkvOperation
 
 _MOST_WIDTH, _MOST_HEAD, _MOST_TOKENS = 512, 64, 1024
+# How segments without gradients computed, with the weights that they cast, by their last stream:
+# the next segment of the same step begins with it.
+_COMPUTES = WeakIdKeyDictionary()
 _MOST_EXACT_WIDTH = 256  # without tensor cores: above it, rows exceed an A100's shared memory
 
 
@@ -60,7 +64,9 @@ def run_segment(
 ) -> tuple[LoopState, Tensor]:
     """As `models.segment.run_segment`, to which it falls back, with a printed line, where there is
     no kernel."""
-    compute = _compute(e.device)
+    compute, before = _compute(e.device), _COMPUTES.get(state.stream)
+    if before == compute:
+        compute = before
     reason = why_not(loop, e, compute, context.layout)
     if reason:
         _say(reason)
@@ -70,8 +76,12 @@ def run_segment(
     with torch.cuda.device_of(e), torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
         e, stream = e.float(), state.stream.float().contiguous()
         if isinstance(loop, SharedLoop):
-            return run_shared(loop, stream, e, compute, span, context.scale)
-        return _run_layers(loop, stream, compute, span, context.scale)
+            done = run_shared(loop, stream, e, compute, span, context.scale)
+        else:
+            done = _run_layers(loop, stream, compute, span, context.scale)
+    if not span.keep:
+        _COMPUTES[done[0].stream] = compute
+    return done
 
 
 def run_shared(

@@ -9,6 +9,7 @@ import torch
 
 from reloop.models.blocks.gpt2 import Block
 from reloop.models.kernels.attention import Attention, reference
+from reloop.models.kernels.attention import tiles as attention_tiles
 from reloop.models.kernels.common import Compute
 from reloop.models.kernels.gather import Uses
 from reloop.models.kernels.qkv import QkvOperation
@@ -36,8 +37,13 @@ def check(shape: Shape, size: float, compute: Compute, device: torch.device) -> 
     (dqkv,) = torch.autograd.grad(out, qkv, dout)
     rows = dqkv.flatten(0, 1)
     assert torch.equal(rows, operation.slot("dqkv", 0, rows.shape, rows))
-    ours = {"out": out, "dqkv": dqkv}
-    assert_near(ours, lambda x: (reference(x, shape.heads),), (qkv,), [dout], compute)
+    tiles = shape.prompts * -(-shape.length // attention_tiles(compute).rows)
+    bias = torch.zeros(3 * shape.width, device=device, requires_grad=True)
+    dbias = operation.slot("bias", 0, (tiles, 3 * shape.width), bias).sum(0)
+    ours = {"out": out, "dqkv": dqkv, "dbias": dbias}
+    assert_near(
+        ours, lambda x, bias: (reference(x + bias, shape.heads),), (qkv, bias), [dout], compute
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models.kernels import mlp
 from reloop.models.kernels.common import Compute
 from reloop.models.kernels.gather import Uses
 from reloop.models.kernels.mlp import MlpOperation, reference
@@ -44,15 +43,3 @@ def test_mlp_and_its_gradients_are_near(
     shape: Shape, compute: Compute, device: torch.device
 ) -> None:
     check(shape, 0.7, compute, device)
-
-
-def test_a_part_of_the_weight_gradients_may_be_many_tiles(
-    compute: Compute, device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So few programs that each takes several tiles, the last of them fewer."""
-    chosen = mlp._WEIGHTS.choose(compute, 32)
-    monkeypatch.setattr(mlp, "_PROGRAMS", 2 * (4 * 32 // chosen.columns))
-    tiles = -(-UNEVEN.prompts * UNEVEN.length * UNEVEN.uses // chosen.rows)
-    assert tiles > 2
-    assert tiles % 2
-    check(UNEVEN, 1.0, compute, device)

@@ -59,7 +59,10 @@ def check(
         for u in reversed(range(len(uses))):
             dx, dqkv, *dkept = cotangents[u]
             rows = dqkv.flatten(0, 1)
-            operation.slot("dqkv", u, rows.shape, rows).copy_(rows)  # where attention leaves it
+            # Where attention leaves them.
+            operation.slot("dqkv", u, rows.shape, rows).copy_(rows)
+            sums = rows.sum(0, keepdim=True, dtype=torch.float32)
+            operation.slot("bias", u, sums.shape, sums).copy_(sums)
             dsources[u] = operation.backward(
                 u, sources[u], uses[u].normed, dx, dqkv, dkept[0] if dkept else None
             )
