@@ -55,6 +55,9 @@ class StepSettings(_Settings):
     capture: tuple[bool, ...] | None = setting(
         None, "whether ours are CUDA graphs; null: false, on CUDA [false,true]"
     )
+    runs: tuple[int, ...] = setting(
+        (1,), "of ours that are trained together; seconds are of a step of one", at_least=1
+    )
     pairs: int = setting(7, "measurements of each variant", at_least=2)
     warmup: int | None = setting(None, "steps before them; null: 1, on CUDA 5", at_least=1)
 

@@ -69,8 +69,8 @@ class Contender:
     floor: Floor | None = None
 
     def seconds(self, basis: Basis) -> list[float]:
-        """Each measurement's seconds a step."""
-        return [getattr(times, basis) for times in self.times]
+        """Each measurement's seconds a step of one run."""
+        return [getattr(times, basis) / self.variant.runs for times in self.times]
 
     def median(self, basis: Basis) -> float:
         """Their median."""
@@ -240,7 +240,8 @@ def _variants(settings: StepSettings, device: torch.device) -> list[Variant]:
     if checkout:
         load_reference(checkout, *FILES)
     ours = [
-        checked(Variant("ours", backend, precision, capture), device)
+        checked(Variant("ours", backend, precision, capture, runs=runs), device)
+        for runs in settings.runs
         for capture in sorted(settings.capture or ((False, True) if cuda else (False,)))
         for backend in backends
         for precision in precisions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import get_args
@@ -15,6 +15,8 @@ from reloop.conf.schema import Config
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.step import Trainer
+from reloop.training.streams import Streams, side_by_side
+from reloop.training.together import Together
 
 from .baseline import Baseline
 from .reference import Reference
@@ -24,19 +26,22 @@ from .timing import Step
 
 @dataclass(frozen=True)
 class Variant:
-    """`side` is ours, baseline or reference; `checkout` is the reference's."""
+    """`side` is ours, baseline or reference; `checkout` is the reference's; `runs`, of ours alone,
+    differ in their seed and are trained together."""
 
     side: str
     backend: str
     precision: str
     capture: bool = False
     checkout: Path | None = None
+    runs: int = 1
 
     @property
     def name(self) -> str:
-        """As in `ours triton bf16 graph`."""
+        """As in `ours triton bf16 graph, 3 runs`."""
         graph = " graph" if self.capture else ""
-        return f"{self.kind} {self.precision}{graph}"
+        runs = f", {self.runs} runs" if self.runs > 1 else ""
+        return f"{self.kind} {self.precision}{graph}{runs}"
 
     @property
     def kind(self) -> str:
@@ -53,14 +58,17 @@ class Variant:
         torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
 
     def build(self, config: Config, device: torch.device) -> Step:
-        """A new model on the device; returns the function that makes its next step."""
+        """A new model on the device, or one for each run; returns the function that makes the next
+        step of each."""
         self.prepare()
         if self.side == "baseline":
             return Baseline(config, device).step
         if self.side == "reference":
             assert self.checkout is not None
             return Reference(self.checkout, config, device, self.backend == "compile").step
-        steps, update = count(), updates(make_trainer(config, device, self), self)
+        configs = [replace(config, seed=config.seed + run) for run in range(self.runs)]
+        trainers = [make_trainer(each, device, self) for each in configs]
+        steps, update = count(), updates(side_by_side(trainers), self)
         return lambda: update(next(steps))
 
 
@@ -98,13 +106,14 @@ def make_trainer(config: Config, device: torch.device, variant: Variant) -> Trai
     return Trainer(config, task, build_curriculum(config, task), model, capture=variant.capture)
 
 
-def updates(trainer: Trainer, variant: Variant) -> Callable[[int], None]:
+def updates(trainer: Trainer | Streams | Together, variant: Variant) -> Callable[[int], None]:
     """The trainer's `update`; RuntimeError if the variant's graph could not be captured, for which
     the trainer itself only prints a line."""
+    runner = None if isinstance(trainer, Together) else trainer.runner
 
     def update(step: int) -> None:
         trainer.update(step)
-        if variant.capture and trainer.runner.recorder is None:
+        if variant.capture and (runner is None or runner.recorder is None):
             raise RuntimeError("the step could not be captured as a CUDA graph")
 
     return update

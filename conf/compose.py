@@ -31,7 +31,7 @@ class Command:
     """One command. `paths` are the run folders or the file that it works on; `words` are the words
     of this member of a grid, for messages. `given` are the settings of an import by key, whose
     other settings are in its file. `again`: an earlier training is set aside first. `together`:
-    whether members of a grid are trained in one computation, "auto" where that is faster."""
+    whether members of a grid are trained together, "auto" where that is known to be faster."""
 
     action: Action
     paths: tuple[str, ...]

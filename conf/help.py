@@ -44,7 +44,8 @@ Settings people change (key=value; docs/reference.md has all; a scale and a reci
 A task's own settings are in conf/task/: task.sparsity, task.depth, task.hidden, task.noise_std, …
 curriculum.proportional=true lets dims, points and loops grow in proportion to training.steps.
 again=true trains again; the old run is kept under another name. together=true trains members of a
-grid that differ in seeds or rates alone in one computation, together=auto where that is faster.
+grid that differ in seeds or rates alone together: in one computation, on a GPU side by side.
+together=auto does so where it is known to be faster: for small models on a CPU, never on a GPU.
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """

@@ -77,7 +77,8 @@ def _groups() -> str:
     lines.append("- `again=true` trains again; the old run is kept under another name")
     lines.append(
         "- `together=` false, auto, true: members of a grid (`-m`) that differ in seeds or rates"
-        " alone are trained in one computation; auto: where that is faster\n"
+        " alone are trained together: in one computation, on a GPU side by side in one graph;"
+        " auto: small models on a CPU, where that is faster (on a GPU it has not been measured)\n"
     )
     return "\n".join(lines)
 

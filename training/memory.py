@@ -16,16 +16,18 @@ from reloop.conf.schema import Config
 
 
 @contextmanager
-def report_out_of_memory(config: Config, path: Path) -> Iterator[None]:
+def report_out_of_memory(config: Config, path: Path, runs: int = 1) -> Iterator[None]:
     """Raises RunError in place of the various errors that say that memory ran out within: the run
-    at `path` is as last saved, and can go on with more shards. RunErrors pass."""
+    at `path`, the first of `runs` trained together, is as last saved, and can go on with more
+    shards or alone. RunErrors pass."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RunError) or not out_of_memory(error):
             raise
+        of = f" of {runs} runs; together=false trains one at a time" if runs > 1 else ""
         raise RunError(
-            f"{path}: out of memory in a step; {_help(config)}; the last checkpoint is intact"
+            f"{path}: out of memory in a step{of}; {_help(config)}; the last checkpoint is intact"
         ) from None
 
 

@@ -144,11 +144,12 @@ def groups(configs: Sequence[Config], only_if_faster: bool) -> list[list[int]]:
 
 
 def faster(config: Config) -> bool:
-    """Whether runs of this configuration take less time together than one after another.
+    """Whether runs of this configuration are known to take less time together than one after
+    another.
 
     On a CPU that depends on the size of a loop's state, batch x tokens x width, and on the threads
-    (docs/log.md has the measurement). On a GPU a run alone is captured as a CUDA graph, which is
-    not done together.
+    (docs/log.md has the measurement). On a GPU, where together is on streams (streams.py), it has
+    not been measured: no.
     """
     tokens = config.training.batch_size * 2 * config.task.points
     on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"

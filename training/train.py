@@ -1,4 +1,4 @@
-"""The training loop, for a run or for several that are computed together.
+"""The training loop, for a run or for several that are trained together.
 
 run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # or the finished run
 runs = train_together([replace(config, seed=seed) for seed in (0, 1, 2)])
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 
@@ -17,7 +18,8 @@ from .member import Member
 from .memory import report_out_of_memory
 from .run_folder.run import Run
 from .signals import Interrupted, deferred_signals
-from .together import Together, difference, obstacle
+from .streams import side_by_side
+from .together import difference, obstacle
 from .work import Work
 
 
@@ -40,19 +42,24 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
 def train_together(
     configs: Sequence[Config], again: bool = False, until: int | None = None
 ) -> list[Run | RunError]:
-    """Train runs whose models have one shape in one computation: for each the result of `train`, or
-    the RunError of its divergence, which does not affect the others.
+    """Train runs whose models have one shape together: for each the result of `train`, or the
+    RunError of its divergence, which does not affect the others.
 
     Configurations may differ in seed, rates, optimiser and the other settings of
-    `together._MAY_DIFFER`. Each has its own run folder, which a call of `train` can go on with, and
-    ends with the weights of a single training up to the rounding of batched products. A run at an
-    earlier step than the others catches up first. Raises what `train` does, and ConfigError, naming
-    the setting, for configurations that cannot be trained together.
+    `together._MAY_DIFFER`. Each has its own run folder, which a call of `train` can go on with. On
+    CUDA the runs share the device, each on a stream of its own, and end with the weights of a
+    single training; elsewhere they are one computation, and end with these up to the rounding of
+    batched products. A run at an earlier step than the others catches up first. Raises what `train`
+    does, and ConfigError, naming the setting, for configurations that cannot be trained together.
     """
     _check_together(configs)
     members = [Member(config) for config in configs]
     if len({member.folder.path for member in members}) < len(members):
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
+    if len({member.trainer.device for member in members}) > 1:
+        raise ConfigError("device", "cannot differ in runs that are trained together")
+    name = {"together": "the number of runs trained together"}
+    check_training_size(configs[0], name, len(configs))
     for member in members:
         if again:
             member.set_aside()
@@ -90,7 +97,7 @@ def _train(members: Sequence[Member], until: int | None) -> None:
             first = min(member.step for member in pending)
             group = [member for member in pending if member.step == first]
             later_steps = [member.step for member in pending if member.step > first]
-            with report_out_of_memory(group[0].config, group[0].folder.path):
+            with report_out_of_memory(group[0].config, group[0].folder.path, len(group)):
                 _train_group(group, min(later_steps, default=end), end, signals)
 
 
@@ -98,8 +105,7 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
     """Train members at the same step up to `stop_at`, or until one of them diverges. The host waits
     for the device only to log or save."""
     trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
-    trainer = trainers[0] if len(group) == 1 else Together(trainers)
-    work = Work(trainers[0].curriculum, training.steps)
+    trainer, work = side_by_side(trainers), Work(trainers[0].curriculum, training.steps)
     with Screen(training.steps, step, work) as screen, ExitStack() as clocks:
         for member in group:
             clocks.enter_context(member.timed(1 / len(group)))

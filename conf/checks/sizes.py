@@ -37,6 +37,7 @@ _TYPICAL = {
     **{"model.n_layer": 12, "model.n_embd": 256, "model.n_head": 8, "model.n_positions": 101},
     **{"model.prelude": 4, "model.coda": 4, "model.lanes": 4, "model.rank": 256},
     **{"loops.b": 20, "loops.T": 15, "training.batch_size": 64, "training.shards": 1},
+    **{"together": 1},
     **{"evaluation.prompts": 1280, "evaluation.resamples": 1000, "evaluation.batch_size": 128},
     **{"evaluation.loops": 100, "evaluation.max_loops": 100},
 }
@@ -48,9 +49,9 @@ def parameters(config: Config) -> int:
     return _parameters(_sizes(config))
 
 
-def training_bytes(config: Config) -> int:
-    """Bytes of memory that the largest step of a training takes."""
-    return _training(_sizes(config))
+def training_bytes(config: Config, runs: int = 1) -> int:
+    """Bytes of memory that the largest step of a training takes, or of `runs` trained together."""
+    return _training(_sizes(config) | {"together": runs})
 
 
 def evaluation_bytes(config: Config) -> int:
@@ -58,13 +59,16 @@ def evaluation_bytes(config: Config) -> int:
     return _evaluation(_sizes(config))
 
 
-def check_training_size(config: Config, names: Mapping[str, str] | None = None) -> None:
-    """Raises ConfigError where a step of this training does not fit into memory.
+def check_training_size(
+    config: Config, names: Mapping[str, str] | None = None, runs: int = 1
+) -> None:
+    """Raises ConfigError where a step of this training, or of `runs` like it trained together, does
+    not fit into memory.
 
     `names` maps keys to the names that a command has for them. On a GPU, whose memory is not known
     here, the limit is at least that of the largest GPU.
     """
-    sizes = _sizes(config)
+    sizes = _sizes(config) | {"together": runs}
     _check_time(sizes, names or {}, _loops(sizes)[0])
     on_gpu = config.device.startswith(("cuda", "mps")) or (config.device == "auto" and has_gpu())
     _check(sizes, _training, "a training step", names or {}, gpu=on_gpu)
@@ -172,7 +176,7 @@ def _parameters(s: _Sizes) -> int:
 
 def _training(s: _Sizes) -> int:
     """Bytes of the weights with the optimiser's state, of the activations that the layers save for
-    a shard's backward pass, and of its prompts."""
+    a shard's backward pass, and of its prompts, of all runs that are trained together."""
     tokens = 2 * s["task.points"] - 1
     shards = min(s["training.shards"], s["training.batch_size"])
     batch = -(-s["training.batch_size"] // shards)
@@ -186,7 +190,8 @@ def _training(s: _Sizes) -> int:
     activations = _FLOAT * batch * tokens * (per_token + coda)
     states = _FLOAT * (_STATES + bool(s["training.ema_decay"])) * _parameters(s)
     prompts = batch * _prompt(s) * (3 if s["task.distinct_prompts"] else 1)
-    return int(_model(s) + states + activations + prompts + s["training.shards"] * _SHARD)
+    run = _layers(s) + states + activations + prompts + s["training.shards"] * _SHARD
+    return int(_PROCESS + s["together"] * run)
 
 
 def _evaluation(s: _Sizes) -> int:
@@ -201,12 +206,13 @@ def _evaluation(s: _Sizes) -> int:
     model = _FLOAT * (_parameters(s) + batch * tokens * layer)
     solver_batch = min(prompts, _SOLVER_BATCH)
     solver = 8 * solver_batch * dims * (4 * points + 4 * _solver_size(s))
-    return int(_model(s) + prompts * _prompt(s) + errors + means + max(model, solver))
+    run = _layers(s) + prompts * _prompt(s) + errors + means + max(model, solver)
+    return int(_PROCESS + run)
 
 
-def _model(s: _Sizes) -> int:
-    """Bytes of a process with the layers' Python objects."""
-    return int(_PROCESS + _LAYER * (s["model.n_layer"] + s["model.prelude"] + s["model.coda"]))
+def _layers(s: _Sizes) -> int:
+    """Bytes of the layers' Python objects."""
+    return int(_LAYER * (s["model.n_layer"] + s["model.prelude"] + s["model.coda"]))
 
 
 def _prompt(s: _Sizes) -> int:

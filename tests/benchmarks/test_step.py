@@ -138,9 +138,29 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     assert timing.launches(lambda: None) is None  # not 0: nothing was seen
 
 
+def test_seconds_of_runs_together_are_of_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, made = tmp_path / "step.json", []
+
+    def two_seconds(make: timing.Step, repeats: int, device: torch.device) -> timing.Times:
+        made.append(make())
+        return timing.Times(2.0, 2.0, 0.0)
+
+    monkeypatch.setattr(step, "measure", two_seconds)
+    assert step.main([*SMALL, "precision=fp32", "runs=[1,2]", f"json={path}"]) == 0
+    _, one, two = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]["variants"]
+    assert (one["name"], two["name"]) == ("ours cpu fp32", "ours cpu fp32, 2 runs")
+    assert (one["median_s"]["wall"], two["median_s"]["wall"]) == (2.0, 1.0)
+    assert two["steps_per_second"] == 1.0
+    assert two["ratios"]["baseline eager"]["middle"] == 2.0
+    assert len(made) == 6
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        ("runs=0", "runs must be"),
         ("configs=sparce", "did you mean 'sparse'?"),
         ("pairs=1", "pairs must be"),
         ("warmup=0", "warmup must be"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from reloop.conf.groups import choices
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, ModelConfig, TaskConfig
 from reloop.models import Model
-from reloop.training import train
+from reloop.training import train, train_together
 from reloop.training.assemble import build_model, build_task
 from tests.conf.conftest import Machine
 from tests.conftest import HOME
@@ -105,6 +106,18 @@ def test_from_python_too_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"task\.dims is 99,999,999,999"):
         train(Config(task=TaskConfig("linear", dims=99_999_999_999), folder=str(tmp_path / "x")))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("of_16_gb")
+def test_runs_together_need_the_memory_of_all(tmp_path: Path) -> None:
+    """What each run alone would fit into, all of them may not."""
+    one = config(f"task=linear scale=paper device=cpu folder={tmp_path / 'runs'}")
+    process = training_bytes(one, 0)
+    assert training_bytes(one, 3) - process == 3 * (training_bytes(one) - process)
+    check_training_size(one)
+    with pytest.raises(ConfigError, match=r"runs trained together is 9: a training step needs \d"):
+        train_together([replace(one, seed=seed) for seed in range(9)])
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_of_another_machine_is_read_here(machine: Machine) -> None:

@@ -5,13 +5,16 @@ trainer.runner = GraphRunner(TapeRecorder())
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from reloop.training.graph import Body
 
 
 def tensors_in(values: object) -> Iterator[Tensor]:
@@ -54,37 +57,47 @@ class Tape(TorchDispatchMode):
             storage.copy_(before)
 
     @torch.no_grad()
-    def replay(self) -> None:
-        """Do it again: the same operations, in the same places, on what is there now."""
+    def replay(self) -> Iterator[None]:
+        """Do it again: the same operations, in the same places, on what is there now; one at each
+        `next`."""
         for func, args, kwargs, result in self.calls:
             for place, value in zip(
                 tensors_in(result), tensors_in(func(*args, **kwargs)), strict=True
             ):
                 if place.data_ptr() != value.data_ptr():
                     place.copy_(value)
+            yield
 
 
 class TapeRecorder:
-    """A recorder whose graphs are tapes; `events` says what it was asked for."""
+    """A recorder whose graphs are tapes, one for each body, replayed in turns of one operation;
+    `events` says what it was asked for."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def aside(self, body: Callable[[], None]) -> None:
+    def aside(self, bodies: Sequence[Body]) -> None:
         self.events.append("aside")
-        body()
+        for body in bodies:
+            body()
 
-    def capture(self, body: Callable[[], None], generators: list[Generator]) -> Callable[[], None]:
+    def capture(
+        self, bodies: Sequence[Body], generators: Sequence[Generator]
+    ) -> Callable[[], None]:
         self.events.append("capture")
         states = [generator.get_state() for generator in generators]
-        with Tape() as tape:
-            body()
-        tape.undo()
+        tapes = []
+        for body in bodies:
+            with Tape() as tape:
+                body()
+            tape.undo()
+            tapes.append(tape)
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
 
         def replay() -> None:
             self.events.append("replay")
-            tape.replay()
+            for _ in zip_longest(*(tape.replay() for tape in tapes)):
+                pass
 
         return replay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 
 from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
 from reloop.training import train
-from reloop.training.graph import GraphRunner
+from reloop.training.graph import Body, GraphRunner
 from reloop.training.run_folder.checkpoint import Checkpoint
 from reloop.training.step import Trainer
 from tests.training.graph.tape import TapeRecorder
@@ -133,11 +133,14 @@ class _Watched:
     def __init__(self) -> None:
         self.alive, self.log = 0, list[tuple[str, int]]()
 
-    def aside(self, body: Callable[[], None]) -> None:
+    def aside(self, bodies: Sequence[Body]) -> None:
         self.log.append(("aside", self.alive))
-        body()
+        for body in bodies:
+            body()
 
-    def capture(self, body: Callable[[], None], generators: list[Generator]) -> Any:
+    def capture(
+        self, bodies: Sequence[Body], generators: Sequence[Generator]
+    ) -> Callable[[], None]:
         self.log.append(("capture", self.alive))
         watched = self
 
@@ -149,7 +152,8 @@ class _Watched:
                 watched.alive -= 1
 
             def __call__(self) -> None:
-                body()
+                for body in bodies:
+                    body()
 
         return Graph()
 
@@ -249,7 +253,9 @@ def test_a_bad_step_is_named_by_its_number(tmp_path: Path, monkeypatch: pytest.M
 class _Broken(TapeRecorder):
     """A capture that breaks in the midst of the body, and leaves its generators unusable."""
 
-    def capture(self, body: Callable[[], None], generators: list[Generator]) -> Any:
+    def capture(
+        self, bodies: Sequence[Body], generators: Sequence[Generator]
+    ) -> Callable[[], None]:
         self.events.append("capture")
         self.held = list(generators)
         raise RuntimeError("operation not permitted when stream is capturing\nand more\nlines")
