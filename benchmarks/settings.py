@@ -138,6 +138,22 @@ class KernelSettings(_Settings):
 
 
 @dataclass(frozen=True)
+class PersistentSettings(_Settings):
+    """The prompts whose loop is modelled."""
+
+    points: int = setting(41, "in a prompt", at_least=1, at_most=1024)
+    prompts: int = setting(64, "at once", at_least=1, at_most=100_000)
+    width: int = setting(256, "a multiple of 64 and of heads", at_least=64, at_most=512)
+    heads: int = setting(8, "of attention: 16, 32 or 64 wide", at_least=1)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        super().check()
+        if self.width % 64 or self.width % self.heads:
+            raise ConfigError("width", f"must be a multiple of 64 and of heads, got {self.width}")
+
+
+@dataclass(frozen=True)
 class ProbeSettings(_Settings):
     """The size of the probes; the paper's by default."""
 
