@@ -7,7 +7,7 @@ predictions = model(prompts, loops=30, window=30)            # [30, B, n]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 import torch
@@ -43,9 +43,10 @@ class Model(nn.Module):
     def __init__(self, spec: ModelSpec, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.spec = spec
-        self.compute_dtype: torch.dtype | None = (
-            None  # of matrix products; None: that of the weights
-        )
+        # Of matrix products; None: that of the weights.
+        self.compute_dtype: torch.dtype | None = None
+        # Of those in the loops of `forward` without gradients; None: the same.
+        self.prefix_dtype: torch.dtype | None = None
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         self.operations = Operations()
         with torch.device("meta"):
@@ -85,7 +86,10 @@ class Model(nn.Module):
             tokens = tokens[:, :-1]
         with self._backend_context(prompts.xs.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
-            state, _ = self.run_segment(self.loop, self.loop.start(e), e, Span(0, prefix), context)
+            with _products_in(self.prefix_dtype, e.device):
+                state, _ = self.run_segment(
+                    self.loop, self.loop.start(e), e, Span(0, prefix), context
+                )
             last = Span(prefix, grad_loops, keep=window, grad=True)
             _, streams = self.run_segment(self.loop, state, e, last, context)
             return self._predict(streams, layout)
@@ -175,9 +179,7 @@ class Model(nn.Module):
     @contextmanager
     def _backend_context(self, device: torch.device) -> Iterator[None]:
         """Within this context blocks compute by the model's operations, in its precision."""
-        dtype = self.compute_dtype
-        precision = nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
-        with using(self.operations), precision:
+        with using(self.operations), _products_in(self.compute_dtype, device):
             yield
 
     def _check(self, prompts: PromptBatch, loops: int, window: int, grad_loops: int) -> None:
@@ -199,6 +201,11 @@ class Model(nn.Module):
             )
         if dims != self.spec.dims:
             raise ValueError(f"inputs of {dims} dimensions, but the model reads {self.spec.dims}")
+
+
+def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
+    """Within this context products are in `dtype`; None: as outside."""
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
 
 def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
