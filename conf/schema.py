@@ -230,8 +230,8 @@ class Config:
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     precision: Literal["auto", "fp32", "tf32", "bf16", "mixed"] = setting(
         "auto",
-        "of matrix products; mixed: bf16 in the loops without gradients, fp32 elsewhere; auto: tf32 on "
-        "CUDA, else fp32; evaluation: always fp32",
+        "of matrix products; mixed: bf16 in the loops without gradients, fp32 elsewhere; auto: "
+        "tf32 on CUDA, else fp32; evaluation is always in fp32",
     )
     backend: Literal["auto", "eager", "cpu", "compile", "triton"] = setting(
         "auto", "which code computes the loops"

@@ -24,9 +24,9 @@ _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are 
 
 @dataclass(frozen=True)
 class Placement:
-    """A device, the precision of matrix products on it (fp32, tf32, bf16, or mixed, which is bf16 in
-    the loops without gradients and fp32 elsewhere; weights, sums and statistics are always fp32),
-    the backend of the loops, and one line with the reasons."""
+    """A device, the precision of matrix products on it (fp32, tf32, bf16, or mixed: bf16 in the
+    loops without gradients and fp32 elsewhere; weights, sums and statistics are always fp32), the
+    backend of the loops, and one line with the reasons."""
 
     device: torch.device
     precision: str
