@@ -11,7 +11,7 @@ read-out (under 0.1 % at the paper's sizes), norms and GELU.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reloop.conf.schema import Config
 from reloop.training.assemble import build_curriculum, build_task
@@ -98,6 +98,15 @@ A100 = Card(
 )
 # By the driver's full name, so that a PCIe card or a MIG slice does not match.
 _CARDS = {"NVIDIA H100 80GB HBM3": H100, "NVIDIA H200": H200, "NVIDIA A100-SXM4-80GB": A100}
+
+
+def card_floor(work: Work, card: Card, precision: str) -> float:
+    """Seconds of the arithmetic alone; in `mixed`, bf16 for the blocks without gradients and fp32
+    for the others."""
+    if precision != "mixed":
+        return work.flops / card.rates[precision]
+    window = replace(work, forwards=work.backwards).flops
+    return (work.flops - window) / card.rates["bf16"] + window / card.rates["fp32"]
 
 
 def known_card(name: str) -> Card | None:

@@ -16,7 +16,7 @@ from reloop.conf.setting import check_settings, setting
 Name = Literal["linear", "sparse", "tree", "relu", "standard", "small"]
 NAMES: tuple[Name, ...] = get_args(Name)
 Backend = Literal["eager", "cpu", "compile", "triton"]
-Precision = Literal["fp32", "tf32", "bf16"]
+Precision = Literal["fp32", "tf32", "bf16", "mixed"]
 # By name: scale, task and model. `standard` is the 12-layer model at the linear task's size.
 _NAMED: dict[Name, tuple[str, str, str]] = {
     "linear": ("paper", "linear", "looped"),

@@ -5,7 +5,8 @@
 Sampling the batch, forward, loss, backward and Adam at the end of the curriculum. All variants take
 turns in one process; ratios are of pairs of turns, theirs / ours, given by median and quartiles: on
 one thread of processor seconds, which other jobs disturb least, else of the clock. All numbers are
-measured, except the floor (benchmarks/cost.py) and the hours of 500,000 steps at the measured rate.
+measured, except the hours of 500,000 steps at the measured rate and, on a GPU, the floor
+(benchmarks/cost.py); on a CPU the floor is what this machine's own products take (cpu_floor.py).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from reloop.benchmarks.common import (
     run_benchmark,
     write_report,
 )
-from reloop.benchmarks.cost import known_card, work_of
+from reloop.benchmarks.cost import card_floor, known_card, work_of
+from reloop.benchmarks.cpu_floor import SOURCE, measured_floor
 from reloop.benchmarks.reference import FILES
 from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
 from reloop.benchmarks.timing import Launches, Step, Times, launches, measure, peak_bytes, warm_up
@@ -49,16 +51,19 @@ _RUN_STEPS = 500_000
 
 
 class Floor(NamedTuple):
-    """The seconds of the arithmetic alone, and where the card's rates are from."""
+    """The seconds of the arithmetic alone, where their rates are from, and which seconds they
+    are."""
 
     seconds: float
     source: str
+    basis: Basis = "wall"
 
 
 @dataclass
 class Contender:
     """A variant with its step: the steps of one measurement, and the measurements. On a GPU also
-    the peak of memory, the launches if they can be seen, and the floor if the card is known."""
+    the peak of memory, the launches if they can be seen, and the floor if the card is known; on a
+    CPU the floor if it is ours."""
 
     variant: Variant
     step: Step
@@ -75,6 +80,10 @@ class Contender:
     def median(self, basis: Basis) -> float:
         """Their median."""
         return statistics.median(self.seconds(basis))
+
+    def of_floor(self) -> float | None:
+        """The share of the floor that is reached."""
+        return self.floor and self.floor.seconds / self.median(self.floor.basis)
 
     def hours(self) -> float:
         """Hours of a run at the measured rate."""
@@ -99,16 +108,15 @@ class Contender:
             "steps_per_second": 1 / wall,
             "ratios": {kind: ratio._asdict() for kind, ratio in ratios.items()},
         }
+        if self.floor:
+            values |= {
+                "floor_s": self.floor.seconds,
+                "fraction_of_floor": self.of_floor(),
+                "rates_from": self.floor.source,
+            }
         if self.peak is None:
             return values
         values |= {"peak_bytes": self.peak, **(self.launches._asdict() if self.launches else {})}
-        if self.floor:
-            seconds, source = self.floor
-            values |= {
-                "floor_s": seconds,
-                "fraction_of_floor": seconds / wall,
-                "rates_from": source,
-            }
         return values | {"hours_of_500k_steps_at_this_rate": self.hours()}
 
 
@@ -132,7 +140,7 @@ def _run(settings: StepSettings) -> None:
     for name in settings.configs:
         config = at_full_size(named_config(name))
         print(f"\n{name}: {_describe(config)}\n{_head(device, kinds)}", flush=True)
-        contenders, failures = _measure(config, variants, settings, device)
+        contenders, failures = _measure(config, variants, settings, device, basis)
         ratios = [contender.ratios(contenders, basis) for contender in contenders]
         pairs = list(zip(contenders, ratios, strict=True))
         for contender, its_ratios in pairs:
@@ -151,21 +159,34 @@ def _run(settings: StepSettings) -> None:
 
 
 def _measure(
-    config: Config, variants: list[Variant], settings: StepSettings, device: torch.device
+    config: Config,
+    variants: list[Variant],
+    settings: StepSettings,
+    device: torch.device,
+    basis: Basis,
 ) -> tuple[list[Contender], dict[str, str]]:
     """The measurements of all variants, taken in turn, and the errors of those that failed."""
     contenders: list[Contender] = []
+    floors: dict[str, list[float]] = {}
+    if device.type == "cpu":
+        floors = {variant.precision: [] for variant in variants if variant.side == "ours"}
     failures: dict[str, str] = {}
     warmup = settings.warmup or (5 if device.type == "cuda" else 1)
     for variant in variants:
         with _recording_failures(variant, failures):
             contenders.append(_set_up(variant, config, device, warmup))
     for _ in range(settings.pairs):
+        for precision, seconds in floors.items():
+            seconds.append(measured_floor(work_of(config), precision))
         for contender in contenders:
             if contender.variant.name not in failures:
                 with _recording_failures(contender.variant, failures):
                     contender.times.append(measure(contender.step, contender.repeats, device))
     contenders = [contender for contender in contenders if contender.variant.name not in failures]
+    for contender in contenders:
+        if contender.variant.side == "ours" and device.type == "cpu":
+            median = statistics.median(floors[contender.variant.precision])
+            contender.floor = Floor(median, SOURCE, basis)
     if device.type == "cuda":  # at the end: a profiled step may launch more slowly afterwards
         for contender in contenders:
             with _recording_failures(contender.variant, failures):
@@ -193,15 +214,15 @@ def _set_up(variant: Variant, config: Config, device: torch.device, warmup: int)
     contender = Contender(variant, step, warm_up(step, warmup, device))
     contender.peak = peak_bytes(step, memory_before, captured=variant.capture)
     if card := known_card(device_name(device)):
-        seconds = work_of(config).flops / card.rates[variant.precision]
-        contender.floor = Floor(seconds, card.source)
+        contender.floor = Floor(card_floor(work_of(config), card, variant.precision), card.source)
     return contender
 
 
 def _head(device: torch.device, kinds: list[str]) -> str:
     ratios = "".join(f"{'x ' + kind:>26}" for kind in kinds)
     if device.type == "cpu":
-        return f"{'':32}{'wall s':>9}{'user s':>9}{'system s':>9}{'steps/s':>9}{ratios}"
+        seconds = "".join(f"{key + ' s':>9}" for key in (*_PARTS, "floor"))
+        return f"{'':32}{seconds}{'of floor':>9}{'steps/s':>9}{ratios}"
     facts = f"{'kernels':>9}{'peak MiB':>9}{'of floor':>9}{'500k, h':>9}"
     return f"{'':32}{'wall ms':>9}{'steps/s':>9}{ratios}{facts}"
 
@@ -210,11 +231,12 @@ def _line(contender: Contender, ratios: list[Ratio | None]) -> str:
     wall = contender.median("wall")
     name, rate = f"{contender.variant.name:32}", f"{1 / wall:9.3g}"
     cells = "".join(f"{ratio or '-':>26}" for ratio in ratios)
+    floor = f"{contender.of_floor():.1%}" if contender.floor else "-"
     if contender.peak is None:
         seconds = "".join(f"{contender.median(key):9.3g}" for key in _PARTS)
-        return f"{name}{seconds}{rate}{cells}"
+        least = f"{contender.floor.seconds:.3g}" if contender.floor else "-"
+        return f"{name}{seconds}{least:>9}{floor:>9}{rate}{cells}"
     kernels = contender.launches.kernels if contender.launches else "-"
-    floor = f"{contender.floor.seconds / wall:.1%}" if contender.floor else "-"
     facts = f"{kernels:>9}{contender.peak / 2**20:9.0f}{floor:>9}{contender.hours():9.2f}"
     return f"{name}{1e3 * wall:9.3g}{rate}{cells}{facts}"
 

@@ -124,6 +124,14 @@ class LoopsConfig:
         "loops drawn for each step: uniform from 1 to 2b - 1, or Poisson with a log-normal "
         "mean; none: as curriculum.loops says",
     )
+    stop_at: float = setting(
+        0.0,
+        "training: the loops without gradients end early, for the whole batch, once the median "
+        "prompt's state changes over a loop by at most this fraction of its norm; the others start "
+        "from the state reached, so that predictions differ by what the loops left out would still "
+        "have changed; 0: never",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -228,8 +236,10 @@ class Config:
     evaluation: EvaluationConfig = EvaluationConfig()
     seed: int = setting(0, "of the weights, the prompts and their order", at_least=0)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
-    precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
-        "auto", "of matrix products; auto: tf32 on CUDA, else fp32"
+    precision: Literal["auto", "fp32", "tf32", "bf16", "mixed"] = setting(
+        "auto",
+        "of matrix products; mixed: bf16 in the loops without gradients, fp32 elsewhere; auto: "
+        "tf32 on CUDA, else fp32; evaluation is always in fp32",
     )
     backend: Literal["auto", "eager", "cpu", "compile", "triton"] = setting(
         "auto", "which code computes the loops"

@@ -1,4 +1,5 @@
-"""The backend `cpu`: products by oneDNN, attention over short prompts by plain products.
+"""The backend `cpu`: products by oneDNN, attention over short prompts by plain products, attention
+and GELU of our own in bfloat16.
 
 PyTorch computes float32 products by its BLAS; oneDNN's are up to a tenth faster for large sizes,
 and a fused GELU costs a fifth of a separate one. The operator is a private one of PyTorch; where it
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .cpu_attention import attend_causally
+from .cpu_gelu import gelu
 from .operations import Operations, attend_by_products
 
 _WIDE = 128  # features from which on oneDNN is faster
@@ -26,27 +28,32 @@ class CpuOperations(Operations):
     """Operations that are faster on a CPU; on other devices the plain ones."""
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        dtype, parts = _dtype(x), [x, layer.weight, layer.bias]
         wide = min(layer.weight.shape) >= _WIDE
-        if wide and _dtype(x) is torch.float32 and x.dtype is layer.weight.dtype:
-            return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[no-untyped-call]
-        return super().linear(x, layer)
+        if wide and dtype is torch.bfloat16:
+            parts = [None if part is None else part.to(dtype) for part in parts]
+        elif not (wide and dtype is torch.float32 and x.dtype is layer.weight.dtype):
+            return super().linear(x, layer)
+        return _Linear.apply(*parts)  # type: ignore[no-untyped-call]
 
     def linear_gelu(self, x: Tensor, layer: nn.Linear) -> Tensor:
         """Product and GELU in one call where no gradient needs the values between."""
         dtype = _dtype(x)
         if torch.is_grad_enabled() or dtype not in (torch.float32, torch.bfloat16):
-            return nn.functional.gelu(self.linear(x, layer), approximate="tanh")
+            z = self.linear(x, layer)
+            return gelu(z) if _is_bf16(z) else nn.functional.gelu(z, approximate="tanh")
         return _product(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype), "gelu")
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """At least in fp32: the backward pass of bf16 attention is several times slower."""
-        slow = query.device.type == "cpu" and query.dtype == torch.bfloat16
-        with torch.autocast("cpu", enabled=False) if slow else nullcontext():
-            if slow:
-                query, key, value = query.float(), key.float(), value.float()
-            if mask is not None or query.device.type != "cpu" or query.shape[-2] > _SHORT:
-                return super().attend(query, key, value, mask)
-            return attend_by_products(query, key, value, mask)
+    def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
+        """By a mask in bf16, in fp32: PyTorch's backward pass in bf16 is several times slower."""
+        if _is_bf16(heads):
+            if mask is None:
+                return attend_causally(heads)
+            with torch.autocast("cpu", enabled=False):
+                return super().attend(heads.float(), mask)
+        if mask is not None or heads.device.type != "cpu" or heads.shape[-2] > _SHORT:
+            return super().attend(heads, mask)
+        return attend_by_products(heads, mask)
 
 
 def keep_memory() -> None:
@@ -66,6 +73,10 @@ def _dtype(x: Tensor) -> torch.dtype | None:
     if x.device.type != "cpu" or not _HAS_ONEDNN:
         return None
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+
+
+def _is_bf16(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype == torch.bfloat16
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
@@ -89,13 +100,17 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        rows = gradient.flatten(0, -2)
-        if torch.is_grad_enabled():  # for a second derivative
+        rows, inputs = gradient.flatten(0, -2), x.flatten(0, -2)
+        bf16 = x.dtype is torch.bfloat16
+        if bf16 or torch.is_grad_enabled():  # for a second derivative
             dx = rows @ weight
         else:
             dx = _product(rows, weight.T.contiguous(), None)
+        # In bfloat16 the product with more columns than rows is the slower one.
+        expands = bf16 and weight.shape[0] > weight.shape[1]
+        d_weight = (inputs.T @ rows).T if expands else rows.T @ inputs
         bias_gradient = rows.sum(0) if ctx.needs_input_grad[2] else None
-        return dx.view_as(x), rows.T @ x.flatten(0, -2), bias_gradient
+        return dx.view_as(x), d_weight, bias_gradient
 
     @staticmethod
     def jvp(ctx: Any, x: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> Tensor:

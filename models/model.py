@@ -7,7 +7,7 @@ predictions = model(prompts, loops=30, window=30)            # [30, B, n]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 import torch
@@ -43,9 +43,10 @@ class Model(nn.Module):
     def __init__(self, spec: ModelSpec, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.spec = spec
-        self.compute_dtype: torch.dtype | None = (
-            None  # of matrix products; None: that of the weights
-        )
+        # Of matrix products; None: that of the weights.
+        self.compute_dtype: torch.dtype | None = None
+        # Of those in the loops of `forward` without gradients; None: the same.
+        self.prefix_dtype: torch.dtype | None = None
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         self.operations = Operations()
         with torch.device("meta"):
@@ -65,15 +66,17 @@ class Model(nn.Module):
         grad_loops: int | None = None,
         scale_loops: int | None = None,
         queries: Queries | None = None,
+        stop_at: float = 0.0,
     ) -> Tensor:
         """Predictions of the last `window` of `loops` loops, newest last: [window, B, n] (and one
         more axis of logits for a classifier); with queries the predictions at these instead,
         [window, B, m].
 
         Gradients reach back through the last `grad_loops` loops (the window, where not given); the
-        loops before them save no activations. `scale_loops` is the R of residual scaling (the loops
-        that the model is trained with, where not given). Raises ValueError for counts that do not
-        fit together and queries that do not fit the prompts.
+        loops before them save no activations, and end early once the median prompt's state has
+        changed over a loop by at most `stop_at` of its norm, if that is not 0. `scale_loops` is the
+        R of residual scaling (the loops that the model is trained with, where not given). Raises
+        ValueError for counts that do not fit together and queries that do not fit the prompts.
         """
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
@@ -85,7 +88,8 @@ class Model(nn.Module):
             tokens = tokens[:, :-1]
         with self._backend_context(prompts.xs.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
-            state, _ = self.run_segment(self.loop, self.loop.start(e), e, Span(0, prefix), context)
+            with _products_in(self.prefix_dtype, e.device):
+                state = self._without_gradients(e, prefix, context, stop_at)
             last = Span(prefix, grad_loops, keep=window, grad=True)
             _, streams = self.run_segment(self.loop, state, e, last, context)
             return self._predict(streams, layout)
@@ -167,6 +171,20 @@ class Model(nn.Module):
                     roles[f"loop.{stack}.{layer}.{name}"] = role._replace(layer=looped_layer)
         return roles
 
+    def _without_gradients(
+        self, e: Tensor, loops: int, context: StepContext, stop_at: float
+    ) -> LoopState:
+        """The state after the first `loops` loops, or after the first that hardly changes it."""
+        state = self.loop.start(e)
+        if not stop_at:
+            return self.run_segment(self.loop, state, e, Span(0, loops), context)[0]
+        for t in range(loops):
+            stream = state.stream
+            state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
+            if _median_change(stream, state.stream) <= stop_at:
+                break
+        return state
+
     def _predict(self, streams: Tensor, layout: Layout | None) -> Tensor:
         predictions = self.read_out(self.loop.read(streams, layout))
         predictions = predictions.to(torch.promote_types(predictions.dtype, torch.float32))
@@ -175,9 +193,7 @@ class Model(nn.Module):
     @contextmanager
     def _backend_context(self, device: torch.device) -> Iterator[None]:
         """Within this context blocks compute by the model's operations, in its precision."""
-        dtype = self.compute_dtype
-        precision = nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
-        with using(self.operations), precision:
+        with using(self.operations), _products_in(self.compute_dtype, device):
             yield
 
     def _check(self, prompts: PromptBatch, loops: int, window: int, grad_loops: int) -> None:
@@ -199,6 +215,19 @@ class Model(nn.Module):
             )
         if dims != self.spec.dims:
             raise ValueError(f"inputs of {dims} dimensions, but the model reads {self.spec.dims}")
+
+
+def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
+    """Within this context products are in `dtype`; None: as outside."""
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
+
+
+@torch.no_grad()
+def _median_change(before: Tensor, after: Tensor) -> float:
+    """The change of the stream [B, S, n_embd] over its norm, of the median prompt: of a trained
+    model some prompts never settle, but repeat two states in turn."""
+    change, size = (x.float().flatten(1).norm(dim=1) for x in (after - before, after))
+    return float((change / size).median())
 
 
 def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:

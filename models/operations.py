@@ -26,8 +26,10 @@ class Operations:
         """GELU, in its tanh form, of the layer's outputs."""
         return F.gelu(layer(x), approximate="tanh")
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Softmax attention over [B, heads, S, size], by the mask [S, S] or causal."""
+    def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
+        """Softmax attention of queries, keys and values [3, B, heads, S, size], by the mask [S, S]
+        or causal: [B, heads, S, size]."""
+        query, key, value = heads.unbind(0)
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=mask is None
         )
@@ -37,12 +39,13 @@ class VmapOperations(Operations):
     """The same for torch.func.vmap, which has no rule for the fused attention and takes it apart
     model by model."""
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        return attend_by_products(query, key, value, mask)
+    def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
+        return attend_by_products(heads, mask)
 
 
-def attend_by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def attend_by_products(heads: Tensor, mask: Tensor | None) -> Tensor:
     """`Operations.attend` by two batched products and a softmax."""
+    query, key, value = heads.unbind(0)
     length, width = query.shape[-2:]
     bias = query.new_full((length, length), -math.inf)
     bias = bias.triu(1) if mask is None else bias.masked_fill(mask, 0.0)
@@ -75,6 +78,6 @@ def linear_gelu(x: Tensor, layer: nn.Linear) -> Tensor:
     return _current.linear_gelu(x, layer)
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def attend(heads: Tensor, mask: Tensor | None) -> Tensor:
     """`Operations.attend` of the current operations."""
-    return _current.attend(query, key, value, mask)
+    return _current.attend(heads, mask)

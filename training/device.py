@@ -24,8 +24,9 @@ _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are 
 
 @dataclass(frozen=True)
 class Placement:
-    """A device, the precision of matrix products on it (fp32, tf32 or bf16; weights, sums and
-    statistics are always fp32), the backend of the loops, and one line with the reasons."""
+    """A device, the precision of matrix products on it (fp32, tf32, bf16, or mixed: bf16 in the
+    loops without gradients and fp32 elsewhere; weights, sums and statistics are always fp32), the
+    backend of the loops, and one line with the reasons."""
 
     device: torch.device
     precision: str
@@ -37,6 +38,11 @@ class Placement:
         """The dtype that matrix products are cast to; None for no cast."""
         return torch.bfloat16 if self.precision == "bf16" else None
 
+    @property
+    def prefix_dtype(self) -> torch.dtype | None:
+        """The same for the loops without gradients, where it is another."""
+        return torch.bfloat16 if self.precision == "mixed" else None
+
     def prepare(self, model: Model) -> Model:
         """Move a model to the device and set its precision and backend. For the whole process this
         allows or forbids TF32 products on CUDA, and with the backend `cpu` keeps freed memory."""
@@ -44,7 +50,7 @@ class Placement:
             torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
         if self.backend == "cpu":
             keep_memory()
-        model.compute_dtype = self.compute_dtype
+        model.compute_dtype, model.prefix_dtype = self.compute_dtype, self.prefix_dtype
         use_backend(model, self.backend)
         return model.to(self.device)
 

@@ -103,10 +103,9 @@ def _call(bodies: Sequence[Body]) -> None:
         body()
 
 
-def make_recorder(device: torch.device, capture: bool | None, sampled: bool) -> CudaRecorder | None:
+def make_recorder(device: torch.device, capture: bool | None, obstacle: str) -> CudaRecorder | None:
     """The recorder of a training on `device`; None if `capture` is False, on devices other than
-    CUDA, and for `sampled` loops, with a printed line: nearly every step would begin another stage,
-    and a graph for each number of loops would need memory for as many steps.
+    CUDA, and where there is an `obstacle`, with a printed line.
 
     Raises ValueError where `capture` is True and impossible.
     """
@@ -116,11 +115,10 @@ def make_recorder(device: torch.device, capture: bool | None, sampled: bool) -> 
         return None
     if capture is False:
         return None
-    if sampled:
-        reason = "each draws how many loops it makes"
+    if obstacle:
         if capture:
-            raise ValueError(f"steps cannot be captured where {reason}")
-        tqdm.write(f"steps are not captured as a CUDA graph: {reason}")
+            raise ValueError(f"steps cannot be captured where {obstacle}")
+        tqdm.write(f"steps are not captured as a CUDA graph: {obstacle}")
         return None
     return CudaRecorder(device)
 

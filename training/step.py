@@ -47,8 +47,8 @@ class Totals(NamedTuple):
 class Trainer:
     """A model on its device with its optimiser; `update(step)` makes one step.
 
-    On CUDA, unless `capture` is False or loops are sampled, steps are captured as a graph. Raises
-    ValueError where `capture` is True and impossible.
+    On CUDA, unless `capture` is False or the number of loops is not known before a step, steps are
+    captured as a graph. Raises ValueError where `capture` is True and impossible.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Trainer:
         self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
         self.parameters = list(model.parameters())
         self.device = self.parameters[0].device
-        sampled = isinstance(curriculum.loops, SampledLoops)
-        self.runner = GraphRunner(make_recorder(self.device, capture, sampled))
+        recorder = make_recorder(self.device, capture, _not_captured(config, curriculum))
+        self.runner = GraphRunner(recorder)
         self.optimizer = make_optimizer(model, config)
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None
@@ -147,7 +147,11 @@ class Trainer:
     ) -> tuple[Tensor, Tensor]:
         """The loss [] on these prompts and targets, with `weights` in place of the model's where
         given, and the norms of a ResidualNorms [2], zero without training.log_norms."""
-        options = {"grad_loops": stage.grad_loops, "scale_loops": stage.scale_loops}
+        options = {
+            "grad_loops": stage.grad_loops,
+            "scale_loops": stage.scale_loops,
+            "stop_at": self.config.loops.stop_at,
+        }
         with ResidualNorms(self.model) if self.norms else nullcontext() as residual:
             if weights is None:
                 predictions = self.model(prompts, stage.loops, stage.window, **options)
@@ -184,3 +188,12 @@ class Trainer:
             self.totals[_NORMS:] += norms.nan_to_num(0.0, 0.0, 0.0) * good
         first = torch.where(bad & (self.totals[_BAD] == 0), self.number, self.totals[_BAD])
         self.totals[_BAD] = first
+
+
+def _not_captured(config: Config, curriculum: Curriculum) -> str:
+    """Why steps cannot be captured; '' where they can. With drawn loops nearly every step would
+    begin another stage, and a graph for each number of loops would need memory for as many steps;
+    `loops.stop_at` reads the state on the host."""
+    if isinstance(curriculum.loops, SampledLoops):
+        return "each draws how many loops it makes"
+    return "each ends its loops by their states (loops.stop_at)" if config.loops.stop_at else ""

@@ -160,4 +160,6 @@ def obstacle(config: Config) -> str:
     """Why runs of this configuration cannot be trained together; '' where they can."""
     if config.loops.sampling != "none":
         return "loops drawn for each step differ between seeds"
-    return ""
+    return (
+        "loops.stop_at ends the loops of each run by its own states" if config.loops.stop_at else ""
+    )

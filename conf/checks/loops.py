@@ -20,6 +20,12 @@ def most_loops(sampling: str, b: int) -> int:
 def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     """Key and problem of each combination that cannot run; b and T are at least 1."""
     model, loops, start = config.model, config.loops, config.curriculum.loops.start
+    if model.family != "looped" or _reach_all(loops):
+        every = "gradients reach back through every loop of this model"
+        if config.precision == "mixed":
+            yield "precision", f"cannot be mixed: {every}"
+        if loops.stop_at:
+            yield "loops.stop_at", f"has no meaning here: {every}"
     if model.family != "looped":
         for name, value in (("sampling", "none"), ("grad_loops", "window")):
             if getattr(loops, name) != value:

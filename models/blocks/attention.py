@@ -17,8 +17,7 @@ from .spec import BlockSpec
 
 def attend_heads(heads: Tensor, mask: Tensor | None) -> Tensor:
     """Attention of queries, keys and values [3, B, heads, S, size]: [B, S, heads · size]."""
-    query, key, value = heads.unbind(0)
-    return attend(query, key, value, mask).transpose(1, 2).flatten(2)
+    return attend(heads, mask).transpose(1, 2).flatten(2)
 
 
 def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) -> Tensor:

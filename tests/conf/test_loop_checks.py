@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,6 +117,28 @@ def test_tied_and_standard_models_have_no_such_settings() -> None:
             loops: Any = LoopsConfig(8, 3, **change)
             expected = f"loops.{next(iter(change))} has no meaning with model={family}"
             assert problem(loops, **model) == expected
+
+
+def test_what_concerns_loops_without_gradients_needs_some() -> None:
+    """A precision of theirs, and their early end."""
+
+    def problems(loops: LoopsConfig, **model: Any) -> tuple[str, str]:
+        shape = ModelConfig(**model)
+        try:
+            check_config(Config(model=shape, loops=loops, precision="mixed"))
+            mixed = ""
+        except ConfigError as error:
+            mixed = str(error)
+        return mixed, problem(replace(loops, stop_at=1e-3), **model)
+
+    for loops in (LoopsConfig(8, 3), LoopsConfig(8, 3, 7), LoopsConfig(8, 4, "half", "uniform")):
+        assert problems(loops) == ("", "")
+    every = "gradients reach back through every loop of this model"
+    refused = (f"precision cannot be mixed: {every}", f"loops.stop_at has no meaning here: {every}")
+    for loops in (LoopsConfig(8, 8), LoopsConfig(8, 3, "all"), LoopsConfig(1, 1, "half")):
+        assert problems(loops) == refused
+    for family in ("tied", "standard"):
+        assert problems(LoopsConfig(8, 3), family=family, injection="none") == refused
 
 
 def test_drawn_loops_have_no_start() -> None:

@@ -14,6 +14,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from reloop.models import Model
+from reloop.models.cpu import CpuOperations
+from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from reloop.models.operations import Operations
+from reloop.models.segment import Span, run_segment
 from tests.models.small import Batch, draw_prompts, make_spec
 
 LOOPS, WINDOW = 6, 3
@@ -116,3 +120,53 @@ def test_precision_does_not_leak() -> None:
     initial_model({}, torch.bfloat16)(prompts(), LOOPS, WINDOW)
     assert not torch.is_autocast_enabled("cpu")
     assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def mixed_model(changes: dict[str, Any]) -> Model:
+    """One whose loops without gradients round."""
+    model = initial_model(changes, None)
+    model.prefix_dtype = torch.bfloat16
+    return model
+
+
+@pytest.mark.parametrize("operations", [Operations(), CpuOperations()])
+@pytest.mark.parametrize("changes", [{}, {"injection": "multiply"}, {"n_layer": 2}])
+def test_mixed_is_exact_from_the_first_loop_with_gradients_on(
+    changes: dict[str, Any], operations: Operations
+) -> None:
+    """From the state that the rounded loops leave, all is as in float32, bit for bit."""
+    mixed, exact = mixed_model(changes), initial_model(changes, None)
+    mixed.operations = exact.operations = operations
+    states: list[LoopState] = []
+
+    def noting(
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        state, streams = run_segment(loop, state, e, span, context)
+        states.append(state)
+        return state, streams
+
+    mixed.run_segment = noting
+    found = gradients(mixed, WINDOW, WINDOW)
+
+    def prefix_given(
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        if not span.grad:
+            return states[0], e.new_empty(0)
+        return run_segment(loop, state, e, span, context)
+
+    exact.run_segment = prefix_given
+    expected = gradients(exact, WINDOW, WINDOW)
+    for gradient, right in zip(found.values(), expected.values(), strict=True):
+        assert gradient is not None
+        assert right is not None
+        assert torch.equal(gradient, right)
+
+
+def test_mixed_rounds_nothing_where_all_loops_have_gradients() -> None:
+    exact, mixed = initial_model({}, None), mixed_model({})
+    assert torch.equal(mixed(prompts(), LOOPS, LOOPS), exact(prompts(), LOOPS, LOOPS))
+    assert not torch.equal(mixed(prompts(), LOOPS, 1), exact(prompts(), LOOPS, 1))
+    unrolled = [[p for _, p in model.unroll(prompts(), LOOPS)] for model in (mixed, exact)]
+    assert all(torch.equal(*pair) for pair in zip(*unrolled, strict=True))

@@ -10,10 +10,13 @@ import pytest
 import torch
 
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import CurriculumConfig, GrowthConfig
 from reloop.training import train
 from reloop.training.device import place
 from reloop.training.run_folder.run import run_folder
 from tests.training.tiny import assert_same_bits, saved_tensors, tiny
+
+_ALL_LOOPS = CurriculumConfig(loops=GrowthConfig(start=4))
 
 
 def test_a_cpu_is_exact() -> None:
@@ -41,6 +44,21 @@ def test_bf16_is_what_products_are_cast_to() -> None:
     placement = place("cpu", "bf16")
     assert placement.compute_dtype is torch.bfloat16
     assert "precision bf16 (as asked)" in placement.why
+
+
+def test_mixed_rounds_in_the_loops_without_gradients_alone(tmp_path: Path) -> None:
+    placement = place("cpu", "mixed")
+    assert (placement.compute_dtype, placement.prefix_dtype) == (None, torch.bfloat16)
+    mixed, exact = (
+        replace(tiny(tmp_path / name, steps=20), precision=name, curriculum=_ALL_LOOPS)
+        for name in ("mixed", "fp32")
+    )
+    weights = []
+    for config in (mixed, exact):
+        train(config)
+        weights.append(saved_tensors(config)["model.read_in.weight"])
+    assert not torch.equal(*weights)
+    torch.testing.assert_close(*weights, rtol=0, atol=0.02)
 
 
 def test_tf32_needs_a_gpu() -> None:

@@ -108,25 +108,30 @@ def test_steps_of_drawn_loops_are_not_captured(
     """As each would be a stage of its own: that is said once, and refused where it is asked for."""
     cuda(Stream=lambda device: None)
     gpu = torch.device("cuda")
-    assert isinstance(make_recorder(gpu, None, False), CudaRecorder)
-    assert isinstance(make_recorder(gpu, True, False), CudaRecorder)
-    assert make_recorder(gpu, False, False) is None
-    assert make_recorder(gpu, False, True) is None
-    assert make_recorder(torch.device("cpu"), None, True) is None
+    drawn = "each draws how many loops it makes"
+    assert isinstance(make_recorder(gpu, None, ""), CudaRecorder)
+    assert isinstance(make_recorder(gpu, True, ""), CudaRecorder)
+    assert make_recorder(gpu, False, "") is None
+    assert make_recorder(gpu, False, drawn) is None
+    assert make_recorder(torch.device("cpu"), None, drawn) is None
     assert capsys.readouterr().out == ""
-    assert make_recorder(gpu, None, True) is None
-    assert capsys.readouterr().out.count("each draws how many loops it makes\n") == 1
+    assert make_recorder(gpu, None, drawn) is None
+    assert capsys.readouterr().out.count(f"{drawn}\n") == 1
     with pytest.raises(ValueError, match="cannot be captured where each draws"):
-        make_recorder(gpu, True, True)
+        make_recorder(gpu, True, drawn)
 
 
-def test_a_trainer_knows_whether_its_loops_are_drawn(
+def test_a_trainer_knows_why_its_steps_are_not_captured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[bool] = []
+    asked: list[str] = []
     monkeypatch.setattr(
-        "reloop.training.step.make_recorder", lambda device, capture, sampled: asked.append(sampled)
+        "reloop.training.step.make_recorder", lambda device, capture, why: asked.append(why)
     )
-    make_trainer(drawn(tmp_path))
-    make_trainer(tiny(tmp_path))
-    assert asked == [True, False]
+    plain = tiny(tmp_path)
+    stopping = replace(plain, loops=replace(plain.loops, b=4, T=2, stop_at=1e-3))
+    for config in (drawn(tmp_path), stopping, plain):
+        make_trainer(config)
+    assert "draws" in asked[0]
+    assert "loops.stop_at" in asked[1]
+    assert asked[2] == ""

@@ -154,3 +154,9 @@ def test_loops_drawn_by_seed_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="differ between seeds"):
         Together([trainer_of(drawn), trainer_of(replace(drawn, seed=1))])
+
+
+def test_loops_that_end_by_their_states_are_refused() -> None:
+    stopping = changed(CONFIG, "loops", b=4, T=2, stop_at=0.1)
+    with pytest.raises(ValueError, match=r"loops\.stop_at ends the loops of each run"):
+        Together([trainer_of(stopping), trainer_of(replace(stopping, seed=1))])

@@ -1,0 +1,133 @@
+"""What the backend `cpu` computes by itself in bfloat16 is as near to float64 as PyTorch's own
+operations under the same autocast: values and gradients have at most twice their error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
+
+from reloop.models.cpu import CpuOperations
+from reloop.models.cpu_attention import attend_causally
+from reloop.models.cpu_gelu import gelu
+from reloop.models.operations import Operations
+from tests.models.small import as_double, draw_prompts, make_model
+
+CPU, PLAIN = CpuOperations(), Operations()
+Results = Iterable[Tensor]
+
+
+def assert_as_near(ours: Results, theirs: Results, exact: Results) -> None:
+    """`ours` is at most twice as far from `exact` as `theirs`, tensor by tensor."""
+    for our, their, right in zip(ours, theirs, exact, strict=True):
+        assert our.shape == right.shape
+        assert (our.double() - right).norm() <= 2 * (their.double() - right).norm()
+
+
+def of_heads(call: Callable[[Tensor], Tensor], qkv: Tensor, along: Tensor) -> Results:
+    """Attention of qkv [B, S, 3, heads, size], and the gradient of its product with `along`."""
+    qkv = qkv.detach().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16, enabled=qkv.dtype is torch.bfloat16):
+        mixed = call(qkv.permute(2, 0, 3, 1, 4)).transpose(1, 2)
+    (gradient,) = torch.autograd.grad(mixed, qkv, along.to(mixed.dtype))
+    return mixed, *gradient.unbind(2)
+
+
+# Prompts that are no multiple of those computed at once, and lengths around those of a block.
+@pytest.mark.parametrize(
+    ("batch", "length", "heads", "size"),
+    [(17, 81, 8, 32), (3, 201, 8, 32), (5, 21, 4, 8), (33, 41, 4, 16), (2, 1, 2, 8), (3, 73, 3, 5)],
+)
+@pytest.mark.parametrize("size_of_scores", [1.0, 6.0])
+def test_attention(batch: int, length: int, heads: int, size: int, size_of_scores: float) -> None:
+    torch.manual_seed(0)
+    qkv = torch.randn(batch, length, 3, heads, size)
+    qkv[:, :, :2] *= size_of_scores**0.5
+    qkv, along = qkv.bfloat16(), torch.randn(batch, length, heads, size).bfloat16()
+
+    def plain(heads: Tensor) -> Tensor:
+        return PLAIN.attend(heads, None)
+
+    exact = of_heads(plain, qkv.double(), along)
+    if length == 1:  # each token mixes itself alone: PyTorch is exact, and no score matters
+        for our, right in zip(of_heads(attend_causally, qkv, along), exact, strict=True):
+            torch.testing.assert_close(our.double(), right, rtol=0, atol=1e-4)
+        return
+    assert_as_near(of_heads(attend_causally, qkv, along), of_heads(plain, qkv, along), exact)
+    with torch.no_grad():
+        heads_view = qkv.permute(2, 0, 3, 1, 4)
+        kept = attend_causally(heads_view.requires_grad_())
+        assert torch.equal(attend_causally(heads_view), kept)
+
+
+def test_no_token_sees_a_later_one() -> None:
+    heads = torch.randn(3, 2, 4, 81, 16).bfloat16()
+    before = attend_causally(heads)
+    for place in (47, 48, 80):
+        changed = heads.clone()
+        changed[:, :, :, place] += 3
+        after = attend_causally(changed)
+        assert torch.equal(after[:, :, :place], before[:, :, :place])
+        assert not torch.equal(after[:, :, place], before[:, :, place])
+
+
+def of_layer(
+    call: Callable[[Tensor, nn.Linear], Tensor], x: Tensor, layer: nn.Linear, along: Tensor
+) -> Results:
+    """call(x, layer), and the gradients of its product with `along`."""
+    x, layer = x.detach().requires_grad_(), deepcopy(layer)
+    with torch.autocast("cpu", torch.bfloat16, enabled=x.dtype is torch.float32):
+        out = call(x, layer)
+    return out, *torch.autograd.grad(out, (x, *layer.parameters()), along.to(out.dtype))
+
+
+@pytest.mark.parametrize("sizes", [(128, 512), (512, 128)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products(sizes: tuple[int, int], bias: bool) -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Linear(*sizes, bias=bias), torch.randn(4, 81, sizes[0])
+    along = torch.randn(4, 81, sizes[1])
+    exact = of_layer(PLAIN.linear, x.double(), deepcopy(layer).double(), along)
+    ours, theirs = (of_layer(call.linear, x, layer, along) for call in (CPU, PLAIN))
+    assert_as_near(ours, theirs, exact)
+    assert {part.dtype for part in list(ours)[1:]} == {torch.float32}
+
+
+def test_gelu_after_a_product() -> None:
+    torch.manual_seed(0)
+    layer, x, along = nn.Linear(64, 256), 3 * torch.randn(4, 81, 64), torch.randn(4, 81, 256)
+    exact = of_layer(PLAIN.linear_gelu, x.double(), deepcopy(layer).double(), along)
+    ours, theirs = (of_layer(call.linear_gelu, x, layer, along) for call in (CPU, PLAIN))
+    assert_as_near(ours, theirs, exact)
+
+
+def test_gelu_of_every_number() -> None:
+    """Of all numbers of bfloat16 up to 2^40; the slope is that of float64 to a rounding."""
+    z = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    z = z[z.abs() < 2.0**40].requires_grad_()
+    (slope,) = torch.autograd.grad(gelu(z).sum(), z)
+    exact_z = z.detach().double().requires_grad_()
+    exact = nn.functional.gelu(exact_z, approximate="tanh")
+    (exact_slope,) = torch.autograd.grad(exact.sum(), exact_z)
+    rounding = 2.0**-8
+    torch.testing.assert_close(gelu(z).double(), exact.detach(), rtol=rounding, atol=1e-6)
+    torch.testing.assert_close(slope.double(), exact_slope, rtol=rounding, atol=1e-6)
+
+
+@pytest.mark.parametrize("points", [6, 41])
+def test_a_model_learns_the_same(points: int) -> None:
+    """Predictions and the gradient of their mean square, of a whole model."""
+    prompts, found = draw_prompts(batch=8, points=points), []
+    for operations, dtype in ((CPU, torch.bfloat16), (PLAIN, torch.bfloat16), (PLAIN, None)):
+        model = make_model(spread=0.02, n_embd=128, n_head=4, n_positions=points)
+        model.operations, model.compute_dtype = operations, dtype
+        model = model if dtype else model.double()
+        predictions = model(prompts if dtype else as_double(prompts), 5, 3)
+        predictions.square().mean().backward()
+        gradient = parameters_to_vector([p.grad for p in model.parameters() if p.grad is not None])
+        found.append((predictions.detach(), gradient))
+    assert_as_near(*found)
