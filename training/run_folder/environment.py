@@ -86,18 +86,20 @@ def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
         if isinstance(part, dict) and isinstance(part.get("sources"), dict):
             backend = part.get("backend")
             now = training_sources(config, backend if isinstance(backend, str) else "eager")
-            if not same_numbers(part["sources"], now):
+            if not same_numbers(part["sources"], now, config.precision):
                 files |= set(changed_files(part["sources"], now))
     return sorted(files)
 
 
-def same_numbers(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether two versions of the sources are known to compute the same weights bit for bit:
-    same_numbers.json has the fingerprints before and after each change that moved or renamed code
-    and was checked so."""
+def same_numbers(before: Mapping[str, str], now: Mapping[str, str], precision: str) -> bool:
+    """Whether two versions of the sources are known to compute the same weights bit for bit in a
+    precision: same_numbers.json has the fingerprints before and after each change that was checked
+    so, and the precisions whose numbers it changed."""
     changes = json.loads(SAME_NUMBERS.read_text(encoding="utf-8"))
     return any(
-        before.items() <= change["before"].items() and now.items() <= change["after"].items()
+        precision not in change["except_precision"]
+        and before.items() <= change["before"].items()
+        and now.items() <= change["after"].items()
         for change in changes
     )
 
