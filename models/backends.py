@@ -5,11 +5,10 @@ use_backend(model, "compile")
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
-from inspect import signature
+from types import FunctionType
 from typing import Any, cast
 
 import torch
@@ -23,11 +22,6 @@ from .queries import Layout
 from .segment import Segment, Span, make_steps, run_segment
 
 _MOST_VERSIONS = 16  # of a compiled function: two to six are expected
-_LIMITS = {"isolate_recompiles": True, "recompile_limit": _MOST_VERSIONS}
-if (
-    "recompile_limit" not in signature(torch.compile).parameters
-):  # an older PyTorch has its own limit
-    _LIMITS = {}
 
 
 def use_backend(model: Model, name: str) -> None:
@@ -71,10 +65,7 @@ def _compiled_segment() -> Segment:
     three where the first loop differs. When the length of the prompts first changes, as many more
     are compiled, which serve every length.
     """
-    # Versions are counted for each run separately. Past the limit, fullgraph makes PyTorch raise an
-    # error instead of going on uncompiled.
-    compile_function: Any = partial(torch.compile, fullgraph=True, **_LIMITS)
-    loop_step, layer = compile_function(_step), compile_function(_layer)
+    loop_step, layer = _compiled(_step), _compiled(_layer)
 
     def run(
         loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
@@ -98,6 +89,16 @@ def _compiled_segment() -> Segment:
     return run
 
 
+def _compiled(function: FunctionType) -> Callable[..., Any]:
+    """The function compiled as a whole, in up to `_MOST_VERSIONS` versions. At the next, fullgraph
+    makes PyTorch raise an error instead of going on uncompiled."""
+    # PyTorch counts versions by code object: with a copy of it each segment has its own count.
+    copy = FunctionType(function.__code__.replace(), function.__globals__)
+    compiled = torch.compile(copy, fullgraph=True)
+    config = import_module("torch._dynamo.config")  # takes a second or two
+    return config.patch(recompile_limit=_MOST_VERSIONS)(compiled)
+
+
 def _match_gradients(state: LoopState) -> LoopState:
     """The state before a segment, whose tensors require gradients all or none, as those between
     steps: otherwise the segment's first step would be another version to compile."""
@@ -117,8 +118,13 @@ def _match_gradients(state: LoopState) -> LoopState:
 def _step(
     loop: Loop, state: LoopState, e: Tensor, t: int, scale: float, layout: Layout | None
 ) -> LoopState:
-    return loop.step(state, e, t, StepContext(scale, layout=layout))
+    return loop.step(state, e, t, _context(scale, layout))
 
 
 def _layer(block: nn.Module, x: Tensor, scale: float, layout: Layout | None) -> Tensor:
-    return run_blocks([block], x, StepContext(scale, layout=layout))
+    return run_blocks([block], x, _context(scale, layout))
+
+
+def _context(scale: float, layout: Layout | None) -> StepContext:
+    """A context of all tokens. Dynamo of PyTorch 2.11 cannot read the slice that is the default."""
+    return StepContext(scale, slice(None), layout)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ import torch
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 
 import pytest
-from hypothesis import settings
 from torch import Tensor, nn
 
 from reloop.conf.schema import (
@@ -51,9 +51,13 @@ Wandb = Callable[[ModuleType | None], None]
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples on every machine, and no folder of found ones.
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
-settings.load_profile("fixed")
+# The same examples on every machine, and no folder of found ones. A machine that lends its GPU may
+# not have Hypothesis; the tests that need it do not run there.
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+    settings.load_profile("fixed")
 
 
 def tiny_config(folder: Path) -> Config:

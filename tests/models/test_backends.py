@@ -189,7 +189,7 @@ def test_runs_in_one_process_do_not_use_up_each_other_s_versions(
 
 
 def test_too_many_versions_are_an_error(versions: list[nn.Module]) -> None:
-    """Rather than steps that are silently not compiled."""
+    """Rather than steps that are silently not compiled: twice the versions of PyTorch's default."""
     run = segment("compile")
 
     def all_widths() -> None:
@@ -200,6 +200,8 @@ def test_too_many_versions_are_an_error(versions: list[nn.Module]) -> None:
 
     with pytest.raises(FailOnRecompileLimitHit):
         all_widths()
+    assert len(versions) == 16
+    assert torch._dynamo.config.recompile_limit == 8  # that of other code in this process
 
 
 @compiler

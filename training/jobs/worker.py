@@ -6,23 +6,17 @@ answer = working.answer()
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
-
 from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, one_line
 
 from ..signals import Interrupted
+from .process import context, describe_exit, end_with_parent, start_process
 
 
 class Job(Protocol):
@@ -93,7 +87,7 @@ class Working:
             answer: Outcome | Held | Lost = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-            answer = Lost(_describe_exit(self.process.exitcode))
+            answer = Lost(describe_exit(self.process.exitcode))
         self.process.join()
         self.pipe.close()
         return answer
@@ -107,17 +101,9 @@ class Working:
 def start(index: int, job: Job, threads: int, log: Path) -> Working:
     """Start a process for the job, with `threads` threads and its output in `log`. EOFError and
     OSError where it cannot be started."""
-    # One server imports torch once and forks every process; a fork of this process could inherit
-    # locks that another thread holds.
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context: Any = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload([type(job).__module__])
     receiver, sender = context.Pipe(duplex=False)
     try:
-        process = context.Process(target=_work, args=(job, threads, log, sender))
-        with _without_ctrl_c():
-            process.start()
+        process = start_process(_work, (job, threads, log, sender), type(job).__module__)
     except BaseException:
         receiver.close()
         raise
@@ -126,23 +112,8 @@ def start(index: int, job: Job, threads: int, log: Path) -> Working:
     return Working(index, process, receiver, log)
 
 
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Processes started within this context never get the terminal's Ctrl-C: the process that
-    started them ends them."""
-    resource_tracker.ensure_running()  # started within, it would unblock Ctrl-C
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
-
-
 def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any]) -> None:
-    # Outside of training there is nothing to save: a SIGTERM ends the process at once.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, args=(log,), daemon=True).start()
-    torch.set_num_threads(threads)
+    end_with_parent(threads, partial(_append_line, log))
     with (
         open(log, "a", buffering=1, encoding="utf-8") as file,
         redirect_stdout(file),
@@ -153,25 +124,6 @@ def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any]) -> None
             pipe.send(answer)
         except OSError:  # the receiver is gone
             print("no process waits for the result; what was saved is found again", flush=True)
-
-
-def _end_with_parent(log: Path) -> None:
-    """Send this process SIGTERM when the one that started it has ended."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    _append_line(log, f"stopped: process {parent.pid}, which started this one, is gone")
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _describe_exit(code: int) -> str:
-    """How a process ended, as text, from its exit code."""
-    if code >= 0:
-        return f"ended with code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"
 
 
 def _append_line(log: Path, line: str) -> None:
