@@ -52,6 +52,11 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
     ratio = ours["ratios"]["baseline eager"]
     assert min(pairs) <= ratio["low"] <= ratio["middle"] <= ratio["high"] <= max(pairs)
     assert "kernels" not in ours  # what was not measured is not there
+    assert "floor_s" not in baseline
+    for row in measured["variants"][2:]:
+        assert row["fraction_of_floor"] == row["floor_s"] / row["median_s"]["cpu"]
+        assert 0 < row["fraction_of_floor"] < 1
+        assert "products" in row["rates_from"]
 
 
 def test_it_needs_no_hydra() -> None:
