@@ -89,11 +89,12 @@ def _compiled_segment() -> Segment:
     return run
 
 
-def _compiled(function: FunctionType) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled as a whole, in up to `_MOST_VERSIONS` versions. At the next, fullgraph
     makes PyTorch raise an error instead of going on uncompiled."""
     # PyTorch counts versions by code object: with a copy of it each segment has its own count.
-    copy = FunctionType(function.__code__.replace(), function.__globals__)
+    source = cast(FunctionType, function)
+    copy = FunctionType(source.__code__.replace(), source.__globals__)
     compiled = torch.compile(copy, fullgraph=True)
     config = import_module("torch._dynamo.config")  # takes a second or two
     return config.patch(recompile_limit=_MOST_VERSIONS)(compiled)

@@ -23,7 +23,7 @@ context: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
 
 
 def start_process(target: Callable[..., None], args: tuple[object, ...], preload: str) -> Any:
-    """Start a process that calls `target`, and which the terminal's Ctrl-C does not reach; `preload`
+    """Start a process that calls `target` and that the terminal's Ctrl-C does not reach. `preload`
     names the module that its server imports first. EOFError and OSError where it cannot be
     started."""
     if _FORKS:
