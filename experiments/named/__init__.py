@@ -1,0 +1,1 @@
+"""Named experiments: one YAML file of conf/experiment/ for each published figure or table."""
