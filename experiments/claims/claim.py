@@ -46,6 +46,8 @@ class Measured:
     config: Config
     step: int
     arrays: Mapping[str, NDArray[Any]]
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the solvers, by name
+    path: str = ""
 
     @property
     def finished(self) -> bool:
