@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 def main(words: list[str]) -> int:
     """Run the commands of these words; the exit code."""
+    from reloop.experiments.named import command as experiments
+
+    if experiments.is_for_experiments(words):
+        return experiments.main(words)
     flags = {word for word in words if word in ("-h", "--help", "-m", "--multirun")}
     if flags & {"-h", "--help"}:
         print(help_text(), end="")

@@ -76,8 +76,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that a number decides: it holds where the interval of the estimate lies on the side
-    `holds_if` of `line`, fails where it lies on the other, and is not settled where it covers it."""
+    """A sentence that a number decides: it holds where the interval of the estimate lies on the
+    side `holds_if` of `line`, fails where it lies on the other, and is not settled where it covers
+    the line."""
 
     name: str
     sentence: str

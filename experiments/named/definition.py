@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from reloop.conf.command import as_word
 from reloop.conf.compose import command_of
 from reloop.conf.groups import choices, read_values
 from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.conf.schema import Config, EvaluationConfig
+from reloop.conf.schema import Config
 
 Measurement = Literal["evaluation", "probing", "openml", "stability", "iso_depth"]
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
@@ -40,12 +40,12 @@ class PanelSpec:
 @dataclass(frozen=True)
 class AtScale:
     """An experiment at one scale: the runs (words of run.py by key, a list making a grid, with the
-    `label` of their curves), training seeds of each, settings of the evaluation, and those of
-    another measurement."""
+    `label` of their curves), training seeds of each, settings of the evaluation (in place of the
+    scale's own), and those of other measurements."""
 
     runs: tuple[Mapping[str, Any], ...] = ()
     seeds: int = 1
-    evaluation: EvaluationConfig = EvaluationConfig()
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -110,7 +110,11 @@ def selected(words: Sequence[str], scale: str) -> list[Experiment]:
 
 
 def members_of(
-    experiment: Experiment, scale: str, folder: str = Config.folder, seeds: int | None = None
+    experiment: Experiment,
+    scale: str,
+    folder: str = Config.folder,
+    seeds: int | None = None,
+    device: str = "auto",
 ) -> list[Member]:
     """The trainings of an experiment at a scale, in run folders below `folder`, each with `seeds`
     seeds in place of its own number. ConfigError for settings that run.py would refuse."""
@@ -120,8 +124,8 @@ def members_of(
         given = {key: value for key, value in entry.items() if key != "label"} | {"scale": scale}
         given.setdefault("seed", list(range(seeds or at_scale.seeds)))
         for values in _grid(given):
-            config = command_of(values).config
-            config = replace(config, folder=folder, evaluation=at_scale.evaluation)
+            config = command_of(values | _evaluation(at_scale, values)).config
+            config = replace(config, folder=folder, device=device)
             words = tuple(f"{key}={as_word(_tuples(value))}" for key, value in values.items())
             members.append(Member(_label(str(entry["label"]), config), words, config))
     return members
@@ -140,9 +144,7 @@ def setting_of(config: Config, key: str) -> Any:
 
 def _experiment(name: str, content: dict[str, Any]) -> Experiment:
     panels = tuple(build(PanelSpec, panel) for panel in content.pop("panels", []))
-    scales = {
-        scale: build(AtScale, content.pop(scale)) for scale in SCALES if scale in content
-    }
+    scales = {scale: build(AtScale, content.pop(scale)) for scale in SCALES if scale in content}
     if not scales:
         raise ValueError("it has settings at no scale")
     return Experiment(
@@ -161,6 +163,17 @@ def _grid(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Each combination of the listed values."""
     lists = [value if isinstance(value, list) else [value] for value in given.values()]
     return [dict(zip(given, values, strict=True)) for values in product(*lists)]
+
+
+def _evaluation(at_scale: AtScale, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of the evaluation; without those about loops for a standard model, which has
+    none."""
+    absent = ("loops", "max_loops", "halt_by") if values.get("model") == "standard" else ()
+    return {
+        f"evaluation.{key}": value
+        for key, value in at_scale.evaluation.items()
+        if key not in absent
+    }
 
 
 def _label(template: str, config: Config) -> str:

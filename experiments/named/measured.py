@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from pathlib import Path
 
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.artefacts import Artefacts
@@ -27,7 +28,7 @@ def measured(member: Member) -> Measured | None:
     return Measured(member.label, member.config, run.step, arrays, result["labels"], str(run.path))
 
 
-def member_result(member: Member, failures: dict[str, str]) -> MemberResult:
+def member_result(member: Member, failures: Mapping[str, str]) -> MemberResult:
     """How far a member is, as plain values."""
     now = progress(member.config)
     state: State = "missing"
@@ -39,10 +40,10 @@ def member_result(member: Member, failures: dict[str, str]) -> MemberResult:
         state = "unfinished"
     lines: list[str] = []
     if state == "finished":
-        run = load_run(now.path)
-        lines = [f"{line}" for line in remarks(run)]
+        lines = remarks(load_run(now.path))
     elif state == "failed":
-        lines = [failures.get(now.path) or str(RunFolder_reason(now.path))]
+        reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
+        lines = [failures.get(now.path) or str(reason)]
     return {
         "label": member.label,
         "run": now.path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,14 +80,18 @@ def _shifts(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) ->
     for shift in SHIFTS:
         if not all(f"{shift}/model" in run.arrays for run in runs):
             continue
-        arrays = {run.path: run.arrays[f"{shift}/model"] for run in runs}
-        curves = [*_curves(runs, lambda run, a=arrays: a[run.path]), *_solvers(runs[0], shift)]
-        ks = list(range(next(iter(arrays.values())).shape[1]))
+        errors = partial(_shifted, shift)
+        curves = [*_curves(runs, errors), *_solvers(runs[0], shift)]
+        ks = list(range(errors(runs[0]).shape[1]))
         label = f"{title}, {SHIFTS[shift].label}"
         found.append(
             _panel(f"{name}-{shift}", label, "in-context examples k", "squared error", ks, curves)
         )
     return found
+
+
+def _shifted(shift: str, run: Measured) -> NDArray[Any]:
+    return run.arrays[f"{shift}/model"]
 
 
 _KINDS: Mapping[str, Callable[[PanelSpec, Sequence[Measured], str, str], list[Panel]]] = {
@@ -109,7 +114,7 @@ def _curves(
         interval = _interval([errors(run)[:, :shortest] for run in same])
         curve = _curve(same[0], [Interval(*part) for part in zip(*interval, strict=True)])
         for part in ("mean", "low", "high"):
-            curve[part] += [None] * (length - shortest)  # type: ignore[literal-required]
+            curve[part] += [None] * (length - shortest)
         curves.append(curve)
     return curves
 

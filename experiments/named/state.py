@@ -102,4 +102,3 @@ def _measured(config: Config) -> float:
     trainer.update(last)
     stage = curriculum(last)
     return (time.process_time() - start) / (stage.points * (stage.loops + 2 * stage.grad_loops))
-

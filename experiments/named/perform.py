@@ -1,0 +1,130 @@
+"""Carry out experiments: train what is not trained, measure, draw and judge.
+
+print(perform(ExperimentSettings(experiment=("fig03",))))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from reloop.conf.mistakes import RunError
+from reloop.training.run_folder.files import write_record
+
+from ..claims.claim import Evidence, Measured, find_claim
+from ..claims.judge import judge
+from ..claims.text import verdict_table
+from .definition import Experiment, Member
+from .measured import measured, member_result
+from .measures.request import Measurement, Request
+from .panels import panels
+from .pictures import draw_panels
+from .results import ExperimentResult
+from .settings import ExperimentSettings
+from .train import train_all
+
+KIND = "experiment"
+
+
+def perform(settings: ExperimentSettings) -> str:
+    """Carry out the experiments and return the text to print: each one's verdicts and files.
+
+    With action=figure nothing is trained. Raises RunError, after all else is written and printed,
+    where runs failed; ConfigError as `ExperimentSettings.check`.
+    """
+    settings.check()
+    experiments = settings.experiments
+    members = {experiment.name: settings.members(experiment) for experiment in experiments}
+    failures: dict[str, str] = {}
+    if settings.action == "train":
+        everyone = [member for each in members.values() for member in each]
+        logs = Path(settings.folder) / "experiments" / "logs"
+        failures = train_all(everyone, settings.jobs, logs)
+    texts = []
+    for experiment in experiments:
+        result = _finish(experiment, members[experiment.name], settings, failures)
+        texts.append(_text(result, folder_of(settings.folder, experiment.name, settings.scale)))
+        if len(experiments) > 1:
+            print(f"\n{texts[-1]}", flush=True)
+    text = "" if len(experiments) > 1 else texts[0]
+    if failures:
+        print(text, flush=True)
+        path, reason = next(iter(failures.items()))
+        raise RunError(f"{len(failures)} runs failed; the first: {path}: {reason}")
+    return text
+
+
+def folder_of(folder: str, name: str, scale: str) -> Path:
+    """Where the result of an experiment is kept: result.json and its pictures."""
+    return Path(folder) / "experiments" / f"{name}-{scale}"
+
+
+def _finish(
+    experiment: Experiment,
+    members: Sequence[Member],
+    settings: ExperimentSettings,
+    failures: Mapping[str, str],
+) -> ExperimentResult:
+    """Measure what is finished, draw, judge and write one experiment's result."""
+    runs = [run for member in members if (run := measured(member)) is not None]
+    measurement = _measured(experiment, settings, runs)
+    results = [member_result(member, failures) for member in members]
+    missing = [
+        f"{each['label']}, seed {each['seed']}: {each['state']}, {each['step']:,} of "
+        f"{each['steps']:,} steps"
+        for each in results
+        if each["state"] != "finished"
+    ]
+    missing += measurement.missing
+    if not runs and not measurement.results and settings.action == "figure":
+        raise RunError(
+            f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
+            f"{experiment.command(settings.scale)} trains it"
+        )
+    evidence = Evidence(tuple(runs), measurement.results)
+    command = experiment.command(settings.scale)
+    verdicts = [
+        judge(find_claim(name), evidence, scale=settings.scale, command=command)
+        for name in experiment.claims
+    ]
+    result: ExperimentResult = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "scale": settings.scale,
+        "command": command,
+        "members": results,
+        "panels": [*(panels(experiment.panels, runs) if runs else ()), *measurement.panels],
+        "verdicts": verdicts,
+        "missing": missing,
+    }
+    folder = folder_of(settings.folder, experiment.name, settings.scale)
+    folder.mkdir(parents=True, exist_ok=True)
+    draw_panels(result, folder / "figures")
+    write_record(folder / "result.json", KIND, result)
+    return result
+
+
+def _measured(
+    experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
+) -> Measurement:
+    if experiment.measure == "evaluation":
+        return Measurement()
+    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    at_scale = experiment.at(settings.scale)
+    answer: Measurement = module.measure(
+        Request(
+            at_scale.settings, runs, settings.folder, settings.jobs, settings.action == "figure"
+        )
+    )
+    return answer
+
+
+def _text(result: ExperimentResult, folder: Path) -> str:
+    lines = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+    if result["verdicts"]:
+        lines += ["", verdict_table(result["verdicts"])]
+    if result["missing"]:
+        lines += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+    return "\n".join([*lines, "", f"{folder}: result.json, figures/"])
