@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from reloop.conf.command import described, run_command
@@ -40,6 +41,10 @@ def is_for_experiments(words: Sequence[str]) -> bool:
 
 def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
+    if {"-m", "--multirun"} & set(words):
+        hint = "is for runs; several experiments: 'experiment=[fig03,fig04]'"
+        print(f"run.py: -m {hint}", file=sys.stderr)
+        return 2
     return run_command("run.py", ExperimentSettings, words, _help, _perform, _STOP_MESSAGE)
 
 

@@ -12,7 +12,7 @@ from reloop.evaluation.remarks import remarks
 from reloop.training.run_folder.run import RunFolder
 
 from ..claims.claim import Measured
-from .definition import Member
+from .members import Member
 from .results import MemberResult, State
 from .state import progress
 

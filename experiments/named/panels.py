@@ -14,7 +14,8 @@ from reloop.tasks import SHIFTS
 from reloop.training.assemble import trained_loops
 
 from ..claims.claim import Measured
-from .definition import PanelSpec, setting_of
+from .definition import PanelSpec
+from .members import setting_of
 from .results import Curve, Panel
 
 _RESAMPLES, _SEED = 1000, 2024

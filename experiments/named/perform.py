@@ -15,9 +15,10 @@ from reloop.training.run_folder.files import write_record
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
 from ..claims.text import verdict_table
-from .definition import Experiment, Member
+from .definition import Experiment
 from .measured import measured, member_result
 from .measures.request import Measurement, Request
+from .members import Member
 from .panels import panels
 from .pictures import draw_panels
 from .results import ExperimentResult

@@ -10,7 +10,8 @@ from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-from .definition import Experiment, Member, members_of, selected
+from .definition import Experiment, selected
+from .members import Member, members_of
 
 
 @dataclass(frozen=True)

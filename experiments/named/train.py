@@ -15,7 +15,7 @@ from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.run import run_folder
 from reloop.training.together import groups
 
-from .definition import Member
+from .members import Member
 from .state import progress, seconds_left, shipped_as
 
 
