@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import RunError
-from reloop.training.run_folder.files import write_record
+from reloop.evaluation.artefacts import is_shown, show
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
@@ -101,10 +102,19 @@ def _finish(
         "missing": missing,
     }
     folder = folder_of(settings.folder, experiment.name, settings.scale)
-    folder.mkdir(parents=True, exist_ok=True)
-    draw_panels(result, folder / "figures")
-    write_record(folder / "result.json", KIND, result)
+    _keep(result, folder)
     return result
+
+
+def _keep(result: ExperimentResult, folder: Path) -> None:
+    """Write and draw the result, unless the same one is there."""
+    path, key = folder / "result.json", key_of(result)
+    if is_shown(path, KIND, {"key": key}):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # while the pictures are others
+    files = draw_panels(result, folder / "figures")
+    show(path, KIND, {**result, "key": key}, files)
 
 
 def _measured(

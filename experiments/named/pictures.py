@@ -25,8 +25,8 @@ _FAMILIES = ("looped", "standard", "tied")
 
 
 def draw_panels(result: ExperimentResult, folder: Path) -> list[Path]:
-    """Write the pictures of all panels into `folder`, and remove earlier ones; returns the
-    pictures' paths."""
+    """Write the pictures of all panels into `folder`, each with its CSV, and remove earlier ones;
+    returns the files."""
     for old in [*folder.glob("*.png"), *folder.glob("*.csv")]:
         old.unlink()
     paths = []
@@ -34,7 +34,7 @@ def draw_panels(result: ExperimentResult, folder: Path) -> list[Path]:
         for panel in result["panels"]:
             path = folder / f"{panel['name']}.png"
             _draw(result, panel, path)
-            paths.append(path)
+            paths += [path, path.with_suffix(".csv")]
     return paths
 
 
