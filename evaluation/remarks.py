@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reloop.conf.schema import Config
 from reloop.curricula import SampledLoops
+from reloop.tasks import Task
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.environment import other_code, some_files
 from reloop.training.run_folder.run import Run, RunFolder
@@ -22,7 +24,7 @@ def remarks(run: Run) -> list[str]:
     steps = run.config.training.steps
     if run.step != steps:
         lines.append(f"training unfinished: {run.step:,} of {steps:,} steps")
-    if numbers := curriculum_left(run):
+    if numbers := curriculum_left(run.config, run.task, run.step):
         lines.append(f"curriculum unfinished: {numbers}")
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
@@ -44,11 +46,11 @@ def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-def curriculum_left(run: Run) -> str:
+def curriculum_left(config: Config, task: Task, step: int) -> str:
     """The numbers that had not reached their end in the curriculum of a run's last step: 'dims 2 of
     5, loops 4 of 12'; empty if all had."""
-    config, curriculum = run.config, build_curriculum(run.config, run.task)
-    stage = curriculum(max(run.step - 1, 0))
+    curriculum = build_curriculum(config, task)
+    stage = curriculum(max(step - 1, 0))
     ends = {"dims": config.task.dims, "points": config.task.points}
     if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
         ends["loops"] = trained_loops(config)
