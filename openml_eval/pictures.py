@@ -18,7 +18,7 @@ def draw_accuracies(result: Result, folder: Path) -> None:
     """Draw accuracy.png into `folder`, with its CSV: models and solvers with intervals, published
     numbers as open diamonds, the share of the larger class as a bar."""
     entries = result["tables"]
-    curves, labels = _curves(entries), [entry["label"] for entry in entries]
+    curves, labels = accuracy_curves(entries), [entry["label"] for entry in entries]
     positions = np.arange(len(entries))
     with styled():
         figure = Figure(figsize=(8.0, 1.6 + 0.55 * len(entries)))
@@ -45,7 +45,7 @@ def draw_accuracies(result: Result, folder: Path) -> None:
         save(figure, folder / "accuracy.png", "table", labels, curves)
 
 
-def _curves(entries: Sequence[TableEntry]) -> dict[str, AnyCurve]:
+def accuracy_curves(entries: Sequence[TableEntry]) -> dict[str, AnyCurve]:
     """Mean, low and high by table, by the name in the legend; None for a table without a value."""
     by_name: dict[str, list[Accuracy | None]] = {}
     for index, entry in enumerate(entries):

@@ -50,17 +50,10 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     errors are not finite.
     """
     settings = _settings_for(run, settings)
-    layers = 1 + (settings.loops or trained_loops(run.config))
-    request = {
-        "format": _FORMAT,
-        "step": run.step,
-        "weights": weights_digest(run.model),
-        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
-        "sources": _sources(run, settings),
-    }
-    artefacts = Artefacts(run.path / "probing" / "kept", "probing")
+    artefacts, request = _artefacts(run), _request(run, settings)
     result: Probing | None = artefacts.find(request)
     if result is None:
+        layers = 1 + (settings.loops or trained_loops(run.config))
         with RunFolder(run.path).lock("probing"):
             fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(request)}")
             result = artefacts.keep(request, *_train_and_test(run, fit, layers))
@@ -69,6 +62,29 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     result["remarks"] = remarks(run)
     _show(run, artefacts, result)
     return result
+
+
+def stored(run: Run, settings: ProbingSettings) -> Probing | None:
+    """The result of `probe` where it is stored, else None. Raises as it for settings and runs."""
+    result: Probing | None = _artefacts(run).find(_request(run, _settings_for(run, settings)))
+    if result is not None:
+        result["remarks"] = remarks(run)
+    return result
+
+
+def _artefacts(run: Run) -> Artefacts:
+    return Artefacts(run.path / "probing" / "kept", "probing")
+
+
+def _request(run: Run, settings: ProbingSettings) -> dict[str, object]:
+    """All that the result depends on."""
+    return {
+        "format": _FORMAT,
+        "step": run.step,
+        "weights": weights_digest(run.model),
+        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
+        "sources": _sources(run, settings),
+    }
 
 
 def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[Findings, Arrays]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -24,13 +24,13 @@ from reloop.evaluation.results import by_solver
 from reloop.training import train
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
-from reloop.training.run_folder.files import write_bytes, write_json
+from reloop.training.run_folder.files import read_json, write_bytes, write_json
 from reloop.training.run_folder.run import RunFolder
 
 from ..plateau import bayes_error, has_left_plateau
 from ..scaling_law.report import digest, fitted, report, write
 from ..scaling_law.runs import Row, row_of, table_of
-from ..scaling_law.table import ScalingTable, csv_of
+from ..scaling_law.table import COLUMNS, ScalingTable, csv_of, read_csv
 from .report import Measurements, grid_table, verdict
 from .settings import IsoDepthSettings, in_settings
 
@@ -50,6 +50,15 @@ class Measured(NamedTuple):
     row: Row
     bayes: float
     seconds: float | None
+
+
+class StoredIsoDepth(TypedDict):
+    """The content of iso_depth.json, that of scaling_law.json (None: no law could be fitted), and a
+    row for each run with the columns of runs.csv, and whether it left the plateau."""
+
+    result: dict[str, Any]
+    law: dict[str, Any] | None
+    rows: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def iso_depth(settings: IsoDepthSettings) -> str:
             check_config(config)
         except ConfigError as error:
             raise in_settings(error) from None
-    folder = Path(settings.folder) / f"iso_depth-{digest(_plain(settings))}"
+    folder = result_folder(settings)
     processes = min(settings.jobs or cores(), len(configs))
     jobs = [TrainAndMeasure(config) for config in configs]
     outcomes = run_jobs(jobs, processes, folder / "logs")
@@ -107,6 +116,36 @@ def iso_depth(settings: IsoDepthSettings) -> str:
         print(text, flush=True)
         raise RunError(f"{len(failures)} of {len(jobs)} runs failed; the first: {failures[0]}")
     return text
+
+
+def result_folder(settings: IsoDepthSettings) -> Path:
+    """The folder of the experiment's files."""
+    return Path(settings.folder) / f"iso_depth-{digest(_plain(settings))}"
+
+
+def stored(settings: IsoDepthSettings) -> StoredIsoDepth | None:
+    """The last result of `iso_depth` with these settings; None if there is none, or only a part."""
+    folder = result_folder(settings)
+    result = read_json(folder / "iso_depth.json")
+    try:
+        rows = [
+            {**row, "left_plateau": left}
+            for name, left in (("runs", True), ("plateau", False))
+            for row in _rows(read_csv(folder / f"{name}.csv"))
+        ]
+    except RunError:
+        return None
+    if not isinstance(result, dict):
+        return None
+    law = read_json(folder / "scaling_law.json") if result["verdict"] is not None else None
+    return {"result": result, "law": law, "rows": rows}
+
+
+def _rows(table: ScalingTable) -> list[dict[str, Any]]:
+    columns = {name: getattr(table, name).tolist() for name in COLUMNS}
+    columns |= {name: [int(value) for value in table.labels[name]] for name in ("width", "steps")}
+    columns["run"] = list(table.labels["run"])
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _measurements(configs: Sequence[Config], outcomes: Sequence[Outcome]) -> Measurements | None:

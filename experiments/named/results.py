@@ -27,7 +27,8 @@ class Curve(TypedDict):
 
     `kind` decides colour and dash, the same in every picture: a family of models (looped, standard,
     tied) or the name of a solver. `b`: the loops that the model was trained with, where x counts
-    loops. `run`: its run folder, where the curve is one run's.
+    loops. `run`: its run folder, where the curve is one run's. `number`: where curves of one kind
+    stand for numbers (kind 'loops': of loops), which; larger ones are darker.
     """
 
     name: str
@@ -38,11 +39,13 @@ class Curve(TypedDict):
     high: list[float | None]
     b: NotRequired[int]
     run: NotRequired[str]
+    number: NotRequired[float]
 
 
 class Panel(TypedDict):
     """A picture of lines over numbers; `name` is that of its files. `slider`, where given, names
-    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`."""
+    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`.
+    `x_names`, where given, are what the values of x stand for: tables, not numbers."""
 
     name: str
     title: str
@@ -53,6 +56,7 @@ class Panel(TypedDict):
     log_y: bool
     curves: list[Curve]
     levels: dict[str, float]  # horizontal lines, by name
+    x_names: NotRequired[list[str]]
 
 
 class Verdict(TypedDict):

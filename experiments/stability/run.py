@@ -45,31 +45,53 @@ def stability(settings: StabilitySettings) -> str:
     """Measure the figure of the settings and write it into their folder, under a name with a hash
     of all that it depends on, or find it there; returns the text to print. Raises ConfigError for
     invalid settings."""
-    settings.check()
-    figure = FIGURES[settings.figure]
-    name = f"{__package__}.{figure.module or settings.figure}"
-    module = cast(FigureModule, import_module(name))
-    folder = Path(settings.folder)
-    runs = [load_run(run) for run in settings.runs]
-    remark_lines = shared({run.path.name: remarks(run) for run in runs})
-    request = {
-        "settings": {key: _plain(settings, key) for key in sorted(figure.takes) if key != "jobs"},
-        "figure": settings.figure,
-        "runs": [weights_digest(run.model) for run in runs],
-        "sources": sources_of("reloop.models.model", *_TRAINING, name, also=(__package__,)),
-    }
-    artefacts = Artefacts(folder, "stability", name=settings.name)
-    result = artefacts.find(request)
-    if result is None:
-        result = artefacts.keep(request, module.measure(settings))
-    path = artefacts.path(request)
+    figure = StabilityFigure(settings)
+    result = figure.result()
+    folder = figure.path.parent
     with styled():
-        pictures = module.draw(result, folder, path.stem)
+        pictures = figure.module.draw(result, folder, figure.path.stem)
     file_names = [
         picture.with_suffix(kind).name for picture in pictures for kind in (".png", ".csv")
     ]
-    text = "\n".join([*remark_lines, module.report(result)])
-    return f"{text}\n\n{folder}: {', '.join(file_names)}, {path.name}"
+    text = "\n".join([*figure.remarks, figure.module.report(result)])
+    return f"{text}\n\n{folder}: {', '.join(file_names)}, {figure.path.name}"
+
+
+class StabilityFigure:
+    """A figure with its settings: its numbers are measured once, then found in its folder.
+
+    `remarks` are lines on the runs that it is of, `path` is that of its JSON.
+    """
+
+    def __init__(self, settings: StabilitySettings) -> None:
+        """Raises ConfigError for invalid settings, RunError for a run that cannot be read."""
+        settings.check()
+        self.settings = settings
+        figure = FIGURES[settings.figure]
+        name = f"{__package__}.{figure.module or settings.figure}"
+        self.module = cast(FigureModule, import_module(name))
+        runs = [load_run(run) for run in settings.runs]
+        self.remarks = shared({run.path.name: remarks(run) for run in runs})
+        keys = sorted(key for key in figure.takes if key != "jobs")
+        self._request = {
+            "settings": {key: _plain(settings, key) for key in keys},
+            "figure": settings.figure,
+            "runs": [weights_digest(run.model) for run in runs],
+            "sources": sources_of("reloop.models.model", *_TRAINING, name, also=(__package__,)),
+        }
+        self._artefacts = Artefacts(Path(settings.folder), "stability", name=settings.name)
+        self.path = self._artefacts.path(self._request)
+
+    def stored(self) -> Any:
+        """The numbers as JSON has them; None if they are not measured yet, or by other code."""
+        return self._artefacts.find(self._request)
+
+    def result(self) -> Any:
+        """The stored numbers, or else those measured now. Raises as the figure's `measure`."""
+        result = self.stored()
+        if result is None:
+            result = self._artefacts.keep(self._request, self.module.measure(self.settings))
+        return result
 
 
 def _plain(settings: StabilitySettings, name: str) -> Any:
