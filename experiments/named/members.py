@@ -6,7 +6,7 @@ for member in members_of(load("fig03"), "small"): train(member.config)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -52,6 +52,13 @@ def members_of(
             words = tuple(f"{key}={as_word(_tuples(value))}" for key, value in values.items())
             members.append(Member(_label(str(entry["label"]), config), words, config))
     return members
+
+
+def described(member: Member, members: Sequence[Member]) -> str:
+    """A member's label with those of its words that not all members have."""
+    common = set.intersection(*(set(each.words) for each in members))
+    words = [word for word in member.words if word not in common]
+    return f"{member.label} ({' '.join(words)})" if words else member.label
 
 
 def setting_of(config: Config, key: str) -> Any:

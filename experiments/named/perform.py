@@ -15,11 +15,11 @@ from reloop.evaluation.artefacts import is_shown, show
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
-from ..claims.text import verdict_table
+from ..claims.text import verdict_lines
 from .definition import Experiment
 from .measured import measured, member_result
 from .measures.request import Measurement, Request
-from .members import Member
+from .members import Member, described
 from .panels import panels
 from .pictures import draw_panels
 from .results import ExperimentResult
@@ -73,9 +73,8 @@ def _finish(
     measurement = _measured(experiment, settings, runs)
     results = [member_result(member, failures) for member in members]
     missing = [
-        f"{each['label']}, seed {each['seed']}: {each['state']}, {each['step']:,} of "
-        f"{each['steps']:,} steps"
-        for each in results
+        f"{described(member, members)}: {each['state']}, {each['step']:,} of {each['steps']:,} steps"
+        for member, each in zip(members, results, strict=True)
         if each["state"] != "finished"
     ]
     missing += measurement.missing
@@ -135,7 +134,7 @@ def _measured(
 def _text(result: ExperimentResult, folder: Path) -> str:
     lines = [f"{result['experiment']}: {result['title']} ({result['source']})"]
     if result["verdicts"]:
-        lines += ["", verdict_table(result["verdicts"])]
+        lines += ["", *verdict_lines(result["verdicts"])]
     if result["missing"]:
         lines += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
     return "\n".join([*lines, "", f"{folder}: result.json, figures/"])

@@ -10,7 +10,7 @@ from reloop.training.jobs.processes import cores
 from reloop.training.run_folder.run import run_folder
 
 from .definition import Experiment
-from .members import Member
+from .members import Member, described
 from .settings import ExperimentSettings
 from .state import progress, seconds_left
 
@@ -58,15 +58,8 @@ def _table(
         if path in seen:
             to_come = "as above" if to_come else ""
         seen.add(path)
-        name = f"{member.label} ({' '.join(_varying(member, members))})"
-        lines.append(f"  {name:60} {state:24} {to_come}".rstrip())
+        lines.append(f"  {described(member, members):60} {state:24} {to_come}".rstrip())
     return lines
-
-
-def _varying(member: Member, members: Sequence[Member]) -> list[str]:
-    """The words of a member that are not those of all members."""
-    common = set.intersection(*(set(each.words) for each in members))
-    return [word for word in member.words if word not in common] or ["seed=0"]
 
 
 def _time(seconds: float) -> str:
