@@ -73,7 +73,8 @@ def _finish(
     measurement = _measured(experiment, settings, runs)
     results = [member_result(member, failures) for member in members]
     missing = [
-        f"{described(member, members)}: {each['state']}, {each['step']:,} of {each['steps']:,} steps"
+        f"{described(member, members)}: {each['state']}, "
+        f"{each['step']:,} of {each['steps']:,} steps"
         for member, each in zip(members, results, strict=True)
         if each["state"] != "finished"
     ]
