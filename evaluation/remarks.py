@@ -20,17 +20,22 @@ def remarks(run: Run) -> list[str]:
     """Lines such as 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
     loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
     run of the current code."""
-    lines = []
-    steps = run.config.training.steps
-    if run.step != steps:
-        lines.append(f"training unfinished: {run.step:,} of {steps:,} steps")
-    if numbers := curriculum_left(run.config, run.task, run.step):
-        lines.append(f"curriculum unfinished: {numbers}")
+    lines = unfinished(run.config, run.task, run.step)
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(
             f"trained by other code: {some_files(files)} {verb} now (again=true trains again)"
         )
+    return lines
+
+
+def unfinished(config: Config, task: Task, step: int) -> list[str]:
+    """The remarks on a run of so many steps that say what its training or its curriculum lacks."""
+    lines, steps = [], config.training.steps
+    if step != steps:
+        lines.append(f"training unfinished: {step:,} of {steps:,} steps")
+    if numbers := curriculum_left(config, task, step):
+        lines.append(f"curriculum unfinished: {numbers}")
     return lines
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reloop.evaluation.remarks import curriculum_left
+from reloop.evaluation.remarks import unfinished
 from reloop.training.assemble import build_task
 
 from ..named.results import Verdict, VerdictName
@@ -59,14 +59,12 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
 
 
 def why_unfinished(member: Measured) -> str:
-    """Why no claim may be judged from a run: '400 of 7,000 steps'; empty for a finished one."""
-    steps = member.config.training.steps
+    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps'; empty for a
+    finished one."""
     if member.step == 0:
         return "untrained"
-    if not member.finished:
-        return f"{member.step:,} of {steps:,} steps"
-    left = curriculum_left(member.config, build_task(member.config), member.step)
-    return f"curriculum unfinished: {left}" if left else ""
+    lines = unfinished(member.config, build_task(member.config), member.step)
+    return ", ".join(lines)
 
 
 def _check(claim: Claim, estimate: Estimate, steps: int) -> None:
@@ -100,12 +98,10 @@ def _size(size: str, steps: int | None) -> str:
     return ", ".join(filter(None, [size, "" if steps is None else f"{steps:,} steps"]))
 
 
-def _left_out(unfinished: Sequence[Unfinished]) -> list[str]:
+def _left_out(found: Sequence[Unfinished]) -> list[str]:
     """A text on the runs that were left out, if any were."""
-    runs = [
-        f"{member.label}, seed {member.config.seed} ({reason})" for member, reason in unfinished
-    ]
-    return [f"left out as unfinished: {', '.join(runs)}"] if runs else []
+    runs = [f"{member.label}, seed {member.config.seed} ({reason})" for member, reason in found]
+    return [f"left out: {', '.join(runs)}"] if runs else []
 
 
 def _verdict(

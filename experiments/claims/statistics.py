@@ -46,9 +46,11 @@ def hierarchical_bootstrap(
     """
     floats = [np.asarray(group, dtype=np.float64) for group in groups]
     value = float(statistic([group.mean((0, 1)) for group in floats]))
+    seeds = [len(group) for group in floats]
+    if not math.isfinite(value):
+        return Estimate(value, math.nan, math.nan, min(seeds))
     crossed = statistic(crossed_means(floats, resamples, seed))
     low, high = map(float, np.percentile(crossed, _ENDS))
-    seeds = [len(group) for group in floats]
     if max(seeds) > 1:
         scale = np.log if log else np.asarray
         over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)

@@ -20,6 +20,7 @@ from reloop.evaluation.figures import (
     save,
     whole_numbers,
 )
+from reloop.evaluation.remarks import unfinished
 from reloop.probing.dynamics.trajectory import Movements, follow
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run, RunError
@@ -34,11 +35,14 @@ PROMPTS = 64
 class TrainedRun(TypedDict):
     """A run: `norm`, that of a token's state before the final norm from index 0, the read-in, to
     loop b, over prompts; `cosine` [b, b] between increments, None if one of the two is zero at all
-    tokens; and `apart`, its mean over pairs of different ones, None if there are none."""
+    tokens; and `apart`, its mean over pairs of different ones, None if there are none.
+    `unfinished` says what its training lacks."""
 
     run: str
     what: str
     step: int
+    unfinished: list[str]
+    scaling: str
     loops: int
     norm: Means[list[float]]
     cosine: list[list[float | None]]
@@ -80,6 +84,8 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
         "what": f"{config.model.connectivity or config.model.family}, b = {b}"
         + (f", {scaling}" if scaling != "none" else ""),
         "step": run.step,
+        "unfinished": unfinished(config, run.task, run.step),
+        "scaling": scaling,
         "loops": b,
         "norm": {"mean": norm["mean"], "standard_error": norm["standard_error"]},
         "cosine": cosine,
