@@ -16,6 +16,7 @@ _SETTINGS = (
     *("training.muon_rate", "training.ema_decay", "training.targets"),
     *("evaluation.loops", "evaluation.halt_on", "evaluation.tolerance", "evaluation.halt_by"),
     *("evaluation.max_loops", "evaluation.shifts", "evaluation.baselines"),
+    *("figures.format", "figures.width", "figures.title", "tables.format"),
 )
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.

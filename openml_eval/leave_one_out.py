@@ -9,12 +9,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.evaluation.cache import Arrays
+from reloop.evaluation.figures import drawn_once
 from reloop.training.assemble import build_task
 from reloop.training.device import place
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
@@ -183,8 +186,11 @@ def _finish(settings: RunSettings, plan: _Plan, outcomes: Sequence[Outcome]) -> 
     folder.mkdir(parents=True, exist_ok=True)
     write_arrays(folder / "openml.npz", arrays)
     write_bytes(folder / "openml.csv", csv_text(result).encode())
-    draw_accuracies(result, folder / "figures")
     plain_settings = {key: value for key, value in asdict(settings).items() if key != "jobs"}
-    write_json(folder / "openml.json", {**result, "settings": plain_settings})
-    text = f"{report(result)}\n\n{folder}: openml.json, openml.csv, figures/"
+    content = {**result, "settings": plain_settings}
+    write_json(folder / "openml.json", content)
+    record, draw = folder / "figures" / "drawn.json", partial(draw_accuracies, result)
+    drawn_once(record, key_of(content), config.figures, draw)
+    text = report(result, config.tables.format)
+    text = f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
     return LeaveOneOut(folder, result, text, failures)

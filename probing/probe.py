@@ -13,6 +13,7 @@ from torch import Generator
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import Artefacts, is_shown, show
 from reloop.evaluation.cache import Arrays
 from reloop.evaluation.measure import weights_digest
@@ -37,7 +38,8 @@ _OURS = tuple(
     f"reloop.probing.{name}"
     for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
 )
-_NO_EFFECT = ("run", "device", "memory", "plugins")  # settings that do not bear on the result
+# Settings that do not bear on the result.
+_NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
 
 def probe(run: Run, settings: ProbingSettings) -> Probing:
@@ -60,7 +62,7 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
             # The probes are large, and only this result needs them.
             shutil.rmtree(fit.folder, ignore_errors=True)
     result["remarks"] = remarks(run)
-    _show(run, artefacts, result)
+    _show(run, artefacts, result, settings.figures)
     return result
 
 
@@ -106,13 +108,14 @@ def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[Findings, Arrays]:
     return result, arrays
 
 
-def _show(run: Run, artefacts: Artefacts, result: Probing) -> None:
+def _show(run: Run, artefacts: Artefacts, result: Probing, figures: FigureSettings) -> None:
     """Write and draw the last result requested, unless its files are there."""
     path, errors = run.path / "probing.json", run.path / "probing.npz"
-    if not is_shown(path, "probing", result):
+    content = {**result, "figures": figures.plain()}
+    if not is_shown(path, "probing", content):
         write_arrays(errors, artefacts.arrays(result["key"]))
-        pictures = draw_probing(result, run.path / "probing" / "figures")
-        show(path, "probing", result, [errors, *pictures])
+        pictures = draw_probing(result, run.path / "probing" / "figures", figures)
+        show(path, "probing", content, [errors, *pictures])
 
 
 def _settings_for(run: Run, settings: ProbingSettings) -> ProbingSettings:

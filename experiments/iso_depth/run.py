@@ -21,6 +21,7 @@ from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.evaluate_run import evaluate
 from reloop.evaluation.remarks import shared
 from reloop.evaluation.results import by_solver
+from reloop.evaluation.tables import Part, document
 from reloop.training import train
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
@@ -76,7 +77,8 @@ class TrainAndMeasure:
     def __call__(self) -> Measured:
         """Raises the errors of `train`."""
         run = train(self.config)
-        evaluation = evaluate(run, self.config.evaluation, self.config.device)
+        config = self.config
+        evaluation = evaluate(run, config.evaluation, config.device, config.figures)
         bayes = float(np.mean(numbers(by_solver(evaluation["by_examples"])["bayes"]["mean"])))
         return Measured(row_of(run), bayes, RunFolder(run.path).status().get("seconds"))
 
@@ -195,24 +197,25 @@ def _fit_and_write(
         "failed": list(failures),
         "remarks": list(measurements.remarks),
     }
-    lines = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
+    parts: list[Part] = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
+    form = settings.tables.format
     try:
         fits = fitted(off_plateau, {"E": measurements.bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
         write_json(folder / "iso_depth.json", result | {"verdict": None})
-        print("\n".join(lines), flush=True)
+        print(document(parts, form), flush=True)
         raise RunError(
             f"no law can be fitted to the {len(off_plateau)} runs of "
             f"{len(off_plateau) + len(on_plateau)} that left the plateau: {error}; "
             f"{folder} has their losses"
         ) from None
-    write(fits, folder)
+    write(fits, folder, settings.figures)
     text = verdict(fits.fits["free"], fits.certainty, measurements, expected)
     undetermined = list(fits.certainty.not_determined)
     result |= {"verdict": text, "not_determined": undetermined, "phi": _phi(fits)}
     write_json(folder / "iso_depth.json", result)
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
-    return "\n".join([*lines, report(fits), "", text, "", f"{folder}: {files}"])
+    return f"{document([*parts, *report(fits), '', text], form)}\n\n{folder}: {files}"
 
 
 def _phi(fits: Fitted) -> dict[str, float | None]:
@@ -236,4 +239,5 @@ def _losses(table: ScalingTable) -> list[dict[str, float]]:
 
 def _plain(settings: IsoDepthSettings) -> dict[str, Any]:
     """The settings that the result depends on."""
-    return {key: value for key, value in asdict(settings).items() if key not in ("folder", "jobs")}
+    no_effect = ("folder", "jobs", "figures", "tables")
+    return {key: value for key, value in asdict(settings).items() if key not in no_effect}

@@ -12,9 +12,10 @@ from typing import Any, Protocol, cast
 
 from reloop.evaluation import load_run
 from reloop.evaluation.artefacts import Artefacts
-from reloop.evaluation.figures import styled
+from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
+from reloop.evaluation.tables import Part, document
 from reloop.training.run_folder.sources import sources_of
 
 from .settings import FIGURES, StabilitySettings
@@ -24,6 +25,7 @@ _TRAINING = (
     "reloop.training.objective",
     "reloop.training.optim.rates",
     "reloop.training.assemble",
+    "reloop.training.run_folder.metrics",
 )
 
 
@@ -33,12 +35,11 @@ class FigureModule(Protocol):
     def measure(self, settings: StabilitySettings) -> Mapping[str, object]:
         """The figure's numbers, a TypedDict of plain values; the same for the same settings."""
 
-    def report(self, result: Any) -> str:
-        """The numbers as text for the terminal."""
+    def report(self, result: Any) -> list[Part]:
+        """The numbers as tables with sentences."""
 
-    def draw(self, result: Any, folder: Path, name: str) -> list[Path]:
-        """Write the pictures, `name`.png or names that begin with it, each with its CSV; returns
-        their paths. Called within `styled()`."""
+    def draw(self, result: Any, pictures: Pictures, name: str) -> None:
+        """Save the pictures, called `name` or names that begin with it."""
 
 
 def stability(settings: StabilitySettings) -> str:
@@ -48,12 +49,14 @@ def stability(settings: StabilitySettings) -> str:
     figure = StabilityFigure(settings)
     result = figure.result()
     folder = figure.path.parent
-    with styled():
-        pictures = figure.module.draw(result, folder, figure.path.stem)
-    file_names = [
-        picture.with_suffix(kind).name for picture in pictures for kind in (".png", ".csv")
-    ]
-    text = "\n".join([*figure.remarks, figure.module.report(result)])
+    name = figure.path.stem
+
+    def draw(pictures: Pictures) -> None:
+        figure.module.draw(result, pictures, name)
+
+    record = folder / f"drawn-{figure.path.name}"
+    file_names = [file.name for file in drawn_once(record, name, settings.figures, draw)]
+    text = document([*figure.remarks, *figure.module.report(result)], settings.tables.format)
     return f"{text}\n\n{folder}: {', '.join(file_names)}, {figure.path.name}"
 
 
