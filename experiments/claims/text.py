@@ -1,6 +1,6 @@
-"""Verdicts as a table for the terminal: a row each, and the notes below it.
+"""Verdicts as a table: a row each, and the notes below it.
 
-print("\n".join(verdict_lines(result["verdicts"])))
+print(document(verdict_parts(result["verdicts"])))
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import shorten
 
+from reloop.evaluation.tables import Part, Table
+
 from ..named.results import Verdict
-from ..stability.tables import table
 
 HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
 _SENTENCE = 60  # characters
 
 
-def verdict_lines(verdicts: Sequence[Verdict], width: int = _SENTENCE) -> list[str]:
-    """A header, a row for each verdict, and each note once, with the rows that it is on."""
+def verdict_parts(verdicts: Sequence[Verdict], width: int = _SENTENCE) -> list[Part]:
+    """The table, and each note once, with the rows that it is on."""
     if not verdicts:
         return []
     rows, notes = verdict_rows(verdicts, width), dict[str, list[int]]()
@@ -24,8 +25,10 @@ def verdict_lines(verdicts: Sequence[Verdict], width: int = _SENTENCE) -> list[s
         if verdict["note"]:
             notes.setdefault(verdict["note"], []).append(number)
     numbered = [[f"{at} {row[0]}", *row[1:]] for at, row in enumerate(rows, start=1)]
-    lines = table(HEAD, numbered)
-    return [*lines, *(f"{', '.join(map(str, at))}: {note}" for note, at in notes.items())]
+    return [
+        Table(HEAD, numbered),
+        *(f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()),
+    ]
 
 
 def verdict_rows(verdicts: Sequence[Verdict], width: int = _SENTENCE) -> list[list[str]]:

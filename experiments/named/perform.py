@@ -11,11 +11,13 @@ from pathlib import Path
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import RunError
+from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import is_shown, show
+from reloop.evaluation.tables import Part, document
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
-from ..claims.text import verdict_lines
+from ..claims.text import verdict_parts
 from .definition import Experiment
 from .measured import measured, member_result
 from .measures.request import Measurement, Request
@@ -46,7 +48,8 @@ def perform(settings: ExperimentSettings) -> str:
     texts = []
     for experiment in experiments:
         result = _finish(experiment, members[experiment.name], settings, failures)
-        texts.append(_text(result, folder_of(settings.folder, experiment.name, settings.scale)))
+        folder = folder_of(settings.folder, experiment.name, settings.scale)
+        texts.append(_text(result, folder, settings))
         if len(experiments) > 1:
             print(f"\n{texts[-1]}", flush=True)
     text = "" if len(experiments) > 1 else texts[0]
@@ -102,18 +105,18 @@ def _finish(
         "missing": missing,
     }
     folder = folder_of(settings.folder, experiment.name, settings.scale)
-    _keep(result, folder)
+    _keep(result, folder, settings.figures)
     return result
 
 
-def _keep(result: ExperimentResult, folder: Path) -> None:
+def _keep(result: ExperimentResult, folder: Path, figures: FigureSettings) -> None:
     """Write and draw the result, unless the same one is there."""
-    path, key = folder / "result.json", key_of(result)
+    path, key = folder / "result.json", key_of([result, figures.plain()])
     if is_shown(path, KIND, {"key": key}):
         return
     folder.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # while the pictures are others
-    files = draw_panels(result, folder / "figures")
+    files = draw_panels(result, folder / "figures", figures)
     show(path, KIND, {**result, "key": key}, files)
 
 
@@ -132,10 +135,11 @@ def _measured(
     return answer
 
 
-def _text(result: ExperimentResult, folder: Path) -> str:
-    lines = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) -> str:
+    parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
     if result["verdicts"]:
-        lines += ["", *verdict_lines(result["verdicts"])]
+        parts += ["", *verdict_parts(result["verdicts"])]
     if result["missing"]:
-        lines += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
-    return "\n".join([*lines, "", f"{folder}: result.json, figures/"])
+        parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+    parts += ["", f"{folder}: result.json, figures/"]
+    return document(parts, settings.tables.format)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError, check_device
+from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
@@ -31,6 +32,8 @@ class ExperimentSettings:
     )
     folder: str = setting(Config.folder, "where run folders are made")
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting, an unknown experiment, and a scale that

@@ -11,6 +11,7 @@ import pytest
 
 from reloop.conf.saved import read_config
 from reloop.conf.schema import GrowthConfig
+from reloop.evaluation.tables import document
 from reloop.experiments.claims.claim import (
     Claim,
     Estimate,
@@ -20,7 +21,7 @@ from reloop.experiments.claims.claim import (
     find_claim,
 )
 from reloop.experiments.claims.judge import judge
-from reloop.experiments.claims.text import HEAD, verdict_lines, verdict_rows
+from reloop.experiments.claims.text import HEAD, verdict_parts, verdict_rows
 from reloop.experiments.named.results import Verdict
 from tests.conftest import HOME
 
@@ -202,7 +203,7 @@ def test_verdicts_as_rows() -> None:
         "A sentence.", "1.62", "0.5 (0.4 to ∞)", "< 1", "2", "1,000 of 500,000", "not settled"
     ]  # fmt: skip
     assert second == ["A sentence.", "–", "–", "< 1", "–", "–", "not measured"]
-    lines = verdict_lines(verdicts)
+    lines = document(verdict_parts(verdicts)).splitlines()
     assert all(name in lines[0] for name in HEAD)
     assert lines[4].startswith("1, 3: at small scale (d = 4, 1,000 steps; published: 500,000")
-    assert verdict_lines([]) == []
+    assert verdict_parts([]) == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from reloop.conf.build import build
-from reloop.experiments.named.definition import load, members_of, names
+from reloop.experiments.named.definition import load, names
 from reloop.experiments.named.measures import iso_depth, openml, stability
 from reloop.experiments.named.measures.request import Request
+from reloop.experiments.named.members import members_of
 from reloop.probing.settings import ProbingSettings
 
 MEASURED = [name for name in names() if load(name).measure != "evaluation"]
