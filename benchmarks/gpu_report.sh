@@ -162,16 +162,16 @@ half1() {
     done
     modules
     tests tests_bf16 75 bf16 "${kernel_tests[@]}"
-    measure step_sparse 170 step configs=sparse "device=$device" "reference=$reference" \
+    measure step_sparse 165 step configs=sparse "device=$device" "reference=$reference" \
         compiled_reference=true 'backend=[triton,compile]' precision=bf16 capture=true pairs=15 limit=50
-    measure profile_bf16 25 profile_step config=sparse "device=$device" variant=triton:bf16:graph \
+    measure profile_bf16 30 profile_step config=sparse "device=$device" variant=triton:bf16:graph \
         steps=10 warmup=5
     tests tests_fp32 70 'not bf16' "${kernel_tests[@]}"
     tests tests_graphs 45 '' tests/training/graph/test_cuda.py
-    measure step_sparse_ways 95 step configs=sparse "device=$device" "reference=$reference" \
+    measure step_sparse_ways 90 step configs=sparse "device=$device" "reference=$reference" \
         compiled_reference=false 'backend=[triton,eager]' 'precision=[tf32,bf16]' \
         'capture=[false,true]' pairs=7 limit=30
-    measure profile_tf32 25 profile_step config=sparse "device=$device" variant=triton:tf32:graph \
+    measure profile_tf32 30 profile_step config=sparse "device=$device" variant=triton:tf32:graph \
         steps=10 warmup=5
 }
 

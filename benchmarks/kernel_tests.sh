@@ -18,7 +18,7 @@ shift 4
 mkdir -p "$logs" || exit 2
 
 one() {
-    "${PYTHON:-python3}" -m pytest "$1" -k "$expression" -m "$marks" -v --tb=short --color=no \
+    "${PYTHON:-python3}" -m pytest "$1" -k "$expression" -m "$marks" -vv --tb=short --color=no \
         -p no:cacheprovider >"$logs/$(basename "$1" .py).log" 2>&1
     local code=$?
     [ "$code" -eq 5 ] && code=0 # none of its tests matches

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from reloop.conf.mistakes import ConfigError
 
 NAME = "report.tar.gz"
+_T = TypeVar("_T")
 
 
 class Part(NamedTuple):
@@ -51,7 +52,14 @@ def read_archives(folders: Sequence[Path]) -> Report:
         for path, text in texts.items():
             _add(report, path, text)
     report.parts = dict(sorted(report.parts.items(), key=lambda item: item[1].half))
+    report.results = _in_order(report.results, report.parts)
+    report.tests = _in_order(report.tests, report.parts)
     return report
+
+
+def _in_order(found: dict[str, _T], names: Iterable[str]) -> dict[str, _T]:
+    """The same in the order of the names; others, of a part that was killed, come last."""
+    return {name: found[name] for name in names if name in found} | found
 
 
 def _texts(archive: Path) -> Iterator[tuple[PurePosixPath, str]]:

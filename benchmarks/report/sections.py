@@ -15,7 +15,12 @@ _NAMES = 40  # of tests that did not pass
 
 def markdown(report: Report) -> str:
     """The whole text."""
-    lines = ["# Measured on a GPU", "", *_machine(report.results.values()), *_parts(report.parts)]
+    lines = [
+        "# Report of benchmarks/gpu_report.sh",
+        "",
+        *_machine(report.results.values()),
+        *_parts(report.parts),
+    ]
     if report.tests:
         lines += ["", "## Tests", "", *_tests(report.tests)]
     kinds: dict[str, tuple[str, Callable[[dict[str, Any]], Iterator[str]]]] = {
