@@ -114,12 +114,13 @@ measure() {
 toy() {
     case $1 in
         config=* | configs=*) echo "${1%%=*}=small" ;;
-        backend=*) echo 'backend=[eager,cpu]' ;;
+        backend=*) echo 'backend=cpu' ;;
         variant=*) echo 'variant=cpu:fp32' ;;
         variants=*) echo 'variants=[eager:fp32,cpu:fp32]' ;;
         precision=*) echo 'precision=fp32' ;;
         capture=* | compiled_reference=*) echo "${1%%=*}=false" ;;
         pairs=*) echo 'pairs=2' ;;
+        limit=*) echo 'limit=60' ;;
         seeds=*) echo 'seeds=1' ;;
         warmup=*) echo 'warmup=1' ;;
         steps=*) echo 'steps=4' ;;
@@ -185,7 +186,8 @@ half2() {
     measure step_runs 50 step configs=sparse "device=$device" 'backend=[triton,eager]' precision=bf16 \
         capture=true 'runs=[1,3]' pairs=7 limit=30
     if [ "$device" = cpu ]; then
-        measure kernels 60 kernels static=true capability=9.0 width=32 heads=2 points=8
+        part kernels 60 "$python" -m benchmarks.kernels static=true capability=9.0 precision=bf16 \
+            width=32 heads=2 points=8 "json=$results/kernels.json"
     else
         measure kernels 60 kernels 'precision=[bf16,tf32]'
     fi

@@ -29,10 +29,10 @@ class Part(NamedTuple):
 
 @dataclass
 class Report:
-    """The parts by name, in their order; what they measured, by part; the logs of their tests, by
-    part and file."""
+    """The parts by half and name, in their order; what they measured, by name; the logs of their
+    tests, by name and file."""
 
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[tuple[int, str], Part] = field(default_factory=dict)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     tests: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -52,8 +52,9 @@ def read_archives(folders: Sequence[Path]) -> Report:
         for path, text in texts.items():
             _add(report, path, text)
     report.parts = dict(sorted(report.parts.items(), key=lambda item: item[1].half))
-    report.results = _in_order(report.results, report.parts)
-    report.tests = _in_order(report.tests, report.parts)
+    names = [part.part for part in report.parts.values()]
+    report.results = _in_order(report.results, names)
+    report.tests = _in_order(report.tests, names)
     return report
 
 
@@ -74,7 +75,7 @@ def _add(report: Report, path: PurePosixPath, text: str) -> None:
     names = path.parts
     if path.name == "parts.jsonl":
         parts = [Part(**json.loads(line)) for line in text.splitlines()]
-        report.parts |= {part.part: part for part in parts}
+        report.parts |= {(part.half, part.part): part for part in parts}
     elif path.suffix == ".json":
         report.results[path.stem] = json.loads(text)
     elif path.suffix == ".log" and len(names) == 3:

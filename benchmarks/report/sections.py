@@ -19,7 +19,7 @@ def markdown(report: Report) -> str:
         "# Report of benchmarks/gpu_report.sh",
         "",
         *_machine(report.results.values()),
-        *_parts(report.parts),
+        *_parts(report.parts.values()),
     ]
     if report.tests:
         lines += ["", "## Tests", "", *_tests(report.tests)]
@@ -46,14 +46,14 @@ def _machine(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
 
 
-def _parts(parts: Mapping[str, Part]) -> Iterator[str]:
+def _parts(parts: Iterable[Part]) -> Iterator[str]:
     meanings = {0: "done", -1: "no time was left", 124: "cut off", 137: "cut off"}
     yield from _table(
         ("half", "part", "exit code", "seconds", "limit", ""),
         (
             (*(str(part.half), part.part, str(part.exit_code)), f"{part.seconds:g}",
              f"{part.limit:g}", meanings.get(part.exit_code, "failed, see its log"))
-            for part in parts.values()
+            for part in parts
         ),
     )  # fmt: skip
 

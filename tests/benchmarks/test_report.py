@@ -52,7 +52,7 @@ def test_two_halves_are_one_summary(tmp_path: Path, capsys: pytest.CaptureFixtur
     second = pack(
         tmp_path / "second",
         {
-            "./half2/parts.jsonl": part(half=2, part="parity", exit_code=1),
+            "./half2/parts.jsonl": part(half=2) + part(half=2, part="parity", exit_code=1),
             "./half2/parity.json": (RESULTS / "parity_cpu.json").read_text(encoding="utf-8"),
             "./half2/kernels.json": (RESULTS / "kernels_static.json").read_text(encoding="utf-8"),
         },
@@ -60,7 +60,7 @@ def test_two_halves_are_one_summary(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([f"folders=[{second},{first}]"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("|")[2].strip() for line in lines if line.startswith(("| 1", "| 2"))] == [
-        *("modules", "tests_bf16", "step_sparse", "parity"),
+        *("modules", "tests_bf16", "step_sparse", "modules", "parity"),
     ]
     assert "| 1 | tests_bf16 | 124 | 1 | 15 | cut off |" in lines
     assert "| 2 | parity | 1 | 1 | 15 | failed, see its log |" in lines
