@@ -127,10 +127,10 @@ class LoopsConfig:
     )
     stop_at: float = setting(
         0.0,
-        "training: the loops without gradients end early, for the whole batch, once the median "
-        "prompt's state changes over a loop by at most this fraction of its norm; the others start "
-        "from the state reached, so that predictions differ by what the loops left out would still "
-        "have changed; 0: never",
+        "training: the loops without gradients end early, for the whole batch (each shard), once "
+        "the median prompt's state changes over a loop by at most this fraction of its norm; the "
+        "others start from the state reached, so that predictions differ by what the loops left "
+        "out would still have changed; 0: never",
         at_least=0,
     )
 

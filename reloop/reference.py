@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin
 
+from reloop.benchmarks.report.settings import ReportSettings
 from reloop.benchmarks.settings import (
     EstimatorSettings,
     KernelSettings,
@@ -51,6 +52,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,
     "python -m benchmarks.persistent": PersistentSettings,
+    "python -m benchmarks.report": ReportSettings,
     "python -m benchmarks.probes": ProbeSettings,
     "python -m benchmarks.solvers": SolverSettings,
     "python -m benchmarks.samplers": SamplerSettings,
