@@ -45,18 +45,22 @@ def perform(settings: ExperimentSettings) -> str:
         everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
         failures = train_all(everyone, settings.jobs, logs)
-    texts = []
+    texts, problems = [], [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
-        result = _finish(experiment, members[experiment.name], settings, failures)
+        try:
+            result = _finish(experiment, members[experiment.name], settings, failures)
+        except RunError as error:
+            problems.append(str(error))
+            continue
         folder = folder_of(settings.folder, experiment.name, settings.scale)
         texts.append(_text(result, folder, settings))
         if len(experiments) > 1:
             print(f"\n{texts[-1]}", flush=True)
-    text = "" if len(experiments) > 1 else texts[0]
-    if failures:
+    text = "" if len(experiments) > 1 else "".join(texts)
+    if problems:
         print(text, flush=True)
-        path, reason = next(iter(failures.items()))
-        raise RunError(f"{len(failures)} runs failed; the first: {path}: {reason}")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise RunError(f"{problems[0]}{more}")
     return text
 
 
@@ -72,7 +76,8 @@ def _finish(
     failures: Mapping[str, str],
 ) -> ExperimentResult:
     """Measure what is finished, draw, judge and write one experiment's result."""
-    runs = [run for member in members if (run := measured(member)) is not None]
+    everything = [measured(member) for member in members]
+    runs = [run for run in everything if run.arrays]
     measurement = _measured(experiment, settings, runs)
     results = [member_result(member, failures) for member in members]
     missing = [
@@ -87,7 +92,7 @@ def _finish(
             f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
             f"{experiment.command(settings.scale)} trains it"
         )
-    evidence = Evidence(tuple(runs), measurement.results)
+    evidence = Evidence(everything, measurement.results)
     command = experiment.command(settings.scale)
     verdicts = [
         judge(find_claim(name), evidence, scale=settings.scale, command=command)
