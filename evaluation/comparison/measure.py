@@ -137,7 +137,7 @@ def _result(
         assert run_settings.loops is not None
         entries[_name(run)] = {
             "family": run.config.model.family,
-            "kind": kind_of(run.config.model),
+            "style": kind_of(run.config.model),
             "seed": run.config.seed,
             "b": trained_loops(run.config),
             "step": run.step,
