@@ -27,7 +27,8 @@ class Curve(TypedDict):
 
     `kind` decides colour and dash, the same in every picture: a family of models (looped, standard,
     tied) or the name of a solver. `b`: the loops that the model was trained with, where x counts
-    loops. `run`: its run folder, where the curve is one run's.
+    loops. `run`: its run folder, where the curve is one run's. `x`: its own, where it is not the
+    panel's. `points`: no line joins its values. `at`: see `Panel`.
     """
 
     name: str
@@ -38,11 +39,15 @@ class Curve(TypedDict):
     high: list[float | None]
     b: NotRequired[int]
     run: NotRequired[str]
+    x: NotRequired[list[float | None]]
+    points: NotRequired[bool]
+    at: NotRequired[float]
 
 
 class Panel(TypedDict):
     """A picture of lines over numbers; `name` is that of its files. `slider`, where given, names
-    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`."""
+    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`; `start`
+    is the one shown at first. `read` names the x at which a reader may want all values, 'loop'."""
 
     name: str
     title: str
@@ -53,6 +58,9 @@ class Panel(TypedDict):
     log_y: bool
     curves: list[Curve]
     levels: dict[str, float]  # horizontal lines, by name
+    slider: NotRequired[str]
+    start: NotRequired[float]
+    read: NotRequired[str]
 
 
 class Verdict(TypedDict):

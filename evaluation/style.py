@@ -1,0 +1,176 @@
+"""The colour and the dash of every curve, the same in every picture and on the report page. No torch
+and no matplotlib here.
+
+style_of("looped")                            # {"color": "#0072B2", "linestyle": "-"}
+dash_of("standard")                           # [6, 1.6]: on and off, in widths of the line
+styles_of(["looped", "looped", "lasso"])      # three that differ
+
+Models are solid or in long dashes, solvers in short ones. The colours (Okabe and Ito's, and Tol's
+muted ones) can be told apart by colour-blind readers; two kinds that are drawn together differ in
+grey too, by lightness or by dash. Curves of numbers, as of loops or layers, are darker for larger
+numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypedDict
+from zlib import crc32
+
+from reloop.conf.schema import ModelConfig
+
+Dash = tuple[float, ...]
+_SOLID: Dash = ()
+_LONG: Dash = (6, 1.6)
+_LONG_DOT: Dash = (6, 1.6, 1, 1.6)
+_SHORT: Dash = (3, 1.4)
+_SHORT_DOT: Dash = (3, 1.4, 1, 1.4)
+_SHORT_DOTS: Dash = (3, 1.4, 1, 1.4, 1, 1.4)
+_DOTS: Dash = (1, 1.3)
+_DASHES = (_SOLID, _LONG, _DOTS, _LONG_DOT, _SHORT, _SHORT_DOT, _SHORT_DOTS)
+_STYLES: dict[str, tuple[str, Dash]] = {
+    # Families of models, and ways to loop.
+    "looped": ("#0072B2", _SOLID),
+    "standard": ("#D55E00", _LONG),
+    "tied": ("#009E73", _LONG_DOT),
+    "LT": ("#56B4E9", _SOLID),
+    "LT_i": ("#332288", _LONG),
+    "LT_ai": ("#CC79A7", _LONG_DOT),
+    "FLT": ("#882255", _SOLID),
+    "FLT_res": ("#E69F00", _LONG),
+    "recurrent": ("#117733", _SOLID),
+    "unnormed": ("#44AA99", _LONG),
+    "lanes": ("#661100", _LONG_DOT),
+    # Solvers.
+    "bayes": ("#000000", _DOTS),
+    "least_squares": ("#AA4499", _SHORT),
+    "ridge": ("#CC6677", _SHORT_DOT),
+    "lasso": ("#117733", _SHORT_DOTS),
+    "averaging": ("#999933", _DOTS),
+    "nearest_neighbours": ("#E69F00", _SHORT_DOT),
+    "greedy_tree_2": ("#88CCEE", _SHORT),
+    "greedy_tree_4": ("#117733", _SHORT),
+    "greedy_tree_2_signs": ("#88CCEE", _DOTS),
+    "greedy_tree_4_signs": ("#117733", _DOTS),
+    "boosted_trees": ("#882255", _SHORT_DOTS),
+    "boosted_trees_signs": ("#882255", _DOTS),
+    "network": ("#332288", _SHORT_DOT),
+    "majority": ("#777777", _DOTS),
+    "gradient_descent": ("#E69F00", _SHORT),
+    "preconditioned_gradient_descent": ("#882255", _SHORT_DOT),
+    "conjugate_gradients": ("#117733", _SHORT_DOT),
+    "newton": ("#332288", _SHORT),
+    # Those of scikit-learn beside one context.
+    "logistic": ("#AA4499", _SHORT),
+    "k-NN": ("#E69F00", _SHORT_DOT),
+    "forest": ("#117733", _SHORT_DOTS),
+    "boosting": ("#882255", _DOTS),
+    # Residual scalings, and recipes of training.
+    "none": ("#882255", _SOLID),
+    "sqrt": ("#E69F00", _SOLID),
+    "linear": ("#0072B2", _SOLID),
+    "factored": ("#44AA99", _LONG),
+    "paper": ("#D55E00", _LONG),
+    "fast": ("#0072B2", _SOLID),
+    # Parts of a probing.
+    "probe": ("#0072B2", _SOLID),
+    "linear_probe": ("#44AA99", _LONG),
+    "control": ("#000000", _SHORT),
+    "published": ("#D55E00", _DOTS),
+}
+# For a kind of a plugin: chosen by its name. Dark enough for a white page.
+_OTHERS = ("#332288", "#117733", "#AA4499", "#882255", "#999933", "#CC6677", "#44AA99")
+_RAMP = ("#B8DE29", "#55C667", "#20A387", "#2D708E", "#404788", "#440154")  # viridis, light to dark
+_DARKEST_AT = 64  # loops or layers
+
+
+class LineStyle(TypedDict):
+    """A curve's colour, and its dash as matplotlib's `linestyle`: "-" or (0, (on, off, …)), in
+    widths of the line."""
+
+    color: str
+    linestyle: str | tuple[int, Dash]
+
+
+def style_of(kind: str) -> LineStyle:
+    """The style of a kind of curve: a model's (see `kind_of`), a solver's name, a residual scaling.
+    A name that is not known here, as a plugin's, has one of its own too, chosen by its letters."""
+    color, dash = _style(kind)
+    return _line(color, dash)
+
+
+def dash_of(kind: str) -> list[float]:
+    """The dash of a kind as lengths on and off, in widths of the line, as SVG and Vega take it;
+    empty where it is solid."""
+    return list(_style(kind)[1])
+
+
+def styles_of(kinds: Sequence[str]) -> list[LineStyle]:
+    """The styles of one picture's curves: further curves of a kind have its colour and another
+    dash."""
+    taken: list[tuple[str, Dash]] = []
+    for kind in kinds:
+        color, dash = _style(kind)
+        others = [each for each in _DASHES if (color, each) not in taken]
+        if (color, dash) in taken and others:
+            dash = others[0]
+        taken.append((color, dash))
+    return [_line(*each) for each in taken]
+
+
+def style_of_number(number: float) -> LineStyle:
+    """The style of a curve that stands for a number of loops or layers: the larger, the darker, and
+    the same in every picture."""
+    share = min(1.0, math.log2(max(number, 0) + 1) / math.log2(_DARKEST_AT + 1))
+    return _line(_on_ramp(share), _SOLID)
+
+
+def styles_in_order(count: int) -> list[LineStyle]:
+    """The styles of `count` curves of rising numbers that are not loops, from light to dark."""
+    return [_line(_on_ramp(index / max(count - 1, 1)), _SOLID) for index in range(count)]
+
+
+def kind_of(model: ModelConfig) -> str:
+    """The kind of a model's curve: its way to loop where that has a name of its own, else its
+    family."""
+    if model.family != "looped":
+        return model.family
+    if model.connectivity is not None:
+        return model.connectivity
+    if model.lanes:
+        return "lanes"
+    if model.prelude or model.coda:
+        return "recurrent"
+    return "unnormed" if model.norm == "at_readout" else "looped"
+
+
+def lightness(color: str) -> float:
+    """How light "#RRGGBB" is in grey, 0 to 1 (CIE L*, over 100)."""
+    channels = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return 1.16 * math.cbrt(luminance) - 0.16 if luminance > 0.008856 else 9.033 * luminance
+
+
+def _style(kind: str) -> tuple[str, Dash]:
+    if kind in _STYLES:
+        return _STYLES[kind]
+    number = crc32(kind.encode())
+    dashes = _DASHES[1:]
+    return _OTHERS[number % len(_OTHERS)], dashes[number // len(_OTHERS) % len(dashes)]
+
+
+def _line(color: str, dash: Dash) -> LineStyle:
+    return {"color": color, "linestyle": (0, dash) if dash else "-"}
+
+
+def _on_ramp(share: float) -> str:
+    place = share * (len(_RAMP) - 1)
+    first = min(int(place), len(_RAMP) - 2)
+    ends = (_RAMP[first], _RAMP[first + 1])
+    mixed = (
+        round(int(a, 16) + (place - first) * (int(b, 16) - int(a, 16)))
+        for a, b in zip(*((end[1:3], end[3:5], end[5:7]) for end in ends), strict=True)
+    )
+    return "#" + "".join(f"{value:02X}" for value in mixed)
