@@ -103,7 +103,8 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch", "hydra", "omegaconf", "openml", "pandas", "sklearn"],
         ),
         (
-            "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__",
+            "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__, "
+            "reloop.experiments.report.__main__, reloop.experiments.report.write",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
         ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

@@ -243,7 +243,8 @@ class Chart {
   say() { // below the picture, and to a screen reader
     const fit = this.spec.law?.fits[this.index];
     const law = fit ? [`φ ${numberText(fit.phi)}: R² ${fit.r2}, Huber ${numberText(fit.huber)}; E ${numberText(fit.E)}, A ${numberText(fit.A)}, B ${numberText(fit.B)}, α ${numberText(fit.alpha)}, β ${numberText(fit.beta)}`] : [];
-    const read = this.cursor === null ? [] : [`${this.spec.read || this.spec.x} ${numberText(this.cursor)}: ${this.read(this.cursor).join("; ") || "no values"}`];
+    const x = this.cursor ?? (this.at.length > 1 && !law.length ? most(this.xs()) : null);
+    const read = x === null ? [] : [`${this.spec.read || this.spec.x} ${numberText(x)}: ${this.read(x).join("; ") || "no values"}`];
     this.values.textContent = [...law, ...read].join(". ");
   }
 }

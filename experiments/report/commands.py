@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-_MODULE = re.compile(
-    r"(?:.*/)?((?:probing|openml_eval|evaluation|experiments|benchmarks)(?:/\w+)*)"
-)
+_ROOMS = "reloop|probing|openml_eval|evaluation|experiments|benchmarks"
+_MODULE = re.compile(rf"(?:.*/)?((?:{_ROOMS})(?:/\w+)*)")
 
 
 def shell(words: Sequence[str]) -> str:
@@ -30,6 +29,8 @@ def as_typed(recorded: Any) -> str:
     script, *words = recorded.split(" ")
     if script.rpartition("/")[2] == "run.py":
         return run_py(*words)
+    if script.rpartition("/")[2] == "reloop":
+        return shell(["reloop", *words])
     module = _MODULE.fullmatch(script.removesuffix(".py").removesuffix("/__main__"))
     if module:
         return shell(["python", "-m", module[1].replace("/", "."), *words])

@@ -1,7 +1,9 @@
-"""The run folders, experiments and other results in a folder, by the files that are there."""
+"""The run folders, experiments and other results in a folder, by the files that are there. No torch
+here."""
 
 from __future__ import annotations
 
+import json
 import re
 from glob import glob
 from pathlib import Path
@@ -10,7 +12,6 @@ from typing import NamedTuple
 from reloop.conf.mistakes import ConfigError, nearest
 from reloop.conf.shipped import unpacked
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
-from reloop.training.run_folder.files import read_record
 
 from .settings import ReportSettings
 
@@ -22,21 +23,20 @@ _DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
 
 class Found(NamedTuple):
     """What a report is about: paths of run folders and of result files, in the order of their
-    names; and a line for each file that cannot be used."""
+    names."""
 
     runs: list[Path]
     experiments: list[Path]
     comparisons: list[Path]
     laws: list[Path]
     stability: list[Path]
-    problems: list[str]
 
 
 def find(settings: ReportSettings) -> Found:
     """What the settings ask for. Raises ConfigError where that is nothing."""
     folder = Path(settings.folder)
     if settings.runs:
-        return Found(_named_runs(settings.runs), [], [], [], [], [])
+        return Found(_named_runs(settings.runs), [], [], [], [])
     if settings.experiment is not None:
         return _experiments(folder, settings.experiment)
     if not folder.is_dir():
@@ -47,7 +47,6 @@ def find(settings: ReportSettings) -> Found:
         _below(folder, "comparison.json"),
         sorted({path.parent for name in _LAWS for path in _below(folder, name)}),
         _stability(folder),
-        [],
     )
     if not any(found):
         raise ConfigError(
@@ -87,7 +86,8 @@ def _named_runs(names: tuple[str, ...]) -> list[Path]:
     """The run folders of names and patterns; ConfigError for one that names none."""
     paths: list[Path] = []
     for name in names:
-        matches = [Path(match) for match in sorted(glob(name))] if glob(name) else [unpacked(name)]
+        found = [] if Path(name).is_dir() else [Path(match) for match in sorted(glob(name))]
+        matches = found or [unpacked(name)]
         runs = [path for path in matches if is_run(path)]
         if not runs:
             problem = "fits no run folder" if "*" in name else "is no run folder"
@@ -98,26 +98,28 @@ def _named_runs(names: tuple[str, ...]) -> list[Path]:
 
 def _experiments(folder: Path, name: str) -> Found:
     """The results of one named experiment at every scale, or of all, and the runs they are of."""
-    results = _below(folder, "result.json", "experiments")
-    records = {path: read_record(path, "experiment") for path in results}
-    names = {str(record.content.get("experiment")) for record in records.values() if record.content}
-    chosen = [
-        path
-        for path, record in records.items()
-        if name == "all" or (record.content or {}).get("experiment") == name
-    ]
-    if not chosen:
-        if not names:
-            problem = f"has no result in {folder}: python run.py experiment={name} makes it"
-            raise ConfigError("experiment", problem)
-        raise ConfigError("experiment", f"cannot be {name!r}{nearest(name, names)}")
-    runs: list[Path] = []
-    for path in chosen:
-        for member in (records[path].content or {}).get("members", []):
-            run = run_of(folder, member["run"])
-            if run is not None and run not in runs:
-                runs.append(run)
-    return Found(sorted(runs), chosen, [], [], [], [])
+    by_name: dict[str, list[Path]] = {}
+    for path in _below(folder, "result.json", "experiments"):
+        by_name.setdefault(path.parent.name.rpartition("-")[0], []).append(path)
+    if not by_name:
+        command = f"python run.py experiment={name} makes one"
+        raise ConfigError("experiment", f"has no result in {folder}: {command}")
+    if name != "all" and name not in by_name:
+        raise ConfigError("experiment", f"cannot be {name!r}{nearest(name, by_name)}")
+    chosen = [path for each, paths in by_name.items() if name in ("all", each) for path in paths]
+    runs = {run for path in chosen for run in _runs_of(path, folder)}
+    return Found(sorted(runs), chosen, [], [], [])
+
+
+def _runs_of(path: Path, folder: Path) -> list[Path]:
+    """The run folders of an experiment's members; none of a file that cannot be read, which its
+    part of the page says."""
+    try:
+        members = json.loads(path.read_text(encoding="utf-8"))["members"]
+        runs = [run_of(folder, member["run"]) for member in members]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [run for run in runs if run is not None]
 
 
 def run_of(folder: Path, run: str) -> Path | None:

@@ -14,7 +14,7 @@ from .figure import csv_text, data_link
 
 _HERE = Path(__file__).parent
 _OPEN = 4  # runs, at most, whose figures are shown without being asked for
-_SAME = {"seed"}  # settings that are in the runs' titles
+_IN_TITLES = {"seed"}  # settings that are in the runs' titles
 _VERDICTS = ("holds", "fails", "not settled", "not measured")
 Part = dict[str, Any]
 
@@ -28,6 +28,7 @@ def page(content: Mapping[str, list[Part]], problems: Sequence[str], subject: st
         for experiment in content["experiments"]
         for verdict in experiment["verdicts"]
     ]
+    differing, settings = _differing(runs), runs[0]["settings"] if runs else {}
     counts = Counter(verdict["verdict"] for verdict in verdicts)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
@@ -40,7 +41,10 @@ def page(content: Mapping[str, list[Part]], problems: Sequence[str], subject: st
         verdicts=verdicts,
         counts=[f"{counts[name]} {name}" for name in _VERDICTS if counts[name]],
         claims_csv=_claims_csv(verdicts),
-        differing=_differing(runs),
+        differing=differing,
+        same={
+            key: value for key, value in settings.items() if key not in {*differing, *_IN_TITLES}
+        },
         environments=_environments(runs),
         known=known,
         opened=len(runs) <= _OPEN,
@@ -65,7 +69,7 @@ def _differing(runs: Sequence[Part]) -> list[str]:
     return [
         key
         for key in keys
-        if key not in _SAME and len({str(run["settings"].get(key)) for run in runs}) > 1
+        if key not in _IN_TITLES and len({str(run["settings"].get(key)) for run in runs}) > 1
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
 from reloop.conf.checksum import checksum_of
+from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError, RunError, one_line
 from reloop.conf.saved import read_mapping
 from reloop.conf.schema import Config
@@ -82,7 +83,7 @@ def _made(folder: RunFolder, config: Config, run_key: str, all_figures: bool) ->
     environment = made_with.content or {}
     problems += [made_with.problem] if made_with.problem else []
     command = as_typed(environment.get("command"))
-    figures, error = _evaluation(path, command, all_figures, problems)
+    figures, error = _evaluation(path, config, command, all_figures, problems)
     figures += _training(folder, config, run_key, command, problems)
     return {
         "figures": figures,
@@ -98,7 +99,7 @@ def _made(folder: RunFolder, config: Config, run_key: str, all_figures: bool) ->
 
 
 def _evaluation(
-    path: Path, command: str, all_figures: bool, problems: list[str]
+    path: Path, config: Config, command: str, all_figures: bool, problems: list[str]
 ) -> tuple[list[Figure], str]:
     """The figures of evaluation.json, and the last query's error at b loops."""
     record = read_record(path / "evaluation.json", "evaluation")
@@ -113,8 +114,12 @@ def _evaluation(
         panels += further_panels(result) if all_figures else []
         at_b = result["by_examples"]["model_at_b"]
         low, mean, high = (short(at_b[part][-1]) for part in ("low", "mean", "high"))
-        again = run_py("action=evaluate", f"run={path.as_posix()}", *_words(result))
-        return [figure(panel, again, of=path.name) for panel in panels], f"{mean} ({low} to {high})"
+        commands = _evaluate_commands(path, result, config)
+        figures = [
+            figure(panel, _command_of(panel["name"], commands) or command, of=path.name)
+            for panel in panels
+        ]
+        return figures, f"{mean} ({low} to {high})"
     except _UNREADABLE as error:
         problems.append(
             f"{path / 'evaluation.json'} has another form than this version's "
@@ -123,14 +128,42 @@ def _evaluation(
         return [], ""
 
 
-def _words(result: Any) -> list[str]:
-    """The settings that say which evaluation it was, where they are not the run's defaults."""
-    settings, words = result["settings"], list[str]()
-    if str(settings["loops"]) != str(result["b"]):
-        words.append(f"evaluation.loops={settings['loops']}")
-    if settings.get("shifts"):
-        words.append(f"evaluation.shifts=[{','.join(settings['shifts'])}]")
-    return words
+def _evaluate_commands(path: Path, result: Any, config: Config) -> list[str]:
+    """The commands of the evaluations that a result is the union of, a line each."""
+    defaults, b = config.evaluation, result["b"]
+    loops = defaults.loops or b
+    longest = max(defaults.max_loops or 3 * b, b if loops == "auto" else loops)
+    expected = {
+        "loops": loops,
+        "max_loops": b if result["family"] == "standard" else longest,
+        "shifts": list(defaults.shifts),
+        "baselines": None if defaults.baselines is None else list(defaults.baselines),
+        **{name: getattr(defaults, name) for name in ("prompts", "seed", "resamples")},
+    }
+    commands = []
+    for each in result.get("evaluations", [result]):
+        settings = each["settings"]
+        words = [
+            f"evaluation.{name}={as_word(_tuples(settings[name]))}"
+            for name, value in expected.items()
+            if settings.get(name, value) != value
+        ]
+        commands.append(run_py("action=evaluate", f"run={path.as_posix()}", *words))
+    return list(dict.fromkeys(commands))
+
+
+def _command_of(panel: str, commands: list[str]) -> str:
+    """Those that a panel of an evaluation is drawn from: all of them where any reading counts."""
+    if panel == "error_by_examples":
+        return "\n".join(commands)
+    if panel.startswith("shift"):
+        return "\n".join(command for command in commands if "evaluation.shifts=" in command)
+    return commands[-1]
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, as `as_word` wants them."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _training(
@@ -162,8 +195,8 @@ def _title(config: Config) -> str:
     return f"{name}, d = {task.dims}: {family}, {units}, seed {config.seed}"
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    """Every setting by its key, as plain values."""
+def _settings(config: Config) -> dict[str, str]:
+    """Every setting by its key, as the command line writes it."""
     flat = flatten(config_to_mapping(config))
     del flat["schema_version"], flat["folder"]
-    return flat
+    return {key: as_word(_tuples(value)) for key, value in flat.items()}

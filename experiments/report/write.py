@@ -7,23 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reloop.conf.mistakes import ConfigError, RunError, one_line
-from reloop.training.run_folder.files import write_bytes
 
 from .folders import Found, find
-from .kept import Kept
-from .page import page
-from .result_parts import (
-    UNREADABLE,
-    comparison_part,
-    experiment_part,
-    law_part,
-    stability_part,
-)
-from .run_part import run_part
 from .settings import ReportSettings
+
+if TYPE_CHECKING:
+    from .kept import Kept
 
 _ALL_FIGURES = 20  # runs, at most, that are shown with all their figures
 Part = dict[str, Any]
@@ -35,6 +27,12 @@ def write_report(settings: ReportSettings) -> str:
     settings, and where there is nothing to show."""
     settings.check()
     found = find(settings)
+    # Imported here, so that mistakes need not wait for torch.
+    from reloop.training.run_folder.files import write_bytes
+
+    from .kept import Kept
+    from .page import page
+
     kept = Kept(Path(settings.folder) / "report_cache")
     content, problems = _gathered(found, kept)
     if settings.experiment is None and not settings.runs:
@@ -50,7 +48,16 @@ def write_report(settings: ReportSettings) -> str:
 
 def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str]]:
     """The parts of the page by section, and a line for each file that cannot be used."""
-    problems = list(found.problems)
+    from .result_parts import (
+        UNREADABLE,
+        comparison_part,
+        experiment_part,
+        law_part,
+        stability_part,
+    )
+    from .run_part import run_part
+
+    problems: list[str] = []
 
     def parts(paths: Sequence[Path], make: Callable[[Path, Kept], Part]) -> list[Part]:
         made = []
@@ -58,7 +65,7 @@ def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str
             try:
                 made.append(make(path, kept))
             except UNREADABLE as error:
-                problems.append(f"{path} is not shown: {type(error).__name__}: {one_line(error)}")
+                problems.append(f"{path} is not shown: {_reason(error)}")
         return made
 
     content = {
@@ -78,6 +85,14 @@ def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str
         content["runs"].append(part)
         problems += lines
     return content, problems
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be used."""
+    text = one_line(error)
+    if isinstance(error, KeyError | TypeError | IndexError | AttributeError):
+        return f"it has another form than this version's ({type(error).__name__}: {text})"
+    return text
 
 
 def _subject(settings: ReportSettings) -> str:
