@@ -22,7 +22,7 @@ _ACTIONS = {
     "evaluate": _ActionRule(
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
-        ("device", "plugins", "evaluation"),
+        ("device", "plugins", "evaluation", "figures", "tables"),
         "it measures a run as it was trained, in fp32",
     ),
     "compare": _ActionRule(
@@ -35,7 +35,7 @@ _ACTIONS = {
                 f"evaluation.{name}"
                 for name in ("loops", "halt_on", "tolerance", "halt_by", "max_loops")
             ),
-            "evaluation.baselines",
+            *("evaluation.baselines", "figures", "tables"),
         ),
         "it measures runs as they were trained, on the prompts of their task",
     ),

@@ -197,13 +197,14 @@ def _own_settings(name: str) -> dict[str, Any]:
 
 
 def _run_settings(run: Path, keys: list[str], mapping: dict[str, Any]) -> dict[str, Any]:
-    """A run's own settings, with this command's given evaluation settings, device and folder."""
+    """A run's own settings, with this command's given evaluation and picture settings, its format
+    of tables, device and folder."""
     run_mapping = config_to_mapping(read_config(run))
     for key in keys:
         group, _, name = key.partition(".")
-        if group == "evaluation":
+        if group in ("evaluation", "figures"):
             run_mapping[group][name] = mapping[group][name]
-    places = {"device": mapping["device"], "folder": mapping["folder"]}
+    places = {name: mapping[name] for name in ("device", "folder", "tables")}
     return run_mapping | places | ({"plugins": mapping["plugins"]} if "plugins" in keys else {})
 
 

@@ -52,9 +52,9 @@ def composed(given: Mapping[str, Any]) -> dict[str, Any]:
     del values["task"]["settings"]  # they are among the others, as task.sparsity
     values["curriculum"][PROPORTIONAL] = False
     task = names["task"]
-    merge(values["task"], _read(f"task/{task}") or {"name": task, **added_tasks()[task]})
+    merge(values["task"], read_values(f"task/{task}") or {"name": task, **added_tasks()[task]})
     for file in _FILES:
-        merge(values, _read(file.format(**names)))
+        merge(values, read_values(file.format(**names)))
     flat = flatten(values)
     for key, value in given.items():
         if isinstance(value, Mapping) and isinstance(flat.get(key), list):
@@ -83,7 +83,7 @@ def _value_of(key: str, flat: Mapping[str, Any], *within: str) -> Any:
 
 
 @lru_cache
-def _read(name: str) -> Mapping[str, Any]:
+def read_values(name: str) -> Mapping[str, Any]:
     """The values in a file of conf/; none where it does not exist."""
     path = _FOLDER / f"{name}.yaml"
     return read_yaml(path.read_text(encoding="utf-8")) or {} if path.exists() else {}

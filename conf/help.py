@@ -16,6 +16,7 @@ _SETTINGS = (
     *("training.muon_rate", "training.ema_decay", "training.targets"),
     *("evaluation.loops", "evaluation.halt_on", "evaluation.tolerance", "evaluation.halt_by"),
     *("evaluation.max_loops", "evaluation.shifts", "evaluation.baselines"),
+    *("figures.format", "figures.width", "figures.title", "tables.format"),
 )
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.
@@ -29,6 +30,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
   python run.py action=compare 'runs=[runs/A,runs/B]'
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
+  python run.py experiment=fig03                            a published figure; add --help for all
 
 The same command finds the same run: a finished one is shown, an interrupted one goes on.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .mistakes import ConfigError, check_device, check_path
+from .output import FigureSettings, TableSettings
 from .plugins import load_plugins
 from .setting import setting
 
@@ -234,6 +235,8 @@ class Config:
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
     seed: int = setting(0, "of the weights, the prompts and their order", at_least=0)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     precision: Literal["auto", "fp32", "tf32", "bf16", "mixed"] = setting(

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of a mean over prompts."""
+"""Bootstrap intervals of means over prompts, and over prompts and training seeds."""
 
 from __future__ import annotations
 
@@ -73,14 +73,51 @@ def clustered_bootstrap(
     Whole clusters are resampled, and whole seeds (a single seed is not resampled): values of one
     cluster, or of one training, are not independent. Percentiles as in `bootstrap`.
     """
-    seeds, clusters = sums.shape[:2]
-    flat = sums.reshape(seeds, clusters, -1).astype(np.float64)
-    mean = flat.sum((0, 1)) / (seeds * counts.sum())
-    random = np.random.default_rng(seed)
-    cluster_counts = random.multinomial(clusters, np.full(clusters, 1 / clusters), size=resamples)
-    seed_counts = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
-    totals = np.einsum("rs,rc,scv->rv", seed_counts, cluster_counts, flat, optimize=True)
-    means = totals / (seeds * (cluster_counts @ counts))[:, None]
+    seeds = len(sums)
+    mean = sums.sum((0, 1), dtype=np.float64) / (seeds * counts.sum())
+    (totals,), (cluster_counts,) = _crossed_totals([sums], resamples, np.random.default_rng(seed))
+    values = cluster_counts @ counts * seeds
+    means = totals / values.reshape(-1, *[1] * mean.ndim)
     low, high = np.percentile(means, (5, 95), axis=0)
-    shape = sums.shape[2:]
-    return Interval(mean.reshape(shape), low.reshape(shape), high.reshape(shape))
+    return Interval(mean, low, high)
+
+
+def crossed_means(
+    groups: Sequence[NDArray[np.floating]],
+    resamples: int,
+    seed: int,
+    *,
+    resample_seeds: bool = True,
+) -> list[Floats]:
+    """The means of several groups of trainings on the same prompts, each of errors [seeds, prompts,
+    ...], over each resample: [resamples, ...] each.
+
+    A resample draws prompts for all groups together, so that statistics of several groups are
+    paired by prompt, and the seeds of each group for itself (a single one, or without
+    `resample_seeds`: every one once). Groups of another number of prompts are drawn for themselves.
+    """
+    random = np.random.default_rng(seed)
+    totals, _ = _crossed_totals(groups, resamples, random, resample_seeds)
+    return [total / np.prod(group.shape[:2]) for total, group in zip(totals, groups, strict=True)]
+
+
+def _crossed_totals(
+    groups: Sequence[NDArray[np.floating]],
+    resamples: int,
+    random: np.random.Generator,
+    resample_seeds: bool = True,
+) -> tuple[list[Floats], list[NDArray[np.int64]]]:
+    """The sums of groups [seeds, clusters, ...] over each resample of both, [resamples, ...] each,
+    and the counts of each group's clusters, [resamples, clusters] each."""
+    lengths = dict.fromkeys(group.shape[1] for group in groups)
+    by_length = {n: random.multinomial(n, np.full(n, 1 / n), size=resamples) for n in lengths}
+    totals = []
+    for group in groups:
+        seeds, clusters = group.shape[:2]
+        flat = group.reshape(seeds, clusters, -1).swapaxes(0, 1).astype(np.float64)
+        by_seed = (by_length[clusters] @ flat.reshape(clusters, -1)).reshape(resamples, seeds, -1)
+        seed_counts = np.ones((resamples, seeds), dtype=np.int64)
+        if resample_seeds:
+            seed_counts = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+        totals.append(np.einsum("rs,rsv->rv", seed_counts, by_seed).reshape(-1, *group.shape[2:]))
+    return totals, [by_length[group.shape[1]] for group in groups]

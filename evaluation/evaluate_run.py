@@ -5,14 +5,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from reloop.conf.checksum import key_of
+from reloop.conf.checksum import checksum_of, key_of
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings
+from reloop.conf.saved import read_mapping
 from reloop.conf.schema import EvaluationConfig
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.files import read_record, write_arrays
+from reloop.training.run_folder.metrics import Metrics
 from reloop.training.run_folder.run import Run, RunFolder
 
 from .artefacts import Artefacts, is_shown, show
 from .cache import Arrays
+from .figures.evaluation import draw_evaluation
 from .measure import (
     Measure,
     baseline_names,
@@ -21,9 +26,9 @@ from .measure import (
     shift_names,
     weights_digest,
 )
-from .pictures import draw_evaluation
 from .remarks import remarks
 from .results import Evaluation, ShiftResult, Summary
+from .style import kind_of
 from .summary import shift_summary, summary
 from .union import comparable, merge_results, reading_name
 
@@ -32,10 +37,14 @@ KIND = "evaluation"
 
 
 def evaluate(
-    run: Run, settings: EvaluationConfig | None = None, device: str = "auto"
+    run: Run,
+    settings: EvaluationConfig | None = None,
+    device: str = "auto",
+    figures: FigureSettings | None = None,
 ) -> Evaluation:
     """Errors of a run's model and of the solvers on the evaluation prompts, and on the shifted
-    inputs that `settings` name; without `settings`, those of the run's configuration.
+    inputs that `settings` name, drawn as `figures` say; without `settings` or `figures`, those of
+    the run's configuration.
 
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
     there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
@@ -52,13 +61,13 @@ def evaluate(
     }
     artefacts, run_remarks = Artefacts(run.path / "evaluations", KIND), remarks(run)
     result: Evaluation | None = artefacts.find(request)
-    is_current = is_shown(
-        run.path / "evaluation.json", KIND, {"key": key_of(request), "remarks": run_remarks}
-    )
+    figures = figures or run.config.figures
+    expected = {"key": key_of(request), "remarks": run_remarks, "figures": figures.plain()}
+    is_current = is_shown(run.path / "evaluation.json", KIND, expected)
     if result is None or not is_current:
         with RunFolder(run.path).lock(KIND):
             result = result or artefacts.keep(request, *_measure(run, settings, device))
-            _write_union(run, artefacts, result, run_remarks)
+            _write_union(run, artefacts, result, run_remarks, figures)
     return {**result, "remarks": run_remarks}
 
 
@@ -113,7 +122,13 @@ def _measure_shift(measure: Measure, name: str) -> tuple[ShiftResult, Arrays]:
     return shift_summary(measure, name, shifted, arrays, {solver: label}), arrays
 
 
-def _write_union(run: Run, artefacts: Artefacts, last: Evaluation, run_remarks: list[str]) -> None:
+def _write_union(
+    run: Run,
+    artefacts: Artefacts,
+    last: Evaluation,
+    run_remarks: list[str],
+    figures: FigureSettings,
+) -> None:
     """Write and draw the union of the last evaluation and those of the same model, code and
     prompts."""
     results: list[Evaluation] = artefacts.all()
@@ -126,18 +141,28 @@ def _write_union(run: Run, artefacts: Artefacts, last: Evaluation, run_remarks: 
         and other["sources"] == evaluation_sources(run.task, _settings_of(other))
     ]
     result = merge_results(last, other_results)
-    result["remarks"] = run_remarks
+    result["remarks"], result["model_kind"] = run_remarks, kind_of(run.config.model)
     arrays: Arrays = {}
     for part in (*(other for other in other_results if comparable(other, last)), last):
         for name, values in _rename_arrays(part, artefacts.arrays(part["key"]), last).items():
             longer = values.shape[1:] >= arrays.get(name, values).shape[1:]
             arrays[name] = values if longer else arrays[name]
     # Without evaluation.json while the rest is written: the files beside one always belong to it.
-    path, figures = run.path / "evaluation.json", run.path / "figures"
+    path, errors = run.path / "evaluation.json", run.path / "evaluation.npz"
     path.unlink(missing_ok=True)
-    errors = run.path / "evaluation.npz"
     write_arrays(errors, arrays)
-    show(path, KIND, result, [errors, *draw_evaluation(result, figures)])
+    pictures = draw_evaluation(result, run.path / "figures", figures, _metrics(run))
+    show(path, KIND, {**result, "figures": figures.plain()}, [errors, *pictures])
+
+
+def _metrics(run: Run) -> list[dict[str, float]]:
+    """The records of a run's training up to its step; none for a run without a log."""
+    try:
+        mapping = read_mapping(run.path, lambda message: None)
+    except ConfigError:  # the configuration is that of the checkpoint
+        return []
+    records, _ = Metrics(RunFolder(run.path).metrics, checksum_of(mapping)).read()
+    return [record for record in records if record["step"] <= run.step]
 
 
 def _rename_arrays(result: Evaluation, arrays: Arrays, last: Evaluation) -> Arrays:

@@ -38,17 +38,22 @@ def remarks(run: Trained) -> list[str]:
     """Lines such as 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
     loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
     run of the current code."""
-    lines = []
-    steps = run.config.training.steps
-    if run.step != steps:
-        lines.append(f"training unfinished: {run.step:,} of {steps:,} steps")
-    if numbers := curriculum_left(run):
-        lines.append(f"curriculum unfinished: {numbers}")
+    lines = unfinished(run.config, run.task, run.step)
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(
             f"trained by other code: {some_files(files)} {verb} now (again=true trains again)"
         )
+    return lines
+
+
+def unfinished(config: Config, task: Task, step: int) -> list[str]:
+    """The remarks on a run of so many steps that say what its training or its curriculum lacks."""
+    lines, steps = [], config.training.steps
+    if step != steps:
+        lines.append(f"training unfinished: {step:,} of {steps:,} steps")
+    if numbers := curriculum_left(config, task, step):
+        lines.append(f"curriculum unfinished: {numbers}")
     return lines
 
 
@@ -64,11 +69,11 @@ def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-def curriculum_left(run: Trained) -> str:
+def curriculum_left(config: Config, task: Task, step: int) -> str:
     """The numbers that had not reached their end in the curriculum of a run's last step: 'dims 2 of
     5, loops 4 of 12'; empty if all had."""
-    config, curriculum = run.config, build_curriculum(run.config, run.task)
-    stage = curriculum(max(run.step - 1, 0))
+    curriculum = build_curriculum(config, task)
+    stage = curriculum(max(step - 1, 0))
     ends = {"dims": config.task.dims, "points": config.task.points}
     if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
         ends["loops"] = trained_loops(config)

@@ -1,4 +1,4 @@
-"""An evaluation as text for the terminal, and several runs as one table."""
+"""An evaluation as tables with sentences, and several runs as one table."""
 
 from __future__ import annotations
 
@@ -6,28 +6,36 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from statistics import mean, stdev
 
+from reloop.conf.output import TableFormat
+
 from .bootstrap import Band, numbers
 from .comparison.pictures import run_labels
-from .pictures import curves, models
+from .figures.evaluation import curves, models
 from .published import Published
 from .remarks import shared
 from .results import Comparison, Evaluation, by_solver, unit
+from .tables import Part, Table, document
 
 
-def report(result: Evaluation) -> str:
+def report(result: Evaluation, form: TableFormat = "text") -> str:
     """A whole evaluation in a few short tables."""
-    remarks = "\n".join(result.get("remarks", []))
-    tables = [table(result), _halting(result), _loops(result), *_shifts(result)]
-    parts = [remarks, *tables, _published(result)]
-    return "\n\n".join(part for part in parts if part)
+    sections: list[list[Part]] = [
+        [*result.get("remarks", [])],
+        [error_table(result)],
+        _halting(result),
+        _loops(result),
+        _shifts(result),
+        _published(result),
+    ]
+    parts = [part for section in sections if section for part in ("", *section)]
+    return document(parts[1:], form)
 
 
-def table(result: Evaluation) -> str:
+def error_table(result: Evaluation) -> Table:
     """Errors by number of examples, of the model and the solvers, at a few k; and how far the model
     is above the optimum."""
     ks = handful(result)
-    rows = [["k", *map(str, ks)]]
-    rows += [_row(label, curve["mean"], ks) for label, curve in curves(result).values()]
+    rows = [_row(label, curve["mean"], ks) for label, curve in curves(result).values()]
     if "loops_used" in result["by_examples"]:
         rows.append(_row("  mean loops used", result["by_examples"]["loops_used"]["mean"], ks))
     if "above_optimal" in result:
@@ -35,31 +43,34 @@ def table(result: Evaluation) -> str:
         optimum = result["labels"][above["over"]]
         for label, curve in models(result, above).values():
             rows += _with_interval(f"{label}, above {optimum}", curve, ks)
-    return _align(rows)
+    return Table(["k", *map(str, ks)], rows)
 
 
-def seeds_table(results: Mapping[int, Evaluation]) -> str:
+def seeds_table(
+    results: Mapping[int, Evaluation], title: str = "", form: TableFormat = "text"
+) -> str:
     """The model's errors at b loops for each seed, with mean and standard deviation over seeds."""
     ks = handful(next(iter(results.values())))
     values = {
         seed: numbers(result["by_examples"]["model_at_b"]["mean"])[ks].tolist()
         for seed, result in results.items()
     }
-    rows = [["k", *map(str, ks)]]
-    rows += [[f"seed {seed}", *map(_text, row)] for seed, row in values.items()]
+    rows = [[f"seed {seed}", *map(_text, row)] for seed, row in values.items()]
     columns = list(zip(*values.values(), strict=True))
     rows.append(["mean", *(_text(mean(column)) for column in columns)])
     rows.append(["spread (std)", *(_text(stdev(column)) for column in columns)])
     remarks = shared({f"seed {s}": r.get("remarks", []) for s, r in results.items()})
-    return "\n".join([_align(rows), *remarks])
+    table = Table(["k", *map(str, ks)], rows)
+    return document([*([title] if title else []), table, *remarks], form)
 
 
-def comparison_table(result: Comparison) -> str:
+def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least."""
     labels = run_labels(result)
     last = f"at k = {result['k'][-1]}"
-    rows = [["", last, "90 %", "minus first", "90 %, paired", "mean over k", "near least"]]
+    head = ["", last, "90 %", "minus first", "90 %, paired", "mean over k", "near least"]
+    rows = []
     for index, (run, entry) in enumerate(result["runs"].items()):
         difference = entry["minus_first"]["last"]
         rows.append(
@@ -82,7 +93,7 @@ def comparison_table(result: Comparison) -> str:
         if entry["loops"] == "auto"
     ]
     first = f"{result['error']}, {result['prompts']} prompts"
-    return "\n".join([first, _align(rows, 24), *halting, *result.get("remarks", [])])
+    return document([first, Table(head, rows), *halting, *result.get("remarks", [])], form)
 
 
 def handful(result: Evaluation) -> list[int]:
@@ -93,10 +104,10 @@ def handful(result: Evaluation) -> list[int]:
     return sorted(k for k in candidates if 0 <= k <= last)
 
 
-def _halting(result: Evaluation) -> str:
+def _halting(result: Evaluation) -> list[Part]:
     """Errors and mean number of loops with halting, beside the errors at b."""
     if result["loops"] != "auto":
-        return ""
+        return []
     by_examples, rule = result["by_examples"], result["settings"]
     halted, loops_used, at_b = (
         numbers(by_examples[name]["mean"]).tolist()
@@ -108,46 +119,46 @@ def _halting(result: Evaluation) -> str:
         f"{_text(reduce(at_b))} after all b = {result['b']}"
         for name, reduce in (("the last query's error is", itemgetter(-1)), ("mean over k", mean))
     )
-    return (
+    return [
         f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
         f"{scale}, or at loop {rule['halt_by']}: {summary}"
-    )
+    ]
 
 
-def _loops(result: Evaluation) -> str:
+def _loops(result: Evaluation) -> list[Part]:
     """The loop at which the error comes near its least."""
     by_loop, name = result["by_loop"], unit(result["family"])
     near, last = by_loop["near_least"], by_loop["loop"][-1]
     if last == 1:
-        return ""
-    return (
+        return []
+    return [
         f"the last query's error first comes within {near['within']:.0%} of its least over "
         f"{last} {name}s at {name} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
         f"over {name} {result['b']} its state moves by "
         f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
-    )
+    ]
 
 
-def _shifts(result: Evaluation) -> list[str]:
+def _shifts(result: Evaluation) -> list[Part]:
     """Errors of the model and of a solver on shifted inputs, at a few k."""
     if not result["shifts"]:
         return []
     ks = handful(result)
-    rows = [["shifted inputs, k", *map(str, ks), "zero"]]
+    rows = []
     for shift in result["shifts"].values():
         for label, curve in curves(result, shift).values():
             shift_ks = [k for k in ks if k < len(shift["k"])]
             row = _row(f"{shift['label']}: {label}", curve["mean"], shift_ks)
             row += [""] * (len(ks) - len(shift_ks)) + [_text(shift["zero"])]
             rows.append(row)
-    return [_align(rows)]
+    return [Table(["shifted inputs, k", *map(str, ks), "zero"], rows)]
 
 
-def _published(result: Evaluation) -> str:
+def _published(result: Evaluation) -> list[Part]:
     """The published curves for this task and model, each under ours; and the number of loops at
     which this model is published."""
     ks = handful(result)
-    rows = [["beside the published, k", *map(str, ks)]]
+    rows: list[list[str]] = []
     notes = {}
     for entry in result["published"]:
         curve = by_solver(result["by_examples"]).get(entry["name"])
@@ -159,15 +170,16 @@ def _published(result: Evaluation) -> str:
         notes[entry["source"]] = f"{entry['prompts']} prompts"
         if entry["training_steps"]:
             notes[entry["source"]] += f", after {entry['training_steps']:,} steps"
-    parts = []
+    parts: list[Part] = []
     if notes:
-        parts = [_align(rows), *(f"{source}: {note}" for source, note in notes.items())]
+        head = ["beside the published, k", *map(str, ks)]
+        parts = [Table(head, rows), *(f"{source}: {note}" for source, note in notes.items())]
     other_loops = [loops for loops in result["published_loops"] if loops != result["loops"]]
     if other_loops:
         parts.append(
             f"this model is published at {other_loops[0]} loops: evaluation.loops={other_loops[0]}"
         )
-    return "\n".join(parts)
+    return parts
 
 
 def _with_interval(label: str, curve: Band | Published, ks: Sequence[int]) -> list[list[str]]:
@@ -187,11 +199,3 @@ def _span(curve: Band) -> str:
 
 def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
-
-
-def _align(rows: Sequence[Sequence[str]], width: int = 10) -> str:
-    first = max(len(row[0]) for row in rows)
-    return "\n".join(
-        (row[0].ljust(first) + "".join(cell.rjust(width) for cell in row[1:])).rstrip()
-        for row in rows
-    )

@@ -20,10 +20,13 @@ class OfTask(TypedDict):
 
 
 class OfRun(OfTask):
-    """One run's result: its task, family and b (of a standard model, its layers)."""
+    """One run's result: its task, family and b (of a standard model, its layers);
+    `model_kind` decides the style of its curves (`style.kind_of`), the family where it is not
+    given."""
 
     family: str
     b: int
+    model_kind: NotRequired[str]  # `kind` is that of the file
 
 
 class ModelErrors(TypedDict):
@@ -156,6 +159,7 @@ class ComparedRun(Compared):
     """One run in a comparison; `minus_first` is paired by prompt."""
 
     family: str
+    kind: NotRequired[str]
     seed: int
     b: int
     step: int

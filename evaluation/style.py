@@ -1,5 +1,5 @@
-"""The colour and the dash of every curve, the same in every picture and on the report page. No torch
-and no matplotlib here.
+"""The colour and the dash of every curve, the same in every picture and on the report page. No
+torch and no matplotlib here.
 
 style_of("looped")                            # {"color": "#0072B2", "linestyle": "-"}
 dash_of("standard")                           # [6, 1.6]: on and off, in widths of the line
@@ -78,6 +78,10 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "linear_probe": ("#44AA99", _LONG),
     "control": ("#000000", _SHORT),
     "published": ("#D55E00", _DOTS),
+    "median": ("#000000", _DOTS),
+    # Whose change over a loop it is, or what early exit goes by.
+    "state": ("#882255", _SHORT),
+    "prediction": ("#E69F00", _SHORT_DOT),
 }
 # For a kind of a plugin: chosen by its name. Dark enough for a white page.
 _OTHERS = ("#332288", "#117733", "#AA4499", "#882255", "#999933", "#CC6677", "#44AA99")

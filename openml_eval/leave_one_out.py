@@ -9,15 +9,19 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.evaluation.cache import Arrays
+from reloop.evaluation.figures import drawn_once
 from reloop.training.assemble import build_task
 from reloop.training.device import place
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
-from reloop.training.run_folder.files import write_arrays, write_bytes, write_json
+from reloop.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
 
 from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores
 from .pictures import draw_accuracies
@@ -47,6 +51,35 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> Leave
     Stored results are reused. Raises ConfigError and RunError before anything is written, for
     invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
     """
+    plan = _plan(settings, configs)
+    outcomes = run_jobs(
+        plan.jobs,
+        _process_count(settings, plan.first, len(plan.jobs)),
+        plan.folder / "logs",
+    )
+    return _finish(settings, plan, outcomes)
+
+
+def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, Any] | None:
+    """The content of the openml.json that `leave_one_out` wrote; None if there is none. Raises as
+    it."""
+    content = read_json(_plan(settings, configs).folder / "openml.json")
+    return content if isinstance(content, dict) else None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The jobs of a command, the tables that they hold out, the folder of their result, and the
+    first model's configuration."""
+
+    jobs: list[RunJob | SolverJob]
+    held_out: list[TableSummary]
+    folder: Path
+    first: Config
+
+
+def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
+    """Raises ConfigError and RunError for invalid settings."""
     held_out, tables = evaluated_tables(settings)
     first = next(iter(configs.values()))
     widest = max(tables, key=lambda table: table.features)
@@ -70,10 +103,8 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> Leave
     solver_jobs = []
     if settings.protocol == "corrected":
         solver_jobs = [SolverJob(table, scoring, folder / "openml-cache") for table in held_out]
-    jobs: list[RunJob | SolverJob] = [*runs, *solver_jobs]
-    result_folder = folder / f"openml-{_digest(settings, runs, tables, first)}"
-    outcomes = run_jobs(jobs, _process_count(settings, first, len(jobs)), result_folder / "logs")
-    return _finish(settings, result_folder, jobs, outcomes, held_out, first)
+    digest = _digest(settings, runs, tables, first)
+    return _Plan([*runs, *solver_jobs], held_out, folder / f"openml-{digest}", first)
 
 
 def _check_rows(table: TableSummary, config: Config) -> None:
@@ -126,20 +157,14 @@ def _digest(
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
 
 
-def _finish(
-    settings: RunSettings,
-    folder: Path,
-    jobs: Sequence[RunJob | SolverJob],
-    outcomes: Sequence[Outcome],
-    held_out: Sequence[TableSummary],
-    config: Config,
-) -> LeaveOneOut:
+def _finish(settings: RunSettings, plan: _Plan, outcomes: Sequence[Outcome]) -> LeaveOneOut:
     """Combine the outcomes and write the result."""
+    folder, config = plan.folder, plan.first
     scored: list[tuple[RunJob, RunScores]] = []
     solved: list[tuple[SolverJob, SolverScores]] = []
     failures: list[str] = []
     arrays: Arrays = {}  # by the run's name, or by the table's and the solver's
-    for job, outcome in zip(jobs, outcomes, strict=True):
+    for job, outcome in zip(plan.jobs, outcomes, strict=True):
         if outcome.result is None:
             failures.append(f"{job.name}: {outcome.failure}")
         elif isinstance(job, RunJob):
@@ -155,14 +180,17 @@ def _finish(
         "scale": config.scale,
         "resamples": config.evaluation.resamples,
         "seed": config.evaluation.seed,
-        **summary(scored, solved, held_out, config.evaluation),
+        **summary(scored, solved, plan.held_out, config.evaluation),
         "failed": failures,
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_arrays(folder / "openml.npz", arrays)
     write_bytes(folder / "openml.csv", csv_text(result).encode())
-    draw_accuracies(result, folder / "figures")
     plain_settings = {key: value for key, value in asdict(settings).items() if key != "jobs"}
-    write_json(folder / "openml.json", {**result, "settings": plain_settings})
-    text = f"{report(result)}\n\n{folder}: openml.json, openml.csv, figures/"
+    content = {**result, "settings": plain_settings}
+    write_json(folder / "openml.json", content)
+    record, draw = folder / "figures" / "drawn.json", partial(draw_accuracies, result)
+    drawn_once(record, key_of(content), config.figures, draw)
+    text = report(result, config.tables.format)
+    text = f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
     return LeaveOneOut(folder, result, text, failures)

@@ -3,49 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from reloop.evaluation.bootstrap import Band, numbers
-from reloop.evaluation.figures import AnyCurve, legend_beside, line, save, styled
+from reloop.evaluation.figures import AnyCurve, Pictures, name_curves
+from reloop.evaluation.style import style_of
 
 from .results import Accuracy, Result, TableEntry
 
+# Points have no dashes: their shapes tell them apart in grey.
+_MARKERS = {
+    "looped": "o", "standard": "s", "tied": "^",
+    "logistic": "v", "k-NN": "<", "forest": ">", "boosting": "P", "majority": "x",
+}  # fmt: skip
 
-def draw_accuracies(result: Result, folder: Path) -> None:
-    """Draw accuracy.png into `folder`, with its CSV: models and solvers with intervals, published
-    numbers as open diamonds, the share of the larger class as a bar."""
+
+def draw_accuracies(result: Result, pictures: Pictures) -> None:
+    """Draw accuracy.png, with its CSV: models and solvers with intervals, published numbers as open
+    diamonds, the share of the larger class as a bar."""
     entries = result["tables"]
-    curves, labels = _curves(entries), [entry["label"] for entry in entries]
+    curves, labels = accuracy_curves(entries), [entry["label"] for entry in entries]
     positions = np.arange(len(entries))
-    with styled():
-        figure = Figure(figsize=(8.0, 1.6 + 0.55 * len(entries)))
-        axes = figure.subplots()
-        models = [name for name in curves if not name.endswith(", paper")]
-        for index, name in enumerate(models):
-            offset = 0.6 * ((index + 0.5) / len(models) - 0.5)
-            colour, heights = line(index)["color"], positions + offset
-            mean, low, high = (numbers(curves[name][part]) for part in ("mean", "low", "high"))
-            ends = (mean - low, high - mean)
-            axes.errorbar(mean, heights, xerr=ends, fmt="o", markersize=4, color=colour, label=name)
-            if f"{name}, paper" in curves:
-                mean, label = numbers(curves[f"{name}, paper"]["mean"]), f"{name}, paper"
-                axes.plot(mean, heights, "D", markerfacecolor="none", color=colour, label=label)
-        shares = [entry["majority_share"] for entry in entries]
-        axes.vlines(shares, positions - 0.4, positions + 0.4, color="grey", label="larger class")
-        axes.set_yticks(positions, labels)
-        axes.invert_yaxis()
-        axes.set_xlabel(f"accuracy, {result['k']} rows of context")
-        legend_beside(axes)
-        spread = "std" if result["settings"].protocol == "reference" else "90 % interval"
-        figure.suptitle(f"held-out tables, {spread}")
-        curves["larger_class"] = {"mean": shares}
-        save(figure, folder / "accuracy.png", "table", labels, curves)
+    figure = pictures.figure(8.0, 1.6 + 0.55 * len(entries))
+    axes = figure.subplots()
+    models = [name for name in curves if not name.endswith(", paper")]
+    for index, name in enumerate(models):
+        offset = 0.6 * ((index + 0.5) / len(models) - 0.5)
+        colour, heights = style_of(name)["color"], positions + offset
+        marker = _MARKERS.get(name, "o")
+        mean, low, high = (numbers(curves[name][part]) for part in ("mean", "low", "high"))
+        ends = (mean - low, high - mean)
+        axes.errorbar(mean, heights, xerr=ends, fmt=marker, markersize=4, color=colour, label=name)
+        if f"{name}, paper" in curves:
+            mean, label = numbers(curves[f"{name}, paper"]["mean"]), f"{name}, paper"
+            axes.plot(mean, heights, "D", markerfacecolor="none", color=colour, label=label)
+    shares = [entry["majority_share"] for entry in entries]
+    axes.vlines(shares, positions - 0.4, positions + 0.4, color="grey", label="larger class")
+    axes.set_yticks(positions, labels)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"accuracy, {result['k']} rows of context")
+    spread = "std" if result["settings"].protocol == "reference" else "90 % interval"
+    pictures.title(figure, f"held-out tables, {spread}")
+    name_curves(figure)
+    curves["larger_class"] = {"mean": shares}
+    pictures.save(figure, "accuracy", "table", labels, curves)
 
 
-def _curves(entries: Sequence[TableEntry]) -> dict[str, AnyCurve]:
+def accuracy_curves(entries: Sequence[TableEntry]) -> dict[str, AnyCurve]:
     """Mean, low and high by table, by the name in the legend; None for a table without a value."""
     by_name: dict[str, list[Accuracy | None]] = {}
     for index, entry in enumerate(entries):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from string import ascii_lowercase
 from textwrap import fill
 
+from reloop.conf.output import TableFormat
 from reloop.evaluation.remarks import shared
+from reloop.evaluation.tables import Part, Table, document
 
 from .results import Accuracy, Result
 from .table2 import source
@@ -20,10 +22,10 @@ _POLARITY = (
 )
 
 
-def report(result: Result) -> str:
+def report(result: Result, form: TableFormat = "text") -> str:
     """The table, and below it a caption and the notes on its numbers."""
     notes = _notes(result)
-    lines = [
+    lines: list[Part] = [
         _table(result, notes),
         *_caption(result),
         *_majority_lines(result),
@@ -35,7 +37,7 @@ def report(result: Result) -> str:
         for text, (mark, labels) in notes.items()
     ]
     lines += [f"failed: {line}" for line in result["failed"]]
-    return "\n".join(lines)
+    return document(lines, form)
 
 
 def csv_text(result: Result) -> str:
@@ -64,11 +66,11 @@ def _families(result: Result) -> list[str]:
     return list({family: None for entry in result["tables"] for family in entry["models"]})
 
 
-def _table(result: Result, notes: Mapping[str, tuple[str, list[str]]]) -> str:
+def _table(result: Result, notes: Mapping[str, tuple[str, list[str]]]) -> Table:
     families = _families(result)
     solvers = list(result["solvers"]) if any(e["solvers"] for e in result["tables"]) else []
     head = ["held out", "rows", "features", *families, *(f"{f}, paper" for f in families)]
-    rows = [[*head, *solvers, "larger class"]]
+    rows = []
     for entry in result["tables"]:
         models = [entry["models"].get(family) for family in families]
         marks = "".join(m for m, labels in notes.values() if entry["label"] in labels)
@@ -83,7 +85,7 @@ def _table(result: Result, notes: Mapping[str, tuple[str, list[str]]]) -> str:
                 f"{entry['majority_share']:.3f}",
             ]
         )
-    return _align(rows)
+    return Table([*head, *solvers, "larger class"], rows)
 
 
 def _accuracy_text(value: Accuracy | None, spread: bool = True) -> str:
@@ -165,15 +167,3 @@ def _notes(result: Result) -> dict[str, tuple[str, list[str]]]:
 
 def _mark(index: int) -> str:
     return ascii_lowercase[index % 26] * (1 + index // 26)
-
-
-def _align(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        first, *rest = (
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([first, *rest]))
-    return "\n".join(lines)

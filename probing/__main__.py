@@ -44,7 +44,8 @@ def _probe(settings: ProbingSettings) -> str:
     from reloop.probing.report import table
 
     run = load_run(settings.run)
-    return f"{table(probe(run, settings))}\n\n{run.path}: probing.json, probing/figures/"
+    text = table(probe(run, settings), settings.tables.format)
+    return f"{text}\n\n{run.path}: probing.json, probing/figures/"
 
 
 if __name__ == "__main__":

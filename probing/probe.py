@@ -13,6 +13,7 @@ from torch import Generator
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import Artefacts, is_shown, show
 from reloop.evaluation.cache import Arrays
 from reloop.evaluation.measure import weights_digest
@@ -37,7 +38,8 @@ _OURS = tuple(
     f"reloop.probing.{name}"
     for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
 )
-_NO_EFFECT = ("run", "device", "memory", "plugins")  # settings that do not bear on the result
+# Settings that do not bear on the result.
+_NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
 
 def probe(run: Run, settings: ProbingSettings) -> Probing:
@@ -50,25 +52,41 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     errors are not finite.
     """
     settings = _settings_for(run, settings)
-    layers = 1 + (settings.loops or trained_loops(run.config))
-    request = {
-        "format": _FORMAT,
-        "step": run.step,
-        "weights": weights_digest(run.model),
-        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
-        "sources": _sources(run, settings),
-    }
-    artefacts = Artefacts(run.path / "probing" / "kept", "probing")
+    artefacts, request = _artefacts(run), _request(run, settings)
     result: Probing | None = artefacts.find(request)
     if result is None:
+        layers = 1 + (settings.loops or trained_loops(run.config))
         with RunFolder(run.path).lock("probing"):
             fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(request)}")
             result = artefacts.keep(request, *_train_and_test(run, fit, layers))
             # The probes are large, and only this result needs them.
             shutil.rmtree(fit.folder, ignore_errors=True)
     result["remarks"] = remarks(run)
-    _show(run, artefacts, result)
+    _show(run, artefacts, result, settings.figures)
     return result
+
+
+def stored(run: Run, settings: ProbingSettings) -> Probing | None:
+    """The result of `probe` where it is stored, else None. Raises as it for settings and runs."""
+    result: Probing | None = _artefacts(run).find(_request(run, _settings_for(run, settings)))
+    if result is not None:
+        result["remarks"] = remarks(run)
+    return result
+
+
+def _artefacts(run: Run) -> Artefacts:
+    return Artefacts(run.path / "probing" / "kept", "probing")
+
+
+def _request(run: Run, settings: ProbingSettings) -> dict[str, object]:
+    """All that the result depends on."""
+    return {
+        "format": _FORMAT,
+        "step": run.step,
+        "weights": weights_digest(run.model),
+        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
+        "sources": _sources(run, settings),
+    }
 
 
 def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[Findings, Arrays]:
@@ -90,13 +108,14 @@ def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[Findings, Arrays]:
     return result, arrays
 
 
-def _show(run: Run, artefacts: Artefacts, result: Probing) -> None:
+def _show(run: Run, artefacts: Artefacts, result: Probing, figures: FigureSettings) -> None:
     """Write and draw the last result requested, unless its files are there."""
     path, errors = run.path / "probing.json", run.path / "probing.npz"
-    if not is_shown(path, "probing", result):
+    content = {**result, "figures": figures.plain()}
+    if not is_shown(path, "probing", content):
         write_arrays(errors, artefacts.arrays(result["key"]))
-        pictures = draw_probing(result, run.path / "probing" / "figures")
-        show(path, "probing", result, [errors, *pictures])
+        pictures = draw_probing(result, run.path / "probing" / "figures", figures)
+        show(path, "probing", content, [errors, *pictures])
 
 
 def _settings_for(run: Run, settings: ProbingSettings) -> ProbingSettings:

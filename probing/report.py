@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from reloop.conf.output import TableFormat
 from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.results import unit
+from reloop.evaluation.tables import Part, Table, document
 
 from .pictures import error_label
 from .published import Published
@@ -15,27 +15,26 @@ _FEW = 4  # lengths, of which a single one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
 
-def table(result: Probing) -> str:
+def table(result: Probing, form: TableFormat = "text") -> str:
     """For each target: the mean error by layer with its interval, the spread over probe seeds, the
     linear probe's, the published and the control's error; 1 − R² at a few lengths; and whether the
     probes were still learning. The remarks on the run come first."""
-    remarks = "\n".join(result.get("remarks", []))
-    return "\n\n".join(
-        [*filter(None, [remarks]), *(_target_table(result, n) for n in result["targets"])]
-    )
+    parts: list[Part] = [*result.get("remarks", [])]
+    for name in result["targets"]:
+        parts += [*([""] if parts else []), *_target_table(result, name)]
+    return document(parts, form)
 
 
-def _target_table(result: Probing, name: str) -> str:
+def _target_table(result: Probing, name: str) -> list[Part]:
     axis, target = unit(result["family"]), result["targets"][name]
     lengths = target["lengths"]
     indices = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
     published = [target["published"]] if "published" in target else []
-    rows = [
-        [
-            *(axis, "error", "90 %", "over seeds", "linear", *["published"] * len(published)),
-            *(f"1-R², i={lengths[index]}" for index in indices),
-        ]
+    head = [
+        *(axis, "error", "90 %", "over seeds", "linear", *["published"] * len(published)),
+        *(f"1-R², i={lengths[index]}" for index in indices),
     ]
+    rows = []
     for layer, mean in enumerate(target["error"]["mean"]):
         low, high = target["error"]["low"][layer], target["error"]["high"][layer]
         unexplained = target["unexplained"][layer]
@@ -48,7 +47,7 @@ def _target_table(result: Probing, name: str) -> str:
             ]
         )
     what = f"{error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
-    lines = [what, *_aligned(rows)]
+    lines: list[Part] = [what, Table(head, rows)]
     if "control" in target:
         least = target["control_least"]
         lines.append(
@@ -59,7 +58,7 @@ def _target_table(result: Probing, name: str) -> str:
     lines += _one_length(target)
     lines += _still_learning(target["learning"])
     lines += [_origin(entry) for entry in published]
-    return "\n".join(lines)
+    return lines
 
 
 def _minus_control(target: ProbedTarget, axis: str) -> str:
@@ -109,10 +108,3 @@ def _origin(entry: Published) -> str:
 
 def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
-    return [
-        "".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
-    ]

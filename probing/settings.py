@@ -10,6 +10,7 @@ from typing import Literal
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
+from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.plugins import load_plugins
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
@@ -41,6 +42,8 @@ class ProbingSettings:
     memory: int = setting(512, "MiB, about, for states; the probes come on top", at_least=1)
     plugins: tuple[str, ...] = setting((), "Python files that register targets of your own")
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 def main(words: list[str]) -> int:
     """Run the commands of these words; the exit code."""
+    from reloop.experiments.named import command as experiments
+
+    if experiments.is_for_experiments(words):
+        return experiments.main(words)
     flags = {word for word in words if word in ("-h", "--help", "-m", "--multirun")}
     if flags & {"-h", "--help"}:
         print(help_text(), end="")
@@ -154,8 +158,9 @@ def _train_or_evaluate(command: Command, train: Callable[[], Run]) -> Any:
     if run is None:
         run = load_run(command.paths[0])
         print(f"{run.path}, after {run.step} of {config.training.steps} steps", flush=True)
-    result = evaluate(run, config.evaluation, config.device)
-    print(f"\n{report(result)}\n\n{run.path}: evaluation.json, figures/", flush=True)
+    result = evaluate(run, config.evaluation, config.device, config.figures)
+    text = report(result, config.tables.format)
+    print(f"\n{text}\n\n{run.path}: evaluation.json, figures/", flush=True)
     return result
 
 
@@ -168,8 +173,9 @@ def _compare(command: Command) -> None:
 
     config = command.config
     runs = [load_run(path) for path in command.paths]
-    result = compare(runs, config.evaluation, Path(config.folder), config.device)
-    print(f"\n{comparison_table(result)}", flush=True)
+    folder = Path(config.folder)
+    result = compare(runs, config.evaluation, folder, config.device, config.figures)
+    print(f"\n{comparison_table(result, config.tables.format)}", flush=True)
     print(f"\n{result['path']}: comparison.json, figures/", flush=True)
 
 
@@ -190,9 +196,11 @@ def _print_grid(results: list[tuple[Command, Any]], failures: list[str]) -> None
     for command, result in results:
         key = tuple(word for word in command.words if not word.startswith("seed="))
         groups.setdefault(key, {})[command.config.seed] = result
+    form = results[0][0].config.tables.format if results else "text"
     for words, by_seed in groups.items():
         if len(by_seed) > 1:
-            print(f"\n{' '.join(words)}: error at b loops\n{seeds_table(by_seed)}")
+            title = f"{' '.join(words)}: error at b loops"
+            print(f"\n{seeds_table(by_seed, title, form)}")
     print(f"\n{len(results)} done, {len(failures)} failed")
     for line in failures:
         print(f"  failed: {line}")

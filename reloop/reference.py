@@ -25,6 +25,7 @@ from reloop.conf.schema import Config
 from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
+from reloop.experiments.named.settings import ExperimentSettings
 from reloop.experiments.report.settings import ReportSettings
 from reloop.experiments.scaling_law.__main__ import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
@@ -35,6 +36,7 @@ from reloop.probing.dynamics.settings import DynamicsSettings
 from reloop.probing.settings import ProbingSettings
 
 _COMMANDS: dict[str, type[Any]] = {
+    "python run.py experiment=…": ExperimentSettings,
     "python -m probing": ProbingSettings,
     "python -m probing.dynamics": DynamicsSettings,
     "python -m openml_eval": RunSettings,

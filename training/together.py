@@ -28,6 +28,7 @@ from .step import Trainer
 # optimiser and weight average.
 _MAY_DIFFER = (
     *("seed", "folder", "device", "wandb", "scale", "recipe", "evaluation"),
+    *("figures", "tables"),
     *("training.optimizer", "training.learning_rate", "training.muon_rate", "training.beta1"),
     *("training.beta2", "training.epsilon", "training.weight_decay", "training.clip"),
     *("training.warmup", "training.decay", "training.decay_to", "training.init_std"),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from reloop.evaluation.figures import Curve, line, log_of_few_decades, note_level, save, styled
+from reloop.evaluation.figures import Curve, Pictures, name_curves, note_level, padded
 from reloop.evaluation.remarks import shared
+from reloop.evaluation.style import styles_of
 
 from .raced import Point
 from .report import Row
@@ -17,8 +17,8 @@ from .settings import QualitySettings
 from .targets import Target
 
 _AXES = {
-    "cpu_seconds": ("processor seconds of training", "error_by_cpu_seconds.png"),
-    "flops": ("FLOPs of training", "error_by_flops.png"),
+    "cpu_seconds": ("processor seconds of training", "error_by_cpu_seconds"),
+    "flops": ("FLOPs of training", "error_by_flops"),
 }
 
 
@@ -31,42 +31,37 @@ def draw(
 ) -> None:
     """Write the pictures and the CSVs behind them: a thin line for each seed, a thick one for
     the mean over seeds at each measurement."""
-    for name, (label, file) in _AXES.items():
-        with styled():
-            figure = Figure()
+    # A recipe's variants are named after it.
+    styles = styles_of([row.label.partition(" ")[0] for row in rows])
+    title = f"{settings.task}, scale={settings.scale}, seeds: {settings.seeds}"
+    if words:
+        title += "\nother settings than the recipe's: time_to_quality.json"
+    remarks = shared({row.label: row.remarks() for row in rows})
+    with Pictures(folder) as pictures:
+        for name, (label, file) in _AXES.items():
+            figure = pictures.figure()
             axes = figure.subplots()
             curves: dict[str, Curve] = {}
-            longest: list[int] = []
-            for index, row in enumerate(rows):
+            for row, style in zip(rows, styles, strict=True):
                 trainings = row.points()
                 for points in trainings:
                     x = [getattr(point, name) for point in points]
                     errors = [point.error for point in points]
-                    axes.plot(x, errors, linewidth=0.6, alpha=0.6, **line(index))
+                    axes.plot(x, errors, linewidth=0.6, alpha=0.6, **style)
                 if not trainings:
                     continue
                 x, mean = _mean(trainings, name)
-                axes.plot(x, mean, linewidth=1.8, label=row.label, **line(index))
+                axes.plot(x, mean, label=row.label, **style)
                 curves[row.label] = {name: x, "error": mean}
-                longest = max(longest, list(range(1, len(x) + 1)), key=len)
-            remarks = shared({row.label: row.remarks() for row in rows})
-            title = f"{settings.task}, scale={settings.scale}, seeds: {settings.seeds}"
-            more = ["other settings than the recipe's: time_to_quality.json"] if words else []
-            figure.suptitle("\n".join([title, *more, *remarks]))
             axes.set_xlabel(label)
             axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
-            log_of_few_decades(axes)
+            axes.set_yscale("log")
             note_level(axes, target.error, "target")
-            if curves:
-                axes.legend()
-            padded = {
-                label: {
-                    part: [*values, *[None] * (len(longest) - len(values))]
-                    for part, values in curve.items()
-                }
-                for label, curve in curves.items()
-            }
-            save(figure, folder / file, "measurement", longest, padded)
+            pictures.title(figure, title, remarks)
+            name_curves(figure)
+            longest = max((len(curve[name]) for curve in curves.values()), default=0)
+            columns = {key: padded(curve, longest) for key, curve in curves.items()}
+            pictures.save(figure, file, "measurement", range(1, longest + 1), columns)
 
 
 def _mean(trainings: Sequence[Sequence[Point]], name: str) -> tuple[list[float], list[float]]:

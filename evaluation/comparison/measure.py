@@ -5,6 +5,7 @@ result = compare([load_run(a), load_run(b)], EvaluationConfig(), Path("runs"))
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,30 +13,39 @@ from typing import Any
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings
 from reloop.conf.schema import EvaluationConfig
 from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.files import write_arrays, write_record
+from reloop.training.run_folder.files import write_arrays
 from reloop.training.run_folder.run import Run, RunFolder
 
+from ..artefacts import is_shown, show
 from ..bootstrap import Floats
 from ..cache import Arrays
 from ..errors import error_name
 from ..evaluate_run import resolved
+from ..figures import Pictures
 from ..measure import Measure, baseline_names, evaluation_sources
 from ..remarks import remarks, shared
 from ..results import Compared, ComparedRun, Comparison
+from ..style import kind_of
 from ..summary import intervals_by, near_least
 from .pictures import draw_comparison, run_labels
 
 
 def compare(
-    runs: Sequence[Run], settings: EvaluationConfig, folder: Path, device: str = "auto"
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    folder: Path,
+    device: str = "auto",
+    figures: FigureSettings | None = None,
 ) -> Comparison:
     """Evaluate every run on the same prompts and compare the others with the first.
 
     Each is read at `evaluation.loops`, its own b by default. Writes into `folder`/compare-<hash>:
-    comparison.json, comparison.npz (errors prompt by prompt) and figures/. Raises ConfigError for
-    fewer than two runs, a run named twice, or runs of different tasks.
+    comparison.json, comparison.npz (errors prompt by prompt) and figures/, as `figures` say, unless
+    they are there. Raises ConfigError for fewer than two runs, a run named twice, or runs of
+    different tasks.
     """
     _check(runs)
     arrays: dict[str, Arrays] = {}
@@ -58,9 +68,14 @@ def compare(
     flat = {
         f"{run}/{part}": values for run, parts in arrays.items() for part, values in parts.items()
     }
-    write_arrays(result_folder / "comparison.npz", flat)
-    draw_comparison(result, result_folder / "figures")
-    write_record(result_folder / "comparison.json", "comparison", result)
+    path, errors = result_folder / "comparison.json", result_folder / "comparison.npz"
+    figures = figures or FigureSettings()
+    shown = {**json.loads(json.dumps(result)), "figures": figures.plain()}
+    if not is_shown(path, "comparison", shown):
+        write_arrays(errors, flat)
+        with Pictures(result_folder / "figures", figures) as pictures:
+            draw_comparison(result, pictures)
+        show(path, "comparison", shown, [errors, *pictures.files])
     return {**result, "path": str(result_folder)}
 
 
@@ -122,6 +137,7 @@ def _result(
         assert run_settings.loops is not None
         entries[_name(run)] = {
             "family": run.config.model.family,
+            "kind": kind_of(run.config.model),
             "seed": run.config.seed,
             "b": trained_loops(run.config),
             "step": run.step,

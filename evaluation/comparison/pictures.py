@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from ..figures import (
     AnyCurve,
+    Pictures,
     band,
     error_axis,
     error_scale,
-    line,
     mark_loops,
     note_level,
     padded,
-    styled,
     whole_numbers,
 )
-from ..pictures import finish, model_label
+from ..figures.evaluation import finish, model_label
 from ..results import Comparison
+from ..style import LineStyle, styles_of
 
 
-def draw_comparison(result: Comparison, folder: Path) -> None:
-    """Draw a comparison's three pictures into `folder`."""
+def draw_comparison(result: Comparison, pictures: Pictures) -> None:
+    """Draw a comparison's three pictures."""
     labels = run_labels(result)
-    with styled():
-        _by_examples(result, labels, folder / "error_by_examples.png")
-        _by_loop(result, labels, folder / "error_by_loop.png")
-        _differences(result, labels, folder / "difference_by_examples.png")
+    _by_examples(result, labels, pictures)
+    _by_loop(result, labels, pictures)
+    _differences(result, labels, pictures)
 
 
 def run_labels(result: Comparison) -> dict[str, str]:
@@ -46,50 +44,63 @@ def run_labels(result: Comparison) -> dict[str, str]:
     }
 
 
-def _by_examples(result: Comparison, labels: Mapping[str, str], path: Path) -> None:
-    figure = Figure()
+def _styles(result: Comparison) -> dict[str, LineStyle]:
+    """The styles of runs and solvers, the same in all three pictures."""
+    kinds = {run: entry.get("kind", entry["family"]) for run, entry in result["runs"].items()}
+    kinds |= {name: name for name in result["baselines"]}
+    return dict(zip(kinds, styles_of(list(kinds.values())), strict=True))
+
+
+def _by_examples(result: Comparison, labels: Mapping[str, str], pictures: Pictures) -> None:
+    figure, styles = pictures.figure(), _styles(result)
     axes = figure.subplots()
     run_curves = {run: entry["by_examples"] for run, entry in result["runs"].items()}
-    for index, (run, curve) in enumerate(run_curves.items()):
-        band(axes, result["k"], curve, labels[run], line(index))
-    for index, (name, curve) in enumerate(result["baselines"].items(), start=len(run_curves)):
-        band(axes, result["k"], curve, result["labels"][name], line(index, dashed=True))
+    for run, curve in run_curves.items():
+        band(axes, result["k"], curve, labels[run], styles[run])
+    for name, curve in result["baselines"].items():
+        band(axes, result["k"], curve, result["labels"][name], styles[name])
     error_axis(axes, result["error"], list(run_curves.values()), list(result["baselines"].values()))
-    _finish(figure, result, path, run_curves | result["baselines"])
+    _finish(figure, result, pictures, "error_by_examples", run_curves | result["baselines"])
 
 
-def _differences(result: Comparison, labels: Mapping[str, str], path: Path) -> None:
-    figure = Figure()
+def _differences(result: Comparison, labels: Mapping[str, str], pictures: Pictures) -> None:
+    figure, styles = pictures.figure(), _styles(result)
     axes = figure.subplots()
     first, *other_runs = result["runs"]
     curves = {run: result["runs"][run]["minus_first"]["by_examples"] for run in other_runs}
-    for index, (run, curve) in enumerate(curves.items(), start=1):
-        band(axes, result["k"], curve, labels[run], line(index))
+    for run, curve in curves.items():
+        band(axes, result["k"], curve, labels[run], styles[run])
     note_level(axes, 0, labels[first])
     axes.set_ylabel(f"{result['error']}, less the first run's")
-    _finish(figure, result, path, curves)
+    _finish(figure, result, pictures, "difference_by_examples", curves)
 
 
-def _finish(figure: Figure, result: Comparison, path: Path, curves: Mapping[str, AnyCurve]) -> None:
+def _finish(
+    figure: Figure,
+    result: Comparison,
+    pictures: Pictures,
+    name: str,
+    curves: Mapping[str, AnyCurve],
+) -> None:
     (axes,) = figure.axes
     axes.set_xlabel("in-context examples k")
     whole_numbers(axes)
-    finish(figure, result, path, "k", result["k"], curves)
+    finish(figure, result, pictures, name, "k", result["k"], curves)
 
 
-def _by_loop(result: Comparison, labels: Mapping[str, str], path: Path) -> None:
-    figure = Figure()
+def _by_loop(result: Comparison, labels: Mapping[str, str], pictures: Pictures) -> None:
+    figure, styles = pictures.figure(), _styles(result)
     axes = figure.subplots()
     curves = {run: entry["by_loop"] for run, entry in result["runs"].items()}
     max_loops = max(len(curve["mean"]) for curve in curves.values())
     loops = list(range(1, max_loops + 1))
     columns = {run: padded(curve, max_loops) for run, curve in curves.items()}
-    for index, (run, curve) in enumerate(columns.items()):
-        band(axes, loops, curve, labels[run], line(index))
+    for run, curve in columns.items():
+        band(axes, loops, curve, labels[run], styles[run])
     for b in sorted({entry["b"] for entry in result["runs"].values()}):
         mark_loops(axes, b)
     axes.set_xlabel("loop (layer, for standard models)")
     axes.set_ylabel(f"{result['error']} at k = {result['k'][-1]}")
     error_scale(axes, result["error"])
     whole_numbers(axes)
-    finish(figure, result, path, "loop", loops, columns)
+    finish(figure, result, pictures, "error_by_loop", "loop", loops, columns)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reloop.evaluation.tables import Table
+
 from ..plateau import LEAVES, highest
 from ..scaling_law.certainty import Certainty
 from ..scaling_law.fit import Fit
@@ -93,7 +95,7 @@ def _meaning(low: float, high: float) -> str:
     return "a recurrence is worth something, and less than layers of its own"
 
 
-def grid_table(off_plateau: ScalingTable, on_plateau: ScalingTable) -> str:
+def grid_table(off_plateau: ScalingTable, on_plateau: ScalingTable) -> Table:
     """The losses, a line for each r and width and a column for each number of steps; those on the
     plateau in brackets, a dash for a run that failed."""
     losses: dict[tuple[int, int, int], str] = {}
@@ -102,8 +104,11 @@ def grid_table(off_plateau: ScalingTable, on_plateau: ScalingTable) -> str:
         for r, width, steps, loss in axes:
             losses[int(r), int(width), int(steps)] = form.format(loss)
     columns = sorted({key[2] for key in losses})
-    lines = ["loss by steps".ljust(16) + "".join(f"{column:>10}" for column in columns)]
-    for model in sorted({key[:2] for key in losses}):
-        cells = (losses.get((*model, column), "-").rjust(10) for column in columns)
-        lines.append("r = {}, {} wide".format(*model).ljust(16) + "".join(cells))
-    return "\n".join(lines)
+    rows = [
+        [
+            "r = {}, {} wide".format(*model),
+            *(losses.get((*model, column), "-") for column in columns),
+        ]
+        for model in sorted({key[:2] for key in losses})
+    ]
+    return Table(["loss by steps", *map(str, columns)], rows)

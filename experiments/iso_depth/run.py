@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -21,16 +21,17 @@ from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.evaluate_run import evaluate
 from reloop.evaluation.remarks import shared
 from reloop.evaluation.results import by_solver
+from reloop.evaluation.tables import Part, document
 from reloop.training import train
 from reloop.training.assemble import build_task
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
-from reloop.training.run_folder.files import write_bytes, write_json
+from reloop.training.run_folder.files import read_json, write_bytes, write_json
 from reloop.training.run_folder.run import RunFolder
 
 from ..plateau import bayes_error, has_left_plateau
-from ..scaling_law.report import digest, fitted, report, write
+from ..scaling_law.report import Fitted, digest, fitted, report, write
 from ..scaling_law.runs import Row, row_of, table_of
-from ..scaling_law.table import ScalingTable, csv_of
+from ..scaling_law.table import COLUMNS, ScalingTable, csv_of, read_csv
 from .report import Measurements, grid_table, verdict
 from .settings import IsoDepthSettings, in_settings
 
@@ -52,6 +53,15 @@ class Measured(NamedTuple):
     seconds: float | None
 
 
+class StoredIsoDepth(TypedDict):
+    """The content of iso_depth.json, that of scaling_law.json (None: no law could be fitted), and a
+    row for each run with the columns of runs.csv, and whether it left the plateau."""
+
+    result: dict[str, Any]
+    law: dict[str, Any] | None
+    rows: list[dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class TrainAndMeasure:
     """Train as configured, unless it is trained, and measure the run."""
@@ -67,7 +77,8 @@ class TrainAndMeasure:
     def __call__(self) -> Measured:
         """Raises the errors of `train`."""
         run = train(self.config)
-        evaluation = evaluate(run, self.config.evaluation, self.config.device)
+        config = self.config
+        evaluation = evaluate(run, config.evaluation, config.device, config.figures)
         bayes = float(np.mean(numbers(by_solver(evaluation["by_examples"])["bayes"]["mean"])))
         return Measured(row_of(run), bayes, RunFolder(run.path).status().get("seconds"))
 
@@ -90,7 +101,7 @@ def iso_depth(settings: IsoDepthSettings) -> str:
             check_config(config)
         except ConfigError as error:
             raise in_settings(error) from None
-    folder = Path(settings.folder) / f"iso_depth-{digest(_plain(settings))}"
+    folder = result_folder(settings)
     processes = min(settings.jobs or cores(), len(configs))
     jobs = [TrainAndMeasure(config) for config in configs]
     outcomes = run_jobs(jobs, processes, folder / "logs")
@@ -107,6 +118,36 @@ def iso_depth(settings: IsoDepthSettings) -> str:
         print(text, flush=True)
         raise RunError(f"{len(failures)} of {len(jobs)} runs failed; the first: {failures[0]}")
     return text
+
+
+def result_folder(settings: IsoDepthSettings) -> Path:
+    """The folder of the experiment's files."""
+    return Path(settings.folder) / f"iso_depth-{digest(_plain(settings))}"
+
+
+def stored(settings: IsoDepthSettings) -> StoredIsoDepth | None:
+    """The last result of `iso_depth` with these settings; None if there is none, or only a part."""
+    folder = result_folder(settings)
+    result = read_json(folder / "iso_depth.json")
+    try:
+        rows = [
+            {**row, "left_plateau": left}
+            for name, left in (("runs", True), ("plateau", False))
+            for row in _rows(read_csv(folder / f"{name}.csv"))
+        ]
+    except RunError:
+        return None
+    if not isinstance(result, dict):
+        return None
+    law = read_json(folder / "scaling_law.json") if result["verdict"] is not None else None
+    return {"result": result, "law": law, "rows": rows}
+
+
+def _rows(table: ScalingTable) -> list[dict[str, Any]]:
+    columns = {name: getattr(table, name).tolist() for name in COLUMNS}
+    columns |= {name: [int(value) for value in table.labels[name]] for name in ("width", "steps")}
+    columns["run"] = list(table.labels["run"])
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _measurements(configs: Sequence[Config], outcomes: Sequence[Outcome]) -> Measurements | None:
@@ -150,31 +191,53 @@ def _fit_and_write(
         "bayes": measurements.bayes,
         "bayes_expected": expected,
         "zero": measurements.zero,
+        "losses": _losses(off_plateau),
         "fitted": len(off_plateau),
         "on_plateau": list(on_plateau.labels["run"]),
         "failed": list(failures),
         "remarks": list(measurements.remarks),
     }
-    lines = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
+    parts: list[Part] = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
+    form = settings.tables.format
     try:
         fits = fitted(off_plateau, {"E": measurements.bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
         write_json(folder / "iso_depth.json", result | {"verdict": None})
-        print("\n".join(lines), flush=True)
+        print(document(parts, form), flush=True)
         raise RunError(
             f"no law can be fitted to the {len(off_plateau)} runs of "
             f"{len(off_plateau) + len(on_plateau)} that left the plateau: {error}; "
             f"{folder} has their losses"
         ) from None
-    write(fits, folder)
+    write(fits, folder, settings.figures)
     text = verdict(fits.fits["free"], fits.certainty, measurements, expected)
     undetermined = list(fits.certainty.not_determined)
-    result |= {"verdict": text, "not_determined": undetermined}
+    result |= {"verdict": text, "not_determined": undetermined, "phi": _phi(fits)}
     write_json(folder / "iso_depth.json", result)
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
-    return "\n".join([*lines, report(fits), "", text, "", f"{folder}: {files}"])
+    return f"{document([*parts, *report(fits), '', text], form)}\n\n{folder}: {files}"
+
+
+def _phi(fits: Fitted) -> dict[str, float | None]:
+    """phi and the ends of its 90 % interval, None where the search's edge is one."""
+    known = fits.certainty
+    return {
+        "value": fits.fits["free"].law.phi,
+        "low": None if "phi" in known.low_at_edge else known.low["phi"],
+        "high": None if "phi" in known.high_at_edge else known.high["phi"],
+    }
+
+
+def _losses(table: ScalingTable) -> list[dict[str, float]]:
+    """The loss of each run, with its r, width and steps."""
+    columns = (table.r, table.labels["width"], table.labels["steps"], table.loss)
+    return [
+        {"r": float(r), "width": int(width), "steps": int(steps), "loss": float(loss)}
+        for r, width, steps, loss in zip(*columns, strict=True)
+    ]
 
 
 def _plain(settings: IsoDepthSettings) -> dict[str, Any]:
     """The settings that the result depends on."""
-    return {key: value for key, value in asdict(settings).items() if key not in ("folder", "jobs")}
+    no_effect = ("folder", "jobs", "figures", "tables")
+    return {key: value for key, value in asdict(settings).items() if key not in no_effect}

@@ -9,6 +9,7 @@ from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.schema import (
     Config,
     CurriculumConfig,
@@ -60,6 +61,8 @@ class IsoDepthSettings:
     resamples: int = setting(200, "of the bootstrap", at_least=20)
     jobs: int | None = setting(None, "processes at once; null: one a core", at_least=1)
     folder: str = setting("runs", "where run folders are made")
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
@@ -105,6 +108,7 @@ class IsoDepthSettings:
             seed=self.seed,
             device="cpu",  # models this small are fastest with one core each
             folder=self.folder,
+            figures=self.figures,
         )
 
     def _check_divisors(self) -> None:

@@ -27,8 +27,9 @@ class Curve(TypedDict):
 
     `kind` decides colour and dash, the same in every picture: a family of models (looped, standard,
     tied) or the name of a solver. `b`: the loops that the model was trained with, where x counts
-    loops. `run`: its run folder, where the curve is one run's. `x`: its own, where it is not the
-    panel's. `points`: no line joins its values. `at`: see `Panel`.
+    loops. `run`: its run folder, where the curve is one run's. `number`: where curves of one kind
+    stand for numbers (kind 'loops': of loops), which; larger ones are darker. `x`: its own, where
+    it is not the panel's. `points`: no line joins its values. `at`: see `Panel`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Curve(TypedDict):
     high: list[float | None]
     b: NotRequired[int]
     run: NotRequired[str]
+    number: NotRequired[float]
     x: NotRequired[list[float | None]]
     points: NotRequired[bool]
     at: NotRequired[float]
@@ -47,7 +49,8 @@ class Curve(TypedDict):
 class Panel(TypedDict):
     """A picture of lines over numbers; `name` is that of its files. `slider`, where given, names
     what distinguishes curves of one label (as 'loop'), each of which has its value in `at`; `start`
-    is the one shown at first. `read` names the x at which a reader may want all values, 'loop'."""
+    is the one shown at first. `read` names the x at which a reader may want all values, 'loop'.
+    `x_names`, where given, are what the values of x stand for: tables, not numbers."""
 
     name: str
     title: str
@@ -58,6 +61,7 @@ class Panel(TypedDict):
     log_y: bool
     curves: list[Curve]
     levels: dict[str, float]  # horizontal lines, by name
+    x_names: NotRequired[list[str]]
     slider: NotRequired[str]
     start: NotRequired[float]
     read: NotRequired[str]

@@ -1,4 +1,5 @@
 // A chart: its numbers are read from the figure's CSV link, how they are drawn from the JSON beside it.
+const NAME = 16; // letters of a name below an axis
 const LAW_DASHES = [[], [6, 1.6], [3, 1.4], [1, 1.3], [6, 1.6, 1, 1.6]];
 // The curves of a law at one of its fits: points of each r at the parameters that count, a line for each D.
 function lawCurves(law, columns, index) {
@@ -37,7 +38,7 @@ class Chart {
   }
   withNumbers(curve) {
     const column = (i) => (i === undefined ? null : this.columns[i] || []);
-    return { ...curve, xs: column(curve.x), mean: column(curve.mean), low: column(curve.low), high: column(curve.high) };
+    return { ...curve, points: curve.points || this.spec.names?.length > 0, xs: column(curve.x), mean: column(curve.mean), low: column(curve.low), high: column(curve.high) };
   }
   now() { // the curves at the slider's place, hidden ones as well
     if (this.spec.law) return lawCurves(this.spec.law, this.columns, this.index);
@@ -99,6 +100,7 @@ class Chart {
   }
 
   canLog(axis) {
+    if (axis === "x" && this.spec.names?.length) return false;
     const values = this.all.flatMap((c) => (axis === "x" ? c.xs : c.mean)).filter(Number.isFinite);
     return values.length > 1 && values.every((v) => v > 0);
   }
@@ -132,7 +134,9 @@ class Chart {
     const domain = this.domain();
     if (!domain) { add(svg, "text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no curve is shown"); this.frame = null; return; }
     const y = axisOf(...domain.y, this.log.y, 6);
-    const box = { left: 12 + 6.6 * Math.max(2, ...y.ticks.map((t) => numberText(t).length)), right: 12, top: 26, bottom: 40 };
+    const names = this.spec.names || [], longest = Math.min(Math.max(0, ...names.map((name) => name.length)), NAME);
+    const box = { left: 12 + 6.6 * Math.max(2, ...y.ticks.map((t) => numberText(t).length)), right: 12, top: 26, bottom: 40 + 4.2 * longest };
+    if (names.length) { box.left += 14; box.right += 14; }
     const across = width - box.left - box.right, down = height - box.top - box.bottom;
     const x = axisOf(...domain.x, this.log.x, Math.max(3, Math.floor(across / 62)));
     const px = (v) => box.left + across * (x.high > x.low ? x.place(v) : 0.5), py = (v) => box.top + down * (1 - y.place(v));
@@ -141,8 +145,9 @@ class Chart {
     const id = `clip${Math.random().toString(36).slice(2)}`;
     add(add(svg, "clipPath", { id }), "rect", { x: box.left, y: box.top - 2, width: across, height: down + 4 });
     const inside = add(svg, "g", { "clip-path": `url(#${id})`, class: this.shown().length > 4 ? "many" : "" });
-    for (const curve of this.shown()) this.band(inside, curve, px, py);
-    for (const curve of this.shown()) this.line(inside, curve, px, py);
+    const side = (i, of) => (names.length ? (v) => px(v) + 7 * (i - (of - 1) / 2) : px); // points of one name stand side by side
+    this.shown().forEach((curve, i, all) => this.band(inside, curve, side(i, all.length), py));
+    this.shown().forEach((curve, i, all) => this.line(inside, curve, side(i, all.length), py));
     this.marks = add(svg, "g");
     this.mark();
   }
@@ -152,9 +157,10 @@ class Chart {
       add(svg, "line", { class: "grid", x1: box.left, x2: right, y1: py(tick), y2: py(tick) });
       add(svg, "text", { x: box.left - 6, y: py(tick) + 4, "text-anchor": "end", class: "ytick" }, numberText(tick));
     }
-    for (const tick of x.ticks) {
+    for (const tick of this.spec.names?.length ? this.columns[0] : x.ticks) {
       add(svg, "line", { class: "grid", x1: px(tick), x2: px(tick), y1: bottom, y2: bottom + 4 });
-      add(svg, "text", { x: px(tick), y: bottom + 17, "text-anchor": "middle", class: "xtick" }, numberText(tick));
+      const turned = this.spec.names?.length ? { "text-anchor": "end", transform: `rotate(-40 ${px(tick)} ${bottom + 14})` } : { "text-anchor": "middle" };
+      add(svg, "text", { x: px(tick), y: bottom + 17, class: "xtick", ...turned }, this.xText(tick));
     }
     add(svg, "text", { x: 0, y: 12 }, this.spec.y);
     add(svg, "text", { x: (box.left + right) / 2, y: height - 5, "text-anchor": "middle" }, this.spec.x);
@@ -171,13 +177,13 @@ class Chart {
     });
   }
   band(parent, curve, px, py) {
-    if (!curve.low || !curve.high || curve.points) return;
+    if (!curve.low || !curve.high) return;
     const floor = this.frame.box.top + this.frame.down + 40;
     const at = (v) => (Number.isFinite(py(v)) ? py(v) : floor); // below a log axis
     for (const run of runsOf(curve.xs, curve.low)) {
       const forth = run.map((i) => `${px(curve.xs[i])},${at(curve.high[i])}`), back = run.map((i) => `${px(curve.xs[i])},${at(curve.low[i])}`).reverse();
-      if (run.length > 1) add(parent, "polygon", { points: [...forth, ...back].join(" "), ...looks(curve, "band") });
-      else add(parent, "line", { x1: px(curve.xs[run[0]]), x2: px(curve.xs[run[0]]), y1: at(curve.high[run[0]]), y2: at(curve.low[run[0]]), ...looks(curve, "curve") });
+      if (run.length > 1 && !curve.points) add(parent, "polygon", { points: [...forth, ...back].join(" "), ...looks(curve, "band") });
+      else for (const i of run) add(parent, "line", { x1: px(curve.xs[i]), x2: px(curve.xs[i]), y1: at(curve.high[i]), y2: at(curve.low[i]), ...looks(curve, "curve") });
     }
   }
   line(parent, curve, px, py) {
@@ -188,6 +194,10 @@ class Chart {
     }
   }
 
+  xText(x) { // a value of x: a number, or what it stands for
+    const name = this.spec.names?.[this.columns[0].indexOf(x)];
+    return name === undefined ? numberText(x) : name.length > NAME ? `${name.slice(0, NAME - 1)}…` : name;
+  }
   xs() { return [...new Set(this.shown().flatMap((c) => c.xs))].filter(Number.isFinite).sort((a, b) => a - b); }
   hover(event) {
     if (!this.frame) return;
@@ -200,7 +210,7 @@ class Chart {
     if (this.reads) this.moveTo(nearest);
     const rows = this.read(nearest);
     this.tip.replaceChildren();
-    add(this.tip, "strong", {}, `${this.spec.read || this.spec.x} ${numberText(nearest)}`);
+    add(this.tip, "strong", {}, `${this.spec.read || this.spec.x} ${this.xText(nearest)}`);
     for (const row of rows) add(this.tip, "div", {}, row);
     this.tip.hidden = !rows.length;
     const left = this.frame.px(nearest) / scale, roomy = left < bounds.width / 2;
@@ -224,7 +234,7 @@ class Chart {
   mark() { // the cursor and the curves' values at it
     if (!this.frame || !this.marks) return;
     this.marks.replaceChildren();
-    if (this.cursor === null) return;
+    if (this.cursor === null || this.spec.names?.length) return;
     const { px, py, box, down } = this.frame;
     add(this.marks, "line", { class: "cursor", x1: px(this.cursor), x2: px(this.cursor), y1: box.top, y2: box.top + down });
     for (const curve of this.shown()) {
@@ -244,7 +254,7 @@ class Chart {
     const fit = this.spec.law?.fits[this.index];
     const law = fit ? [`φ ${numberText(fit.phi)}: R² ${fit.r2}, Huber ${numberText(fit.huber)}; E ${numberText(fit.E)}, A ${numberText(fit.A)}, B ${numberText(fit.B)}, α ${numberText(fit.alpha)}, β ${numberText(fit.beta)}`] : [];
     const x = this.cursor ?? (this.at.length > 1 && !law.length ? most(this.xs()) : null);
-    const read = x === null ? [] : [`${this.spec.read || this.spec.x} ${numberText(x)}: ${this.read(x).join("; ") || "no values"}`];
+    const read = x === null ? [] : [`${this.spec.read || this.spec.x} ${this.xText(x)}: ${this.read(x).join("; ") || "no values"}`];
     this.values.textContent = [...law, ...read].join(". ");
   }
 }

@@ -7,8 +7,15 @@ from collections.abc import Mapping, Sequence
 from reloop.evaluation.bootstrap import Band
 from reloop.evaluation.comparison.pictures import run_labels
 from reloop.evaluation.errors import ERROR_RATE
-from reloop.evaluation.pictures import curves, model_label, models
-from reloop.evaluation.results import Comparison, Evaluation, ModelErrors, ShiftResult, unit
+from reloop.evaluation.figures.evaluation import curves, model_label, models
+from reloop.evaluation.results import (
+    ComparedRun,
+    Comparison,
+    Evaluation,
+    ModelErrors,
+    ShiftResult,
+    unit,
+)
 from reloop.experiments.named.results import Curve, Panel
 
 EXAMPLES = "in-context examples k"
@@ -42,15 +49,15 @@ def comparison_panels(result: Comparison) -> list[Panel]:
         for name, band in result["baselines"].items()
     ]
     examples = [
-        _curve(name, labels[name], entry["family"], entry["by_examples"])
+        _curve(name, labels[name], _kind(entry), entry["by_examples"])
         for name, entry in runs.items()
     ]
     differences = [
-        _curve(name, labels[name], runs[name]["family"], runs[name]["minus_first"]["by_examples"])
+        _curve(name, labels[name], _kind(runs[name]), runs[name]["minus_first"]["by_examples"])
         for name in others
     ]
     loop_curves = [
-        _curve(name, labels[name], runs[name]["family"], band, loops) | {"b": runs[name]["b"]}
+        _curve(name, labels[name], _kind(runs[name]), band, loops) | {"b": runs[name]["b"]}
         for name, band in by_loop.items()
     ]
     error = result["error"]
@@ -77,7 +84,7 @@ def _by_examples(result: Evaluation) -> Panel:
     if len(readings) >= _READINGS:
         family = result["family"]
         model_curves = [
-            _curve("model", f"{family}, read at the chosen {unit(family)}", family, band)
+            _curve("model", f"{family}, read at the chosen {unit(family)}", _kind(result), band)
             | {"at": float(loops)}
             for loops, band in sorted(readings.items())
         ]
@@ -121,7 +128,7 @@ def _by_loop(result: Evaluation) -> Panel:
         unit(family),
         _last_query(result),
         by_loop["loop"],
-        [_curve("model", family, family, by_loop["model"]) | {"b": result["b"]}],
+        [_curve("model", family, _kind(result), by_loop["model"]) | {"b": result["b"]}],
         log_y=result["error"] != ERROR_RATE,
         read=unit(family),
     )
@@ -161,7 +168,7 @@ def _early_exit(result: Evaluation) -> Panel:
         f"mean {unit(family)}s used",
         _last_query(result),
         by_loop["loop"],
-        [_curve("all", "all after as many", family, by_loop["model"]), *early],
+        [_curve("all", "all after as many", _kind(result), by_loop["model"]), *early],
         log_y=result["error"] != ERROR_RATE,
     )
 
@@ -175,7 +182,7 @@ def _above_optimal(result: Evaluation) -> Panel:
         f"{result['error']}, above the optimum's",
         result["by_examples"]["k"],
         [
-            _curve(name, label, result["family"], band)
+            _curve(name, label, _kind(result), band)
             for name, (label, band) in models(result, above).items()
         ],
         levels={result["labels"][above["over"]]: 0.0},
@@ -201,7 +208,7 @@ def _shifts_by_loop(result: Evaluation) -> Panel:
         _curve(shift_name, shift["label"], f"shift {shift_name}", shift["by_loop"])
         for shift_name, shift in result["shifts"].items()
     ]
-    trained = _curve("trained", "inputs as in training", result["family"], by_loop["model"])
+    trained = _curve("trained", "inputs as in training", _kind(result), by_loop["model"])
     longest = max([len(by_loop["loop"]), *(len(curve["mean"]) for curve in shifted)])
     return _panel(
         "shifts_by_loop",
@@ -219,7 +226,7 @@ def _labelled(result: Evaluation, named: Mapping[str, tuple[str, Band]]) -> list
     """Named curves, as `evaluation.pictures.curves` gives them: a model's kind is the family, a
     solver's its name."""
     return [
-        _curve(name, label, name if name in result["labels"] else result["family"], band)
+        _curve(name, label, name if name in result["labels"] else _kind(result), band)
         for name, (label, band) in named.items()
     ]
 
@@ -270,6 +277,12 @@ def _panel(
         "levels": dict(levels or {}),
     }
     return panel | {"read": read} if read else panel
+
+
+def _kind(of: Evaluation | ComparedRun) -> str:
+    """The kind of a model's curve: its way to loop, or its family."""
+    named = of.get("model_kind") or of.get("kind")  # an evaluation's, a compared run's
+    return str(named or of["family"])
 
 
 def _levels(error: str) -> dict[str, float]:

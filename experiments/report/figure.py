@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from reloop.conf.schema import Baseline
 from reloop.conf.setting import names_of
-from reloop.evaluation.style import LineStyle, styles_of
+from reloop.evaluation.style import LineStyle, style_of_number, styles_of
 from reloop.experiments.named.results import Curve, Panel
 
 _DIGITS = 5  # of a number in the page: more than a picture shows
@@ -50,6 +50,7 @@ def figure(panel: Panel, command: str, *, of: str = "") -> Figure:
         "slider": panel.get("slider", ""),
         "start": panel.get("start"),
         "read": panel.get("read", ""),
+        "names": panel.get("x_names", []),
     }
     name = re.sub(r"[^\w.-]+", "_", f"{of}-{panel['name']}" if of else panel["name"])
     return {
@@ -102,13 +103,19 @@ def _table(panel: Panel) -> tuple[str, list[dict[str, Any]]]:
             entry |= {part: _add(columns, curve, part) for part in ("low", "high")}
         entry |= {key: value for key, value in curve.items() if key in _KEPT}
         curves.append(entry)
+    if names := panel.get("x_names"):
+        columns["name"] = [
+            " ".join(name.split()) for name in names
+        ]  # last: the script counts on it
     return csv_text(columns), curves
 
 
 def _styles(panel: Panel) -> dict[str, LineStyle]:
     """The style of each label."""
     kinds = {curve["label"]: curve["kind"] for curve in panel["curves"]}
-    return dict(zip(kinds, styles_of(list(kinds.values())), strict=True))
+    styles = dict(zip(kinds, styles_of(list(kinds.values())), strict=True))
+    numbers = {c["label"]: style_of_number(c["number"]) for c in panel["curves"] if "number" in c}
+    return styles | numbers
 
 
 def _add(columns: dict[str, Sequence[Any]], curve: Curve, part: str) -> int:
@@ -136,13 +143,19 @@ def _sentence(panel: Panel) -> str:
     known = [(curve, end) for curve, end in ends if end is not None]
     at = {end.x for _, end in known}
     texts = [
-        f"{curve['label']}: {end.text}" + (f" at {end.x:g}" if len(at) > 1 else "")
+        f"{curve['label']}: {end.text}" + (f" at {_x_text(panel, end.x)}" if len(at) > 1 else "")
         for curve, end in known[:_NAMED]
     ]
     more = len(known) - _NAMED
     texts += [f"and {more} more"] if more > 0 else []
-    place = f" At {max(at):g}:" if len(at) == 1 else ""
+    place = f" At {_x_text(panel, max(at))}:" if len(at) == 1 else ""
     return f"{panel['y_label']} by {panel['x_label']}.{place} {'; '.join(texts) or 'No numbers'}."
+
+
+def _x_text(panel: Panel, x: float) -> str:
+    """A value of x, by its name where it has one."""
+    names = panel.get("x_names")
+    return names[panel["x"].index(x)] if names else f"{x:g}"
 
 
 class _End(NamedTuple):

@@ -19,7 +19,7 @@ _KIND = "report part"
 _CODE = (  # beside this folder: what parts are made of
     "reloop.experiments.named.results",
     "reloop.experiments.scaling_law.fit",
-    "reloop.evaluation.pictures",
+    "reloop.evaluation.figures.evaluation",
     "reloop.evaluation.style",
 )
 

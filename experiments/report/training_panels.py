@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from reloop.experiments.named.results import Curve, Panel
+from reloop.training.run_folder.metrics import smoothed
 
 _MOST = 120  # points of a curve; more lines of a log are averaged
-_SHARE = 0.04  # of the curve over which the loss is averaged, to each side
+_WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _GROWING = ("loops", "dims", "points")
 
 
@@ -26,9 +27,11 @@ def training_panels(records: Sequence[dict[str, Any]], family: str) -> list[Pane
     ]
     x = [float(rows[part[-1]]["step"]) for part in groups]
     losses = [[float(rows[i]["loss"]) for i in part] for part in groups]
-    means = [sum(part) / len(part) for part in losses]
+    each = [float(row["loss"]) for row in rows]
+    smooth = smoothed(each, max(0.0, 1 - _WINDOW / len(rows)))
+    means: list[float | None] = [float(smooth[part[-1]]) for part in groups]
     loss: Curve = {
-        "name": "loss", "label": "loss, running mean", "kind": family, "mean": _smoothed(means),
+        "name": "loss", "label": "loss, running mean", "kind": family, "mean": means,
         "low": [min(part) for part in losses], "high": [max(part) for part in losses],
     }  # fmt: skip
     positive = all(value > 0 for part in losses for value in part)
@@ -45,12 +48,6 @@ def training_panels(records: Sequence[dict[str, Any]], family: str) -> list[Pane
     if growing:
         panels.append(_panel("curriculum", "What grows with the step", "number", x, growing, False))
     return panels
-
-
-def _smoothed(values: Sequence[float]) -> list[float | None]:
-    """The mean over the neighbours of each value."""
-    reach = math.ceil(_SHARE * len(values))
-    return [float(np.mean(values[max(i - reach, 0) : i + reach + 1])) for i in range(len(values))]
 
 
 def _last(rows: Sequence[dict[str, Any]], part: Sequence[int], name: str) -> float | None:

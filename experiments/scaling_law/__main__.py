@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import described, run_command
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
 from reloop.experiments.scaling_law.run_folders import run_folders
 
@@ -63,6 +64,8 @@ class ScalingSettings:
     resamples: int = setting(200, "of the bootstrap", at_least=20, at_most=1_000_000)
     seed: int = setting(0, "of the bootstrap", at_least=0)
     folder: str = setting("runs", "where the results are written")
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
@@ -89,14 +92,16 @@ def _help() -> str:
 
 def _measure(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
+    from reloop.evaluation.tables import document
     from reloop.experiments.scaling_law.report import fitted, folder_of, report, write
 
     table, name = _table(settings)
     fixed = {} if settings.E is None else {"E": settings.E}
     result = fitted(table, fixed, settings.clusters, settings.resamples, settings.seed)
     folder = folder_of(result, Path(settings.folder), name)
-    write(result, folder)
-    return f"{report(result)}\n\n{folder}: scaling_law.json, figures/"
+    write(result, folder, settings.figures)
+    text = document(report(result), settings.tables.format)
+    return f"{text}\n\n{folder}: scaling_law.json, figures/"
 
 
 def _table(settings: ScalingSettings) -> tuple[ScalingTable, str]:

@@ -12,6 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from reloop.conf.checksum import key_of
+from reloop.conf.output import FigureSettings
+from reloop.evaluation.figures import Pictures, drawn_once
+from reloop.evaluation.tables import Part, Table
 from reloop.training.run_folder.files import write_json
 
 from .bootstrap import Intervals, intervals
@@ -92,33 +96,39 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
 
 
-def write(result: Fitted, folder: Path) -> None:
-    """Write scaling_law.json and the figure into a folder."""
+def write(result: Fitted, folder: Path, figures: FigureSettings | None = None) -> None:
+    """Write scaling_law.json and, as `figures` say, the figure into a folder; the figure unless it
+    is there."""
+    content = result.to_json()
+    write_json(folder / "scaling_law.json", content)
+    key = key_of([content, dict(result.table.labels)])
     undetermined = list(result.certainty.not_determined)
-    draw_scaling(result.table, result.fits["free"].law, folder / "figures", undetermined)
-    write_json(folder / "scaling_law.json", result.to_json())
+
+    def draw(pictures: Pictures) -> None:
+        draw_scaling(result.table, result.fits["free"].law, pictures, undetermined)
+
+    drawn_once(folder / "figures" / "drawn.json", key, figures or FigureSettings(), draw)
 
 
-def report(result: Fitted) -> str:
-    """The fits as a table for the terminal, the intervals under the free one's parameters; numbers
+def report(result: Fitted) -> list[Part]:
+    """The fits as a table with sentences, the intervals under the free one's parameters; numbers
     that are not determined in brackets."""
     loops = ", ".join(f"{r:g}" for r in sorted(set(result.table.r)))
-    lines = [
-        f"L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, {len(result.table)} rows, "
-        f"r = {loops}",
-        _line(["", *NAMES, "Huber", "R²"]),
-    ]
+    law_text = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
+    title = f"{law_text}, {len(result.table)} rows, r = {loops}"
+    rows = []
     for name, fit in result.fits.items():
         law = [_value_text(result, key, value, name) for key, value in asdict(fit.law).items()]
-        lines.append(_line([name, *law, f"{fit.huber:.2e}", f"{fit.r2:.5f}"]))
+        rows.append([name, *law, f"{fit.huber:.2e}", f"{fit.r2:.5f}"])
         if name == "free":
             for level, ends, at_edge in _levels(result):
                 cells = [
                     "edge" if key in at_edge else _value_text(result, key, ends[key], name)
                     for key in NAMES
                 ]
-                lines.append(_line([level, *cells]))
-    return "\n".join([*lines, _method(result), *_unknown(result), *_notes(result)])
+                rows.append([level, *cells])
+    table = Table(["", *NAMES, "Huber", "R²"], rows)
+    return [title, table, _method(result), *_unknown(result), *_notes(result)]
 
 
 def _levels(result: Fitted) -> tuple[tuple[str, Mapping[str, float], tuple[str, ...]], ...]:
@@ -172,8 +182,3 @@ def _value_text(result: Fitted, name: str, value: float, fit: str) -> str:
     needs no losses)."""
     undetermined = name in result.certainty.not_determined and not fit.startswith(name)
     return f"({value:.3g})" if undetermined else f"{value:.4g}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    first, *rest = cells
-    return (first.ljust(8) + "".join(cell.rjust(11) for cell in rest)).rstrip()

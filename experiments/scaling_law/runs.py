@@ -106,7 +106,7 @@ def _row_or_reason(path: Path) -> Row | str:
             return f"it is not finished ({status['state']}, {steps})"
         run = load_run(path)
         # The errors of a run whose curriculum has not reached its end are not those of its sizes.
-        missing = curriculum_left(run)
+        missing = curriculum_left(run.config, run.task, run.step)
         return f"curriculum unfinished: {missing}" if missing else row_of(run)
     except (ConfigError, RunError) as error:
         return str(error)

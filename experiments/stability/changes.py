@@ -5,12 +5,19 @@ embedding's standard deviation and by step."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from reloop.evaluation.figures import band, legend_beside, line, save, whole_numbers
+from reloop.evaluation.figures import (
+    Pictures,
+    band,
+    name_curves,
+    outer_labels,
+    ticks_at,
+    whole_numbers,
+)
+from reloop.evaluation.style import style_of
+from reloop.evaluation.tables import Part, Table
 
 from .first_steps import PLACES, STEPS, all_first_steps
 from .near_init import Stack
@@ -27,8 +34,6 @@ from .tables import (
     over_seeds,
     rows_of,
     slopes,
-    table,
-    ticks_at,
 )
 
 _FACTORS = (1 / 16, 1 / 4, 4.0)  # of the init's embedding std
@@ -97,17 +102,15 @@ def measure(settings: StabilitySettings) -> Changes:
     return result
 
 
-def report(result: Changes) -> str:
+def report(result: Changes) -> list[Part]:
     """Norms at initialisation, the changes by step 1, and the slopes."""
     loops, ratio = result["loops"], f"{result['loops'][-1]} / {result['loops'][0]}"
     head = ["R", *map(str, loops)]
-    lines = [
+    lines: list[Part] = [
         f"a looped transformer, {result['what']}, {result['seeds']} seeds, ± standard error",
         "",
         "root mean square of the stream before the final norm at initialisation",
-        *table(
-            [*head, ratio], rows_of(result["norm"], lambda means: f"{means[-1] / means[0]:.3g}")
-        ),
+        Table([*head, ratio], rows_of(result["norm"], lambda means: f"{means[-1] / means[0]:.3g}")),
     ]
     first = next(index for index, r in enumerate(loops) if r >= SLOPES_FROM)
     loop_range = f"R = {loops[first]}…{loops[-1]}"
@@ -120,7 +123,7 @@ def report(result: Changes) -> str:
         lines += [
             "",
             f"change by step 1 {place}, root mean square; most / least over {loop_range}",
-            *table([*head, "spread"], rows_of(step_1, spread)),
+            Table([*head, "spread"], rows_of(step_1, spread)),
         ]
     for name, place in PLACES.items():
         steps = range(1, result["steps"] + 1)
@@ -129,44 +132,44 @@ def report(result: Changes) -> str:
         lines += [
             "",
             f"slope of log change over log R, {loop_range}, {place}",
-            *table(["step", *map(str, steps)], rows_of(result["slope"][name], form=".2f")),
-            *table(["step 1, embedding std", *stds], slopes_by_std),
+            Table(["step", *map(str, steps)], rows_of(result["slope"][name], form=".2f")),
+            Table(["step 1, embedding std", *stds], slopes_by_std),
         ]
-    return "\n".join([*lines, "", _LAW])
+    return [*lines, "", _LAW]
 
 
-def draw(result: Changes, folder: Path, name: str) -> list[Path]:
+def draw(result: Changes, pictures: Pictures, name: str) -> None:
     """Changes by loops, and the slopes by step and by embedding std."""
     title = f"{result['what']}, mean of {result['seeds']} seeds ± standard error"
-    paths = [folder / f"{name}{suffix}.png" for suffix in ("", "-by-step", "-by-embedding")]
     steps, stds = list(range(1, result["steps"] + 1)), result["embedding_stds"]
-    _changes(result, title, paths[0])
-    _slope_picture(result["slope"], "step", steps, title, paths[1])
-    _slope_picture(result["by_embedding"], "embedding std", stds, title, paths[2])
-    return paths
+    _changes(result, title, pictures, name)
+    _slope_picture(result["slope"], "step", steps, title, pictures, f"{name}-by-step")
+    by_embedding = f"{name}-by-embedding"
+    _slope_picture(result["by_embedding"], "embedding std", stds, title, pictures, by_embedding)
 
 
-def _changes(result: Changes, title: str, path: Path) -> None:
+def _changes(result: Changes, title: str, pictures: Pictures, name: str) -> None:
     """Step 1 with its band, the later ones as fainter lines."""
-    figure, columns, loops = Figure(figsize=(10.0, 4.0)), {}, result["loops"]
-    panels = figure.subplots(1, 2)
-    for axes, (name, place) in zip(panels, PLACES.items(), strict=True):
-        for index, scaling in enumerate(SCALINGS):
+    columns, loops = {}, result["loops"]
+    figure, panels = pictures.panels(2, 2, 5.0, 4.0)
+    for axes, (part, place) in zip(panels, PLACES.items(), strict=True):
+        for scaling in SCALINGS:
             for step in range(result["steps"]):
-                curve = at_step(result["change"][name][scaling], step)
-                columns[f"{name}_{scaling}_step_{step + 1}"] = csv_columns(curve)
+                curve = at_step(result["change"][part][scaling], step)
+                columns[f"{part}_{scaling}_step_{step + 1}"] = csv_columns(curve)
+                style = style_of(scaling)
                 if step == 0:
-                    band(axes, loops, band_of(curve), f"{scaling}, step 1", line(index))
+                    band(axes, loops, band_of(curve), f"{scaling}, step 1", style)
                 else:
-                    axes.plot(loops, curve["mean"], linewidth=0.7, alpha=0.4, **line(index))
+                    axes.plot(loops, curve["mean"], linewidth=0.7, alpha=0.4, **style)
         ticks_at(axes, loops)
-        axes.set_xlabel("loops R")
         axes.set_yscale("log")
-        axes.set_title(place, fontsize=10)
-    panels[0].set_ylabel("root mean square of the output's change")
-    legend_beside(panels[1])
-    figure.suptitle(f"{title}\nfaint: steps 2 to {result['steps']}")
-    save(figure, path, "loops", loops, columns)
+        axes.set_title(place)
+    outer_labels(panels, x="loops R")
+    panels[0].set_ylabel("root mean square\nof the output's change")
+    pictures.title(figure, f"{title}\nfaint: steps 2 to {result['steps']}")
+    name_curves(figure)
+    pictures.save(figure, name, "loops", loops, columns)
 
 
 def _slope_picture(
@@ -174,22 +177,23 @@ def _slope_picture(
     axis: str,
     x: Sequence[float],
     title: str,
-    path: Path,
+    pictures: Pictures,
+    name: str,
 ) -> None:
     """The slopes at both places over x."""
-    figure, columns = Figure(figsize=(10.0, 4.0)), {}
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, (name, place) in zip(panels, PLACES.items(), strict=True):
-        for index, (scaling, curve) in enumerate(slopes_at[name].items()):
-            columns[f"{name}_{scaling}"] = csv_columns(curve)
-            band(axes, x, band_of(curve), scaling, line(index))
-        axes.set_title(place, fontsize=10)
-        axes.set_xlabel(axis)
+    columns = {}
+    figure, panels = pictures.panels(2, 2, 5.0, 4.0)
+    for axes, (part, place) in zip(panels, PLACES.items(), strict=True):
+        axes.sharey(panels[0])
+        for scaling, curve in slopes_at[part].items():
+            columns[f"{part}_{scaling}"] = csv_columns(curve)
+            band(axes, x, band_of(curve), scaling, style_of(scaling))
+        axes.set_title(place)
         if axis == "step":
             whole_numbers(axes)
         else:
             ticks_at(axes, x)
-    panels[0].set_ylabel("slope of log change over log R")
-    legend_beside(panels[1])
-    figure.suptitle(title)
-    save(figure, path, axis.replace(" ", "_"), x, columns)
+    outer_labels(panels, x=axis, y="slope of log change over log R")
+    pictures.title(figure, title)
+    name_curves(figure)
+    pictures.save(figure, name, axis.replace(" ", "_"), x, columns)

@@ -6,23 +6,15 @@ reason = collapse(losses, final=0.9, plain=0.5)         # "" if it did not
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from reloop.training.run_folder.metrics import smoothed
 
 DECAY = 0.98  # of the smoothed loss: its noise is that of the mean of 99 losses
 MARGIN = 0.5  # the most that a loss may end above its best: nats, or errors over that of zero
 RATIO = 1.5  # the most that an error may be over that of the same model of one loop
 _LAST = 200  # steps whose mean counts as the end
 _SETTLED = 50  # losses that a smoothed one needs to be above their noise
-
-
-def smoothed(losses: ArrayLike, decay: float = DECAY) -> NDArray[np.float64]:
-    """The running mean of losses [steps, ...], with weights that decay by `decay` per step."""
-    curve = np.asarray(losses, dtype=np.float64)
-    means, total, weight = np.empty_like(curve), np.zeros_like(curve[:1].sum(0)), 0.0
-    for step, loss in enumerate(curve):
-        total, weight = decay * total + loss, decay * weight + 1
-        means[step] = total / weight
-    return means
 
 
 def collapse(losses: ArrayLike, final: float | None = None, plain: float | None = None) -> str:
@@ -37,7 +29,7 @@ def collapse(losses: ArrayLike, final: float | None = None, plain: float | None 
     curve = np.asarray(losses, dtype=np.float64)
     if not np.isfinite(curve).all() or not (final is None or np.isfinite(final)):
         return "not finite"
-    smooth = smoothed(curve)[_SETTLED - 1 :]
+    smooth = smoothed(curve, DECAY)[_SETTLED - 1 :]
     if len(smooth) and smooth[-_LAST:].mean() > smooth.min() + MARGIN:
         return f"ends {MARGIN:g} above its best"
     if final is not None and plain is not None and final > RATIO * plain:
@@ -48,5 +40,5 @@ def collapse(losses: ArrayLike, final: float | None = None, plain: float | None 
 def plateau_exit(losses: ArrayLike, threshold: float) -> int | None:
     """The first step (counted from 1, at least 50) whose smoothed loss is below `threshold`; None
     if there is none."""
-    steps = np.flatnonzero(smoothed(losses)[_SETTLED - 1 :] < threshold)
+    steps = np.flatnonzero(smoothed(losses, DECAY)[_SETTLED - 1 :] < threshold)
     return int(steps[0]) + _SETTLED if len(steps) else None

@@ -3,17 +3,11 @@ shared weights, without residual scaling (arXiv 2606.18524, Figure 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
-from matplotlib.ticker import MaxNLocator
 
-from reloop.evaluation.figures import save, whole_numbers
+from reloop.evaluation.figures import Pictures, heat_map, outer_labels
+from reloop.evaluation.tables import Part
 from reloop.probing.dynamics.trajectory import cosines
 from reloop.training.progress import Progress
 
@@ -64,49 +58,26 @@ def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
     return cosines(units)[0].numpy()
 
 
-def report(result: Cosines) -> str:
+def report(result: Cosines) -> list[Part]:
     """The mean over pairs of different increments."""
-    lines = [
+    lines: list[Part] = [
         f"cosine of two different increments of {len(result['loops'])} loops, mean over tokens and "
         f"pairs, {result['what']}, {result['seeds']} seeds, ± standard error"
     ]
     for sharing, curve in result["apart"].items():
         lines.append(f"  {sharing}: {curve['mean']:.3f} ± {curve['standard_error']:.3f}")
-    return "\n".join(lines)
+    return lines
 
 
-def heat_map(
-    axes: Axes, cosine: Sequence[Sequence[float | None]], loops: Sequence[int]
-) -> AxesImage:
-    """A picture of the cosines [loops, loops] between loops' increments, empty at None."""
-    edges = (loops[0] - 0.5, loops[-1] + 0.5)
-    # Red to blue: readable for the colour-blind.
-    image = axes.imshow(
-        np.array(cosine, dtype=np.float64),
-        cmap="RdBu",
-        vmin=-1,
-        vmax=1,
-        origin="lower",
-        extent=(*edges, *edges),
-    )
-    axes.grid(visible=False)
-    whole_numbers(axes)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("increment of loop")
-    axes.set_ylabel("increment of loop")
-    return image
-
-
-def draw(result: Cosines, folder: Path, name: str) -> list[Path]:
+def draw(result: Cosines, pictures: Pictures, name: str) -> None:
     """The two matrices as pictures."""
-    path, loops, columns = folder / f"{name}.png", result["loops"], {}
-    figure = Figure(figsize=(9.0, 4.2))
-    panels = figure.subplots(1, 2)
+    loops, columns = result["loops"], {}
+    figure, panels = pictures.panels(2, 2, 4.5, 4.2)
     for axes, (sharing, curve) in zip(panels, result["cosine"].items(), strict=True):
         image = heat_map(axes, curve["mean"], loops)
         axes.set_title(sharing.replace("_", "-"))
         columns[sharing] = dict(zip(map(str, loops), curve["mean"], strict=True))
-    figure.colorbar(image, ax=panels, label="cosine, mean over tokens and seeds")
-    figure.suptitle(f"{result['what']}, ε = 1, {result['seeds']} seeds")
-    save(figure, path, "loop", loops, columns)
-    return [path]
+    outer_labels(panels, x="increment of loop", y="increment of loop")
+    figure.colorbar(image, ax=panels, label="cosine, mean over tokens and seeds", shrink=0.8)
+    pictures.title(figure, f"{result['what']}, ε = 1, {result['seeds']} seeds")
+    pictures.save(figure, name, "loop", loops, columns)

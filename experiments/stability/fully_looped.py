@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from reloop.evaluation.figures import Curve, legend_beside, line, save
+from reloop.evaluation.figures import Curve, Pictures, name_curves, outer_labels
+from reloop.evaluation.style import style_of_number
+from reloop.evaluation.tables import Part, Table
+from reloop.training.run_folder.metrics import smoothed
 
 from ..grid import measured
-from .collapse import smoothed
+from .collapse import DECAY
 from .regression import DIMS
 from .settings import StabilitySettings
-from .tables import Floats, number, table
+from .tables import Floats, number
 from .variants import all_variants
 
 VARIANTS = ("LT", "FLT")
@@ -64,7 +66,7 @@ def measure(settings: StabilitySettings) -> FullyLooped:
     }
 
 
-def report(result: FullyLooped) -> str:
+def report(result: FullyLooped) -> list[Part]:
     """The final value of every curve."""
     names = [metric for lines in _PANELS.values() for metric in lines]
     title = (
@@ -77,38 +79,35 @@ def report(result: FullyLooped) -> str:
             final_values = [curves[name][-1] for name in names]
             cells = ["-" if value is None else number(value) for value in final_values]
             rows.append([f"{variant}, {K}", *cells])
-    return "\n".join([title, *table(["", *names], rows)])
+    return [title, Table(["", *names], rows)]
 
 
-def draw(result: FullyLooped, folder: Path, name: str) -> list[Path]:
+def draw(result: FullyLooped, pictures: Pictures, name: str) -> None:
     """A row for each variant, a column for each kind of metric, a colour for each K."""
-    path, steps = folder / f"{name}.png", result["steps"]
+    steps = result["steps"]
     marker = "o" if len(steps) == 1 else None
     columns: dict[str, Curve] = {}
-    figure = Figure(figsize=(11.0, 6.0))
-    grid = figure.subplots(len(VARIANTS), len(_PANELS), sharex=True, sharey="col")
+    figure, grid = pictures.grid(len(VARIANTS), len(_PANELS), 3.6, 3.0, share_x=True, share_y="col")
     for row, (variant, by_loops) in zip(grid, result["curves"].items(), strict=True):
         for axes, (title, lines) in zip(row, _PANELS.items(), strict=True):
-            axes.set_title(f"{variant}: {title}", fontsize=9)
-            for index, (K, curves) in enumerate(by_loops.items()):
+            axes.set_title(f"{variant}: {title}", fontsize="small")
+            for K, curves in by_loops.items():
                 for metric, dashed in lines.items():
                     label = None if dashed else f"K = {K}"
                     values = np.array(curves[metric], dtype=np.float64)
-                    style = line(index, dashed)
+                    style = {**style_of_number(int(K)), "linestyle": "--" if dashed else "-"}
                     axes.plot(steps, values, label=label, linewidth=1.2, marker=marker, **style)
                     columns[f"{variant}_K{K}_{metric}"] = {"mean": curves[metric]}
             axes.set_yscale("log")
-        legend_beside(row[-1])
-    for axes in grid[-1]:
-        axes.set_xlabel("step")
-    figure.suptitle(f"linear regression in context, rate {result['rate']:g}")
-    save(figure, path, "step", steps, columns)
-    return [path]
+    outer_labels(grid.flat, x="step")
+    pictures.title(figure, f"linear regression in context, rate {result['rate']:g}")
+    name_curves(figure)
+    pictures.save(figure, name, "step", steps, columns)
 
 
 def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:
     """The mean over the finite seeds of smoothed curves [steps, seeds], at these steps."""
-    selected = smoothed(values)[np.array(steps) - 1]
+    selected = smoothed(values, DECAY)[np.array(steps) - 1]
     return [
         float(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in selected
     ]

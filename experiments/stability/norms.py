@@ -3,12 +3,11 @@ and scaling (arXiv 2606.18524, Figure 2)."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-from matplotlib.figure import Figure
 
-from reloop.evaluation.figures import band, line, log_of_few_decades, save, whole_numbers
+from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels, whole_numbers
+from reloop.evaluation.style import style_of_number
+from reloop.evaluation.tables import Part, Table
 
 from .first_steps import STEPS, all_first_steps
 from .near_init import SHARED, Stack
@@ -24,7 +23,6 @@ from .tables import (
     description,
     over_seeds,
     rows_of,
-    table,
 )
 
 
@@ -52,11 +50,11 @@ def measure(settings: StabilitySettings) -> Norms:
     return {**description(settings, init), "steps": STEPS, "norm": norm}
 
 
-def report(result: Norms) -> str:
+def report(result: Norms) -> list[Part]:
     """The norms before the first step and after the last, and their ratio of the most loops to the
     fewest."""
     loops = result["loops"]
-    lines = [
+    lines: list[Part] = [
         f"root mean square of the stream before the final norm, {result['what']}, "
         f"{result['seeds']} seeds, ± standard error"
     ]
@@ -68,33 +66,27 @@ def report(result: Norms) -> str:
             for scaling, curve in curves.items()
         }
         rows = rows_of(norms, lambda means: f"{means[-1] / means[0]:.3g}")
-        lines += ["", f"after {step} steps", *table(head, rows)]
-    return "\n".join(lines)
+        lines += ["", f"after {step} steps", Table(head, rows)]
+    return lines
 
 
-def draw(result: Norms, folder: Path, name: str) -> list[Path]:
+def draw(result: Norms, pictures: Pictures, name: str) -> None:
     """Norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
-    path, steps = folder / f"{name}.png", list(range(result["steps"] + 1))
-    columns = {}
-    figure = Figure(figsize=(10.0, 6.0))
-    grid = figure.subplots(2, 3, sharex=True, sharey=True, squeeze=False)
+    steps, columns = list(range(result["steps"] + 1)), {}
+    figure, grid = pictures.grid(2, 3, 3.3, 3.0, share_x=True, share_y=True)
     for row, (sharing, curves) in zip(grid, result["norm"].items(), strict=True):
         for axes, (scaling, by_loops) in zip(row, curves.items(), strict=True):
             pairs = zip(by_loops["mean"], by_loops["standard_error"], strict=True)
-            for index, (loops, (mean, error)) in enumerate(
-                zip(result["loops"], pairs, strict=True)
-            ):
+            for loops, (mean, error) in zip(result["loops"], pairs, strict=True):
                 curve: Means[list[float]] = {"mean": mean, "standard_error": error}
                 columns[f"{sharing}_{scaling}_{loops}"] = csv_columns(curve)
-                band(axes, steps, band_of(curve), f"R = {loops}", line(index))
-            log_of_few_decades(axes)
-            axes.set_title(f"{sharing.replace('_', '-')}, {LABELS[scaling]}", fontsize=10)
+                band(axes, steps, band_of(curve), f"R = {loops}", style_of_number(loops))
+            axes.set_yscale("log")
+            axes.set_title(f"{sharing.replace('_', '-')}, {LABELS[scaling]}")
             whole_numbers(axes)
-        row[0].set_ylabel("root mean square of the stream")
-    for axes in grid[-1]:
-        axes.set_xlabel("step")
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center")
-    figure.suptitle(f"{result['what']}, mean of {result['seeds']} seeds ± standard error")
-    save(figure, path, "step", steps, columns)
-    return [path]
+    outer_labels(grid.flat, x="step")
+    figure.supylabel("root mean square of the stream", fontsize="medium")
+    text = f"{result['what']}, mean of {result['seeds']} seeds ± standard error"
+    pictures.title(figure, text)
+    name_curves(figure, grid[0, 0])
+    pictures.save(figure, name, "step", steps, columns)

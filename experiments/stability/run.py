@@ -12,9 +12,10 @@ from typing import Any, Protocol, cast
 
 from reloop.evaluation import load_run
 from reloop.evaluation.artefacts import Artefacts
-from reloop.evaluation.figures import styled
+from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
+from reloop.evaluation.tables import Part, document
 from reloop.training.run_folder.sources import sources_of
 
 from .settings import FIGURES, StabilitySettings
@@ -24,6 +25,7 @@ _TRAINING = (
     "reloop.training.objective",
     "reloop.training.optim.rates",
     "reloop.training.assemble",
+    "reloop.training.run_folder.metrics",
 )
 
 
@@ -33,43 +35,66 @@ class FigureModule(Protocol):
     def measure(self, settings: StabilitySettings) -> Mapping[str, object]:
         """The figure's numbers, a TypedDict of plain values; the same for the same settings."""
 
-    def report(self, result: Any) -> str:
-        """The numbers as text for the terminal."""
+    def report(self, result: Any) -> list[Part]:
+        """The numbers as tables with sentences."""
 
-    def draw(self, result: Any, folder: Path, name: str) -> list[Path]:
-        """Write the pictures, `name`.png or names that begin with it, each with its CSV; returns
-        their paths. Called within `styled()`."""
+    def draw(self, result: Any, pictures: Pictures, name: str) -> None:
+        """Save the pictures, called `name` or names that begin with it."""
 
 
 def stability(settings: StabilitySettings) -> str:
     """Measure the figure of the settings and write it into their folder, under a name with a hash
     of all that it depends on, or find it there; returns the text to print. Raises ConfigError for
     invalid settings."""
-    settings.check()
-    figure = FIGURES[settings.figure]
-    name = f"{__package__}.{figure.module or settings.figure}"
-    module = cast(FigureModule, import_module(name))
-    folder = Path(settings.folder)
-    runs = [load_run(run) for run in settings.runs]
-    remark_lines = shared({run.path.name: remarks(run) for run in runs})
-    request = {
-        "settings": {key: _plain(settings, key) for key in sorted(figure.takes) if key != "jobs"},
-        "figure": settings.figure,
-        "runs": [weights_digest(run.model) for run in runs],
-        "sources": sources_of("reloop.models.model", *_TRAINING, name, also=(__package__,)),
-    }
-    artefacts = Artefacts(folder, "stability", name=settings.name)
-    result = artefacts.find(request)
-    if result is None:
-        result = artefacts.keep(request, module.measure(settings))
-    path = artefacts.path(request)
-    with styled():
-        pictures = module.draw(result, folder, path.stem)
-    file_names = [
-        picture.with_suffix(kind).name for picture in pictures for kind in (".png", ".csv")
-    ]
-    text = "\n".join([*remark_lines, module.report(result)])
-    return f"{text}\n\n{folder}: {', '.join(file_names)}, {path.name}"
+    figure = StabilityFigure(settings)
+    result = figure.result()
+    folder = figure.path.parent
+    name = figure.path.stem
+
+    def draw(pictures: Pictures) -> None:
+        figure.module.draw(result, pictures, name)
+
+    record = folder / f"drawn-{figure.path.name}"
+    file_names = [file.name for file in drawn_once(record, name, settings.figures, draw)]
+    text = document([*figure.remarks, *figure.module.report(result)], settings.tables.format)
+    return f"{text}\n\n{folder}: {', '.join(file_names)}, {figure.path.name}"
+
+
+class StabilityFigure:
+    """A figure with its settings: its numbers are measured once, then found in its folder.
+
+    `remarks` are lines on the runs that it is of, `path` is that of its JSON.
+    """
+
+    def __init__(self, settings: StabilitySettings) -> None:
+        """Raises ConfigError for invalid settings, RunError for a run that cannot be read."""
+        settings.check()
+        self.settings = settings
+        figure = FIGURES[settings.figure]
+        name = f"{__package__}.{figure.module or settings.figure}"
+        self.module = cast(FigureModule, import_module(name))
+        runs = [load_run(run) for run in settings.runs]
+        self.remarks = shared({run.path.name: remarks(run) for run in runs})
+        keys = sorted(key for key in figure.takes if key != "jobs")
+        self._request = {
+            "settings": {key: _plain(settings, key) for key in keys},
+            "figure": settings.figure,
+            "runs": [weights_digest(run.model) for run in runs],
+            "sources": sources_of("reloop.models.model", *_TRAINING, name, also=(__package__,)),
+        }
+        self._artefacts = Artefacts(Path(settings.folder), "stability", name=settings.name)
+        self.path = self._artefacts.path(self._request)
+
+    def stored(self) -> Any:
+        """The numbers as JSON has them; None if they are not measured yet, or by other code."""
+        return self._artefacts.find(self._request)
+
+    def result(self) -> Any:
+        """The stored numbers, or else those measured now. Raises as the figure's `measure`."""
+        result = self.stored()
+        if result is None:
+            result = self._artefacts.keep(self._request, self.module.measure(self.settings))
+        return result
 
 
 def _plain(settings: StabilitySettings, name: str) -> Any:

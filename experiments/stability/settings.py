@@ -10,6 +10,7 @@ from typing import NamedTuple
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_choice, check_count
+from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.saved import read_config
 from reloop.conf.setting import check_settings, setting
 
@@ -113,6 +114,8 @@ class StabilitySettings:
     steps: int = setting(2000, "of each training", at_least=1)
     jobs: int = setting(2, "processes that train at once", at_least=1)
     folder: str = setting("stability", "where pictures, CSV and JSON are written")
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that is invalid, or that this figure does not
@@ -120,7 +123,7 @@ class StabilitySettings:
         check_choice("figure", self.figure, FIGURES)
         for field in fields(self):
             is_changed = getattr(self, field.name) != field.default
-            takes = ("figure", "folder", *FIGURES[self.figure].takes)
+            takes = ("figure", "folder", "figures", "tables", *FIGURES[self.figure].takes)
             if is_changed and field.name not in takes:
                 raise ConfigError(field.name, f"does not bear on figure={self.figure}")
         check_choice("init", self.init_name, INITS)

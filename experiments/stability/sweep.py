@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from reloop.conf.schema import ModelConfig, TrainingConfig
 from reloop.evaluation.figures import (
+    Pictures,
     band,
-    legend_beside,
-    line,
-    log_of_few_decades,
+    name_curves,
     note_level,
-    save,
+    outer_labels,
+    ticks_at,
 )
+from reloop.evaluation.style import style_of_number
+from reloop.evaluation.tables import Part, Table
 
 from ..grid import Population, measured
 from ..plateau import bayes_error
 from .collapse import collapse
 from .regression import DIMS, POINTS, regression_runs
 from .settings import StabilitySettings
-from .tables import LABELS, Floats, mean_and_range, table, ticks_at
+from .tables import LABELS, Floats, mean_and_range
 from .verdict import Verdict, gain, least_move, movement, optimum
 
 PLATEAU = 0.9  # of the initial error; above it a model has hardly learned
@@ -161,9 +162,9 @@ def _without_collapsed(population: Population, errors: list[list[float | None]])
     return {"errors": kept, "collapsed": reasons}
 
 
-def report(result: Sweep) -> str:
+def report(result: Sweep) -> list[Part]:
     """Mean errors by rate, the best marked; then the verdicts."""
-    lines = [
+    lines: list[Part] = [
         f"linear regression in context, {result['what']}: error after {result['steps']:,} steps, "
         f"mean of {len(result['seeds'])} seeds",
         f"(expected of predicting zero {result['zero']:g}, of the best predictor "
@@ -179,7 +180,7 @@ def report(result: Sweep) -> str:
             best = result["best"][scaling][R]
             cells = [_cell(row) + _mark(best, i) for i, row in enumerate(cell["errors"])]
             rows.append([f"{scaling}, R = {R}", *cells])
-    return "\n".join([*lines, *table(head, rows), "", *verdict(result)])
+    return [*lines, Table(head, rows), "", *verdict(result)]
 
 
 def verdict(result: Sweep) -> list[str]:
@@ -219,34 +220,34 @@ def verdict(result: Sweep) -> list[str]:
     ]
 
 
-def draw(result: Sweep, folder: Path, name: str) -> list[Path]:
+def draw(result: Sweep, pictures: Pictures, name: str) -> None:
     """Error by rate, a panel for each scaling, a curve for each R with the least and the most of
     its seeds, a star at the best rate."""
-    path, columns, rates = folder / f"{name}.png", {}, result["rates"]
-    figure = Figure(figsize=(10.0, 4.0))
-    panels = figure.subplots(1, len(result["scalings"]), sharey=True)
+    columns, rates = {}, result["rates"]
+    figure, panels = pictures.panels(len(result["scalings"]), 2, 5.0, 4.0)
     for axes, (scaling, by_loops) in zip(panels, result["scalings"].items(), strict=True):
-        for index, (R, cell) in enumerate(by_loops.items()):
+        axes.sharey(panels[0])
+        for R, cell in by_loops.items():
             collapse_counts = [row.count(None) for row in cell["errors"]]
             curve = mean_and_range(cell["errors"]) | {"collapsed": collapse_counts}
             columns[f"{scaling}_R{R}"] = curve
-            band(axes, rates, curve, f"R = {R}", line(index))
+            style = style_of_number(int(R))
+            band(axes, rates, curve, f"R = {R}", style)
             if (best := result["best"][scaling][R]) is not None:
-                star = {"color": line(index)["color"], "markersize": 13, "zorder": 3}
+                star = {"color": style["color"], "markersize": 10, "zorder": 3}
                 axes.plot(best["rate"], best["error"], "*", **star)
         ticks_at(axes, rates)
-        log_of_few_decades(axes)
-        axes.set_xlabel("learning rate")
+        axes.set_yscale("log")
         note_level(axes, result["zero"], "predicting zero, expected")
         note_level(axes, result["bayes"], "least possible, expected")
         errors = [error for cell in by_loops.values() for row in cell["errors"] for error in row]
         count = f"{errors.count(None)} of {len(errors)}"
-        axes.set_title(f"{LABELS[scaling]}; {count} runs collapsed", fontsize=10)
-    panels[0].set_ylabel("error / error of predicting zero")
-    legend_beside(panels[-1])
-    figure.suptitle(f"linear regression in context, {result['what']}, {result['steps']:,} steps")
-    save(figure, path, "rate", rates, columns)
-    return [path]
+        axes.set_title(f"{LABELS[scaling]}; {count} runs collapsed")
+    outer_labels(panels, x="learning rate", y="error / error of predicting zero")
+    text = f"linear regression in context, {result['what']}, {result['steps']:,} steps"
+    pictures.title(figure, text)
+    name_curves(figure)
+    pictures.save(figure, name, "rate", rates, columns)
 
 
 def _cell(row: Sequence[float | None]) -> str:

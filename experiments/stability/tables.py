@@ -1,4 +1,4 @@
-"""Summaries over seeds: means with standard errors, slopes, tables of text."""
+"""Summaries over seeds: means with standard errors, slopes, rows of tables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from .settings import WIDTH, Init, StabilitySettings
@@ -104,20 +102,6 @@ def mean_and_range(rows: Sequence[Sequence[float | None]]) -> dict[str, list[flo
     }
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text below a header, the first column flush left, the others right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-            ]
-        ).rstrip()
-        for row in (head, *rows)
-    ]
-
-
 def rows_of(
     curves: Mapping[str, Means[list[float]]],
     last: Callable[[list[float]], str] | None = None,
@@ -136,10 +120,3 @@ def rows_of(
 def number(value: float) -> str:
     """Three digits."""
     return f"{value:.3g}"
-
-
-def ticks_at(axes: Axes, x: Sequence[float]) -> None:
-    """A log scale along x, with these values as its ticks."""
-    axes.set_xscale("log")
-    axes.set_xticks(x, [f"{value:g}" for value in x])
-    axes.xaxis.set_minor_locator(NullLocator())

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle, islice, repeat
-from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-from reloop.evaluation.figures import band, legend_beside, line, save
+from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels, ticks_at
+from reloop.evaluation.style import style_of
+from reloop.evaluation.tables import Part, Table
 from reloop.models.residual import residual_scale
 from reloop.training.progress import Progress
 
@@ -31,8 +31,6 @@ from .tables import (
     number,
     over_seeds,
     rows_of,
-    table,
-    ticks_at,
 )
 
 WIDTH = 1024
@@ -198,26 +196,26 @@ def _lengths(states: Tensor) -> Tensor:
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
 
 
-def report(result: Toy) -> str:
+def report(result: Toy) -> list[Part]:
     """The norms with standard errors and their expected values, and the other measurements."""
     head = ["R", *map(str, result["loops"])]
-    lines = [
+    lines: list[Part] = [
         f"h ← h + ε W relu(h), d = {result['width']}, {result['seeds']} seeds, ± standard error",
         "",
         "‖h_R‖/√d, of stacks that share W (looped) and that do not (deep)",
-        *table(head, _norms(result)),
+        Table(head, _norms(result)),
         "",
         "change of the output by one update of random signs, over its rate η",
-        *table(head, rows_of(result["change"])),
+        Table(head, rows_of(result["change"])),
         "",
         "‖h_R‖/√d of looped stacks of U layers, ε = 1/(R√U)",
-        *table(head, rows_of({f"U = {u}": curve for u, curve in result["layers"].items()})),
+        Table(head, rows_of({f"U = {u}": curve for u, curve in result["layers"].items()})),
         "",
         f"mean cosine of two different increments, R = {result['angles_at']}",
     ]
     for name, curve in result["cosine"].items():
         lines.append(f"  {name}: {curve['mean']:.3f} ± {curve['standard_error']:.3f}")
-    return "\n".join(lines)
+    return lines
 
 
 def _norms(result: Toy) -> list[list[str]]:
@@ -233,31 +231,27 @@ def _norms(result: Toy) -> list[list[str]]:
     return rows
 
 
-def draw(result: Toy, folder: Path, name: str) -> list[Path]:
+def draw(result: Toy, pictures: Pictures, name: str) -> None:
     """Norms and changes by loops, on log scales."""
-    path, loops, columns = folder / f"{name}.png", result["loops"], {}
+    loops, columns = result["loops"], {}
     for key, curve in result["norm"].items():
         columns[f"norm_{key.replace(' ', '_')}"] = csv_columns(curve)
     for key, change in result["change"].items():
         columns[f"change_{key.replace(' ', '_')}"] = csv_columns(change)
-    figure = Figure(figsize=(11.0, 4.0))
-    left, right = figure.subplots(1, 2)
-    for index, (scaling, label) in enumerate(LABELS.items()):
-        for kind, dashed in (("looped", False), ("deep", True)):
-            curve, style = result["norm"][f"{kind} {scaling}"], line(index, dashed)
-            band(left, loops, band_of(curve), f"{kind}, {label}", style)
-        change = result["change"][f"looped {scaling}"]
-        band(right, loops, band_of(change), label, line(index))
+    figure, (left, right) = pictures.panels(2, 2, 5.0, 4.0)
+    for scaling, label in LABELS.items():
+        style = style_of(scaling)
+        band(left, loops, band_of(result["norm"][f"looped {scaling}"]), f"looped, {label}", style)
+        deep = band_of(result["norm"][f"deep {scaling}"])
+        band(left, loops, deep, f"deep, {label}", {**style, "linestyle": "--"})
+        band(right, loops, band_of(result["change"][f"looped {scaling}"]), label, style)
     for axes, what in ((left, "‖h_R‖ / √d"), (right, "change of the output by one update / η")):
         ticks_at(axes, loops)
-        axes.set_xlabel("loops R")
         axes.set_yscale("log")
         axes.set_ylim(0.5, min(axes.get_ylim()[1], _HIGHEST))
         axes.set_ylabel(what)
-    legend_beside(left)
-    figure.suptitle(
-        f"h ← h + ε W relu(h), d = {result['width']}, mean of {result['seeds']} seeds "
-        "± standard error"
-    )
-    save(figure, path, "loops", loops, columns)
-    return [path]
+    outer_labels((left, right), x="loops R")
+    title = f"h ← h + ε W relu(h), d = {result['width']}, mean of {result['seeds']} seeds"
+    pictures.title(figure, f"{title} ± standard error")
+    name_curves(figure, left)
+    pictures.save(figure, name, "loops", loops, columns)

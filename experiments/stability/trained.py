@@ -3,42 +3,45 @@ increments, up to the trained number of loops (arXiv 2606.18524, Figures 6 to 8)
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from reloop.evaluation import load_run
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.figures import (
+    Pictures,
     band,
-    legend_beside,
-    line,
-    log_of_few_decades,
+    heat_map,
+    name_curves,
     padded,
-    save,
     whole_numbers,
 )
+from reloop.evaluation.remarks import unfinished
+from reloop.evaluation.style import kind_of, styles_of
+from reloop.evaluation.tables import Part, Table
 from reloop.probing.dynamics.trajectory import Movements, follow
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run, RunError
 
-from .cosines import heat_map
 from .settings import StabilitySettings
-from .tables import Floats, Means, band_of, csv_columns, number, over_seeds, table
+from .tables import Floats, Means, band_of, csv_columns, number, over_seeds
 
 PROMPTS = 64
 
 
 class TrainedRun(TypedDict):
-    """A run: `norm`, that of a token's state before the final norm from index 0, the read-in, to
-    loop b, over prompts; `cosine` [b, b] between increments, None if one of the two is zero at all
-    tokens; and `apart`, its mean over pairs of different ones, None if there are none."""
+    """A run: the `kind` of its curves; `norm`, that of a token's state before the final norm from
+    index 0, the read-in, to loop b, over prompts; `cosine` [b, b] between increments, None if one
+    of the two is zero at all tokens; and `apart`, its mean over pairs of different ones, None if
+    there are none. `unfinished` says what its training lacks."""
 
     run: str
+    kind: str
     what: str
     step: int
+    unfinished: list[str]
+    scaling: str
     loops: int
     norm: Means[list[float]]
     cosine: list[list[float | None]]
@@ -77,9 +80,12 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
     scaling = config.model.residual_scaling
     return {
         "run": str(run.path),
+        "kind": kind_of(config.model),
         "what": f"{config.model.connectivity or config.model.family}, b = {b}"
         + (f", {scaling}" if scaling != "none" else ""),
         "step": run.step,
+        "unfinished": unfinished(config, run.task, run.step),
+        "scaling": scaling,
         "loops": b,
         "norm": {"mean": norm["mean"], "standard_error": norm["standard_error"]},
         "cosine": cosine,
@@ -87,7 +93,7 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
     }
 
 
-def report(result: Trained) -> str:
+def report(result: Trained) -> list[Part]:
     """A line for each run."""
     rows = [
         [
@@ -100,12 +106,11 @@ def report(result: Trained) -> str:
         for run in result["runs"]
     ]
     head = ["run", "model", "step", "norm of the read-in", "after loop 1", "at b", "mean cosine"]
-    lines = table(head, rows)
-    lines.append(
+    note = (
         f"norms before the final norm and cosines between different increments: means over tokens "
         f"of {result['prompts']} prompts"
     )
-    return "\n".join(lines)
+    return [Table(head, rows), note]
 
 
 def _mean(cosines: Floats) -> list[list[float | None]]:
@@ -129,34 +134,34 @@ def _mean_cosine_text(run: TrainedRun) -> str:
     return "no two move" if moves else "none moves"
 
 
-def draw(result: Trained, folder: Path, name: str) -> list[Path]:
+def draw(result: Trained, pictures: Pictures, name: str) -> None:
     """The norms of all runs in one picture, the cosines in one for each run."""
-    paths = [folder / f"{name}-norms.png"]
-    _norms(result["runs"], paths[0])
+    _norms(result["runs"], pictures, f"{name}-norms")
     for index, run in enumerate(result["runs"], start=1):
         loops = list(range(1, run["loops"] + 1))
-        figure = Figure(figsize=(5.2, 4.4))
+        figure = pictures.figure(5.2, 4.4)
         axes = figure.subplots()
         image = heat_map(axes, run["cosine"], loops)
+        axes.set_xlabel("increment of loop")
+        axes.set_ylabel("increment of loop")
         figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-        axes.set_title(f"{run['what']}, step {run['step']}")
+        pictures.title(figure, f"{run['what']}, step {run['step']}")
         columns = dict(zip(map(str, loops), run["cosine"], strict=True))
-        paths.append(folder / f"{name}-cosines-{index}.png")
-        save(figure, paths[-1], "loop", loops, {"cosine": columns})
-    return paths
+        pictures.save(figure, f"{name}-cosines-{index}", "loop", loops, {"cosine": columns})
 
 
-def _norms(runs: list[TrainedRun], path: Path) -> None:
+def _norms(runs: list[TrainedRun], pictures: Pictures, name: str) -> None:
     longest = max(run["loops"] for run in runs)
-    figure, columns = Figure(), {}
+    figure, columns = pictures.figure(), {}
     axes = figure.subplots()
-    for index, run in enumerate(runs):
-        label = f"{index + 1}: {run['what']}"
-        band(axes, range(run["loops"] + 1), band_of(run["norm"]), label, line(index))
+    styles = styles_of([run["kind"] for run in runs])
+    for index, (run, style) in enumerate(zip(runs, styles, strict=True), start=1):
+        label = f"{index}: {run['what']}"
+        band(axes, range(run["loops"] + 1), band_of(run["norm"]), label, style)
         columns[label] = padded(csv_columns(run["norm"]), longest + 1)
-    log_of_few_decades(axes)
+    axes.set_yscale("log")
     axes.set_xlabel("loop (0: the read-in)")
     axes.set_ylabel("norm of a token's state before the norm")
     whole_numbers(axes)
-    legend_beside(axes)
-    save(figure, path, "loop", range(longest + 1), columns)
+    name_curves(figure)
+    pictures.save(figure, name, "loop", range(longest + 1), columns)

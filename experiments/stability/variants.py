@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from reloop.conf.schema import ModelConfig, TrainingConfig
-from reloop.evaluation.figures import band, legend_beside, line, note_level, save
+from reloop.evaluation.figures import Pictures, band, name_curves, note_level, ticks_at
+from reloop.evaluation.style import style_of
+from reloop.evaluation.tables import Part, Table
 from reloop.models.loops.connected import CONNECTIVITIES
 
 from ..grid import Errors, Population, measured
 from .collapse import collapse, plateau_exit
 from .regression import DIMS, regression_runs
 from .settings import StabilitySettings
-from .tables import mean_and_range, table, ticks_at
+from .tables import mean_and_range
 
 # Of the initial error: a smoothed loss below it has left the plateau, and the ASKED variants must
 # end below it.
@@ -131,9 +132,9 @@ def _learned(
     }
 
 
-def report(result: Variants) -> str:
+def report(result: Variants) -> list[Part]:
     """A row for each variant and number of loops, the mean of its seeds with the least and most."""
-    lines = [
+    lines: list[Part] = [
         f"linear regression in context, two layers, rate {result['rate']:g}, {result['steps']:,} "
         f"steps, {len(result['seeds'])} seeds; one loop: error {_range(result['plain'])}",
         f"(the plateau ends where the smoothed loss falls below {result['left_below']:g} of the "
@@ -155,7 +156,7 @@ def report(result: Variants) -> str:
                     _reasons(cell["collapse"]),
                 ]
             )  # fmt: skip
-    lines += table(head, rows)
+    lines.append(Table(head, rows))
     if result["learned"]:
         texts = (
             f"{name} {'yes' if learned else 'NO'}" for name, learned in result["learned"].items()
@@ -165,27 +166,26 @@ def report(result: Variants) -> str:
             f"below {result['left_below']:g} of the initial error at K = {result['asked_loops']}, "
             f"every seed: {', '.join(texts)}",
         ]
-    return "\n".join(lines)
+    return lines
 
 
-def draw(result: Variants, folder: Path, name: str) -> list[Path]:
+def draw(result: Variants, pictures: Pictures, name: str) -> None:
     """Error by loops, a curve for each variant with the least and most of its seeds."""
-    path, loops, columns = folder / f"{name}.png", result["loops"], {}
-    figure = Figure()
+    loops, columns = result["loops"], {}
+    figure = pictures.figure()
     axes = figure.subplots()
-    for index, (variant, by_loops) in enumerate(result["variants"].items()):
+    for variant, by_loops in result["variants"].items():
         columns[variant] = _curve([by_loops[str(K)] for K in loops])
-        band(axes, loops, columns[variant], variant, line(index))
+        band(axes, loops, columns[variant], variant, style_of(variant))
     errors = [error for error in result["plain"] if error is not None]
     if errors:
         note_level(axes, float(np.mean(errors)), "one loop")
     ticks_at(axes, loops)
     axes.set_xlabel("loops K")
     axes.set_ylabel("error / error of predicting zero")
-    axes.set_title(f"linear regression in context, {result['steps']:,} steps")
-    legend_beside(axes)
-    save(figure, path, "loops", loops, columns)
-    return [path]
+    pictures.title(figure, f"linear regression in context, {result['steps']:,} steps")
+    name_curves(figure)
+    pictures.save(figure, name, "loops", loops, columns)
 
 
 def _curve(cells: Sequence[Cell]) -> dict[str, list[float | None]]:

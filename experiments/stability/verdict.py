@@ -7,8 +7,8 @@ import math
 from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
-from scipy.stats import t as student
 
+from ..claims.statistics import half_width
 from .tables import Floats
 
 
@@ -113,7 +113,7 @@ def mean_interval(values: Floats) -> tuple[float, float]:
     t."""
     count = len(values)
     error = values.std(ddof=1) / math.sqrt(count)
-    return float(values.mean()), float(student.ppf(0.975, count - 1) * error)
+    return float(values.mean()), half_width(float(error), count - 1, level=0.95)
 
 
 def _unknown(reason: str) -> Verdict:

@@ -43,7 +43,8 @@ def _measure(settings: DynamicsSettings) -> str:
     from reloop.probing.dynamics.report import report
 
     result = dynamics(settings)
-    return f"{report(result)}\n\n{unpacked(settings.run)}: dynamics.json, {FIGURES}/"
+    text = report(result, settings.tables.format)
+    return f"{text}\n\n{unpacked(settings.run)}: dynamics.json, {FIGURES}/"
 
 
 if __name__ == "__main__":

@@ -9,153 +9,149 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
+from reloop.conf.output import FigureSettings
 from reloop.evaluation.bootstrap import Band, numbers
 from reloop.evaluation.figures import (
+    AnyCurve,
+    Pictures,
     band,
-    legend_beside,
-    line,
-    log_of_few_decades,
+    heat_map,
     mark_loops,
+    name_curves,
     parts,
-    remark_lines,
-    save,
-    styled,
     whole_numbers,
 )
 from reloop.evaluation.results import unit
+from reloop.evaluation.style import style_of, styles_of
 
 from .results import Dynamics, Residual
 
 
-def figure_names(result: Dynamics) -> list[str]:
-    """The file names of the pictures."""
-    names = ["norm", "change", "increment_cosines", "effective_rank"]
-    return [f"{name}.png" for name in (*names, *(["residual"] if "residual" in result else []))]
-
-
-def draw_dynamics(result: Dynamics, folder: Path) -> None:
-    """Draw a result's pictures into `folder`."""
-    with styled():
-        _norm(result, folder / "norm.png")
-        _change(result, folder / "change.png")
-        _cosines(result, folder / "increment_cosines.png")
-        _rank(result, folder / "effective_rank.png")
+def draw_dynamics(
+    result: Dynamics, folder: Path, settings: FigureSettings | None = None
+) -> list[Path]:
+    """Draw a result's pictures into `folder`; returns the files."""
+    with Pictures(folder, settings) as pictures:
+        _norm(result, pictures)
+        _change(result, pictures)
+        _cosines(result, pictures)
+        _rank(result, pictures)
         if "residual" in result:
-            _residual(result, result["residual"], folder / "residual.png")
+            _residual(result, result["residual"], pictures)
+    return pictures.files
 
 
-def _norm(result: Dynamics, path: Path) -> None:
+def _norm(result: Dynamics, pictures: Pictures) -> None:
     norm = result["norm"]
     curves = {"raw": norm["raw"], "stream": norm["stream"]}
     labels = ["before the final norm", "what the next loop reads"]
     if result["family"] == "standard":
         # Its norm is at the read-out, so its two states are the same.
         curves, labels = {"stream": norm["stream"]}, ["what the next layer reads"]
-    figure = Figure()
+    figure = pictures.figure()
     axes = figure.subplots()
-    _bands(axes, norm["loop"], curves, labels)
-    log_of_few_decades(axes)
-    _finish(axes, result, "norm of a token's state", ", 90 % bands")
-    save(figure, path, unit(result["family"]), norm["loop"], curves)
+    _bands(axes, result, norm["loop"], curves, labels)
+    _finish(figure, result, "norm of a token's state", ", 90 % bands", pictures)
+    pictures.save(figure, "norm", unit(result["family"]), norm["loop"], curves)
 
 
-def _change(result: Dynamics, path: Path) -> None:
+def _change(result: Dynamics, pictures: Pictures) -> None:
     change, axis = result["change"], unit(result["family"])
     curves = {"absolute": change["absolute"], "relative": change["relative"]}
-    figure = Figure()
+    figure = pictures.figure()
     axes = figure.subplots()
-    _bands(axes, change["loop"], curves, ["‖Yₜ − Yₜ₋₁‖", "‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖"])
-    _finish(axes, result, f"change over a {axis}", ", 90 % bands")
-    save(figure, path, axis, change["loop"], curves)
+    _bands(axes, result, change["loop"], curves, ["‖Yₜ − Yₜ₋₁‖", "‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖"])
+    _finish(figure, result, f"change over a {axis}", ", 90 % bands", pictures)
+    pictures.save(figure, "change", axis, change["loop"], curves)
 
 
-def _residual(result: Dynamics, residual: Residual, path: Path) -> None:
+def _residual(result: Dynamics, residual: Residual, pictures: Pictures) -> None:
     """Means, and the spread of the ratio over prompts: if some prompts converge and others do not,
     the others dominate the mean."""
     loop, spread = residual["loop"], residual["over_prompts"]
     curves = {"absolute": residual["absolute"], "relative": residual["relative"]}
-    figure = Figure()
+    figure = pictures.figure()
     axes = figure.subplots()
-    _bands(axes, loop, curves, ["‖M(Yₜ) − Yₜ‖", "‖M(Yₜ) − Yₜ‖ / ‖Yₜ‖"])
+    _bands(axes, result, loop, curves, ["‖M(Yₜ) − Yₜ‖", "‖M(Yₜ) − Yₜ‖ / ‖Yₜ‖"])
     median: Band = {
         "mean": spread["median"],
         "low": spread["percentile_5"],
         "high": spread["percentile_95"],
     }
     label = "the same, median prompt\n(band: 5 to 95 % of prompts)"
-    band(axes, loop, median, label, line(2, dashed=True))  # it may cover the mean's line
-    legend_beside(axes)
-    _finish(axes, result, "fixed-point residual", ", 90 % bands of means")
+    band(axes, loop, median, label, style_of("median"))  # it may cover the mean's line
+    _finish(figure, result, "fixed-point residual", ", 90 % bands of means", pictures)
     columns = {
         **parts(curves["relative"]),
         **{part: spread[part] for part in ("median", "percentile_5", "percentile_95")},
     }
-    save(figure, path, unit(result["family"]), loop, {**curves, "relative": columns})
+    columns_by_curve: dict[str, AnyCurve] = {**curves, "relative": columns}
+    pictures.save(figure, "residual", unit(result["family"]), loop, columns_by_curve)
 
 
 def _bands(
-    axes: Axes, loop: Sequence[int], curves: Mapping[str, Band], labels: Sequence[str]
+    axes: Axes,
+    result: Dynamics,
+    loop: Sequence[int],
+    curves: Mapping[str, Band],
+    labels: Sequence[str],
 ) -> None:
     """Curves over all loops, on a log scale."""
-    for index, (curve, label) in enumerate(zip(curves.values(), labels, strict=True)):
-        band(axes, loop, curve, label, line(index))
+    styles = styles_of([result.get("model_kind", result["family"])] * len(curves))
+    for curve, label, style in zip(curves.values(), labels, styles, strict=True):
+        band(axes, loop, curve, label, style)
     axes.set_yscale("log")
     axes.margins(y=0.12)  # room for the label of b
-    if len(curves) > 1:
-        legend_beside(axes)
 
 
-def _cosines(result: Dynamics, path: Path) -> None:
+def _cosines(result: Dynamics, pictures: Pictures) -> None:
     """The matrix as a picture."""
-    figure = Figure(figsize=(5.6, 4.8))
+    figure = pictures.figure(5.6, 4.8)
     axes = figure.subplots()
     part = result["cosines"]
-    loops, matrix = part["loop"], np.array([numbers(row) for row in part["mean"]])
-    edges = (loops[0] - 0.5, loops[-1] + 0.5)
-    axes.set_facecolor("lightgrey")
-    # Red to blue: readable for the colour-blind.
-    image = axes.imshow(
-        matrix, cmap="RdBu", vmin=-1, vmax=1, origin="lower", extent=(*edges, *edges)
-    )
-    axes.grid(visible=False)
+    loops, increment = part["loop"], f"increment of {unit(result['family'])}"
+    image = heat_map(axes, part["mean"], loops)
     figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-    note = ", grey where converged" if np.isnan(matrix).any() else ""
-    _finish(axes, result, f"increment of {unit(result['family'])}", note)
-    axes.set_xlabel(f"increment of {unit(result['family'])}")
-    for text in axes.texts:  # the label of b
-        text.set_bbox({"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1})
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    converged = any(value is None for row in part["mean"] for value in row)
+    note = ", grey where converged" if converged else ""
+    _finish(figure, result, increment, note, pictures, increment)
     columns = {str(loop): column for loop, column in zip(loops, part["mean"], strict=True)}
-    save(figure, path, unit(result["family"]), loops, {"cosine": columns})
+    axis = unit(result["family"])
+    pictures.save(figure, "increment_cosines", axis, loops, {"cosine": columns})
 
 
-def _rank(result: Dynamics, path: Path) -> None:
-    figure = Figure()
+def _rank(result: Dynamics, pictures: Pictures) -> None:
+    figure = pictures.figure()
     axes = figure.subplots()
     part = result["effective_rank"]
     values = numbers(part["value"])
-    axes.plot(part["loop"], values, ".-", linewidth=1.6, color=line(0)["color"])
+    axes.plot(
+        part["loop"], values, marker=".", **style_of(result.get("model_kind", result["family"]))
+    )
     largest = max((value for value in part["value"] if value is not None), default=1.0)
     axes.set_ylim(0, 1.15 * largest)  # room for the label of b
     axes.set_xlim(-0.5, part["loop"][-1] + 0.5)  # also loops where the rank is nan
     note = ", none where all are alike" if np.isnan(values).any() else ""
-    _finish(axes, result, "effective rank of the states at x,\ncentred at each position", note)
+    label = "effective rank of the states at x,\ncentred at each position"
+    _finish(figure, result, label, note, pictures)
     curves = {"effective_rank": {"value": part["value"]}}
-    save(figure, path, unit(result["family"]), part["loop"], curves)
+    pictures.save(figure, "effective_rank", unit(result["family"]), part["loop"], curves)
 
 
-def _finish(axes: Axes, result: Dynamics, label: str, note: str) -> None:
-    """The parts that all pictures share: axis labels, b, and the title, which ends with `note`."""
+def _finish(
+    figure: Figure, result: Dynamics, label: str, note: str, pictures: Pictures, x_label: str = ""
+) -> None:
+    """The parts that all pictures share: axis labels, b, the legend, and the title, which ends with
+    `note`."""
+    axes = figure.axes[0]
     if result["family"] != "standard":
         mark_loops(axes, result["b"])
-    axes.set_xlabel(unit(result["family"]))
+    axes.set_xlabel(x_label or unit(result["family"]))
     axes.set_ylabel(label)
     whole_numbers(axes)
-    assert isinstance(axes.figure, Figure)
     task = result["task"].replace("_", " ")
-    axes.figure.suptitle(
-        f"{task}, d = {result['dims']}, {result['family']}, {result['prompts']} prompts{note}"
-        + remark_lines(result)
-    )
+    text = f"{task}, d = {result['dims']}, {result['family']}, {result['prompts']} prompts{note}"
+    pictures.title(figure, text, result.get("remarks", []))
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        name_curves(figure, axes)

@@ -14,6 +14,7 @@ from reloop.evaluation.artefacts import Artefacts, is_shown, show
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks
+from reloop.evaluation.style import kind_of
 from reloop.models import Model
 from reloop.tasks import Prompts
 from reloop.training.assemble import trained_loops
@@ -22,7 +23,7 @@ from reloop.training.progress import Progress
 from reloop.training.run_folder.run import Run, RunError, RunFolder
 from reloop.training.run_folder.sources import sources_of
 
-from .figures import draw_dynamics, figure_names
+from .figures import draw_dynamics
 from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
 from .results import Dynamics, Header
 from .settings import DynamicsSettings
@@ -68,13 +69,13 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
         with RunFolder(run.path).lock("dynamics"):
             result = artefacts.keep(request, _measured(run, model, settings, loops))
     result["remarks"] = remarks(run)
-    path, figures = run.path / "dynamics.json", run.path / FIGURES
-    if not is_shown(path, "dynamics", result):
+    path = run.path / "dynamics.json"
+    content = {**result, "figures": settings.figures.plain()}
+    if not is_shown(path, "dynamics", content):
         path.unlink(missing_ok=True)  # it does not match the new pictures
-        draw_dynamics(result, figures)
-        pictures = [figures / name for name in figure_names(result)]
-        files = [path.with_suffix(kind) for path in pictures for kind in (".png", ".csv")]
-        show(path, "dynamics", result, files)
+        kind = kind_of(run.config.model)
+        files = draw_dynamics({**result, "model_kind": kind}, run.path / FIGURES, settings.figures)
+        show(path, "dynamics", content, files)
     return result
 
 

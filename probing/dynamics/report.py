@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reloop.conf.output import TableFormat
 from reloop.evaluation.bootstrap import Band
 from reloop.evaluation.results import unit
+from reloop.evaluation.tables import Table, document
 
 from .results import Contraction, Dynamics
 
 
-def report(result: Dynamics) -> str:
+def report(result: Dynamics, form: TableFormat = "text") -> str:
     """A table of the measurements at a few loops; and the Jacobian at the last one."""
     axis, loops = unit(result["family"]), _handful(result["b"], result["loops"])
-    rows = [[axis, *map(str, loops)]]
+    rows = []
     for label, part_loops, values in _measurements(result):
         if part_loops[-1] < loops[-1]:
             label = f"{label}, to {axis} {part_loops[-1]}"
         texts = ["–" if value is None else f"{value:.3g}" for value in values]
         by_loop = dict(zip(part_loops, texts, strict=True))
         rows.append([label, *(by_loop.get(loop, "") for loop in loops)])
-    width = max(len(row[0]) for row in rows)
-    lines = [row[0].ljust(width) + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows]
-    return "\n".join([*result.get("remarks", []), *lines, "", *_sentences(result, axis)])
+    table = Table([axis, *map(str, loops)], rows)
+    return document([*result.get("remarks", []), table, "", *_sentences(result, axis)], form)
 
 
 def _measurements(result: Dynamics) -> Iterator[tuple[str, list[int], list[float | None]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
+from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
@@ -28,6 +29,8 @@ class DynamicsSettings:
     prompts: int = setting(64, "prompts whose states are followed", at_least=2)
     seed: int = setting(2024, "of prompts, resamples and the start of power iteration", at_least=0)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first setting that is invalid, or invalid for this run."""

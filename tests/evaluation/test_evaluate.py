@@ -16,9 +16,10 @@ from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import bootstrap, numbers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.halting import halted_at
-from reloop.evaluation.report import seeds_table, table
+from reloop.evaluation.report import error_table, seeds_table
 from reloop.evaluation.results import by_solver
 from reloop.evaluation.summary import near_least
+from reloop.evaluation.tables import document
 from reloop.tasks import SHIFTS, Prompts
 from reloop.training import Run, RunError
 from tests.conftest import batches_of
@@ -239,7 +240,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tiny_run: Run) -> None:
 
 def test_the_table_has_the_model_and_every_baseline(tiny_run: Run) -> None:
     result = evaluate(tiny_run, SETTINGS)
-    text = table(result)
+    text = document([error_table(result)])
     assert text.splitlines()[0].split() == ["k", "0", "1", "2", "3", "4", "6"]
     for label in ("looped, 4 loops", "looped, 6 loops", "least squares", "Lasso"):
         assert label in text

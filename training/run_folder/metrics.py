@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from reloop.conf.checksum import key_of
 
 from .files import write_bytes
@@ -80,6 +83,16 @@ class Metrics:
     def _checksum(self, previous: str, record: Mapping[str, Any]) -> str:
         content = {key: value for key, value in record.items() if key != "checksum"}
         return key_of([self._run, previous, content], _DIGITS)
+
+
+def smoothed(losses: ArrayLike, decay: float) -> NDArray[np.float64]:
+    """The running mean of losses [records, ...], with weights that decay by `decay` per record."""
+    curve = np.asarray(losses, dtype=np.float64)
+    means, total, weight = np.empty_like(curve), np.zeros_like(curve[:1].sum(0)), 0.0
+    for index, loss in enumerate(curve):
+        total, weight = decay * total + loss, decay * weight + 1
+        means[index] = total / weight
+    return means
 
 
 def _record(raw: bytes) -> dict[str, Any] | None:

@@ -27,7 +27,8 @@ from .sources import outside_source
 
 # Settings that neither a run's weights nor its name depend on.
 _IRRELEVANT = (
-    *("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb", "evaluation."),
+    *("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb"),
+    *("evaluation.", "figures.", "tables."),
     *("task.name", "model.family", "task.settings.data_dir"),
     *("training.checkpoint_every", "training.log_every", "training.log_norms"),
     "training.on_divergence",

@@ -57,6 +57,7 @@ def test_it_loads_nothing(index: Path) -> None:
 
 def test_claims_stand_first_with_number_interval_verdict_and_command(index: Path) -> None:
     page, text = Page(index), " ".join(Page(index).text.split())
+    assert "cannot be read" not in text
     heads = [attributes["id"] for tag, attributes in page.tags if tag == "section"]
     assert heads == ["claims", "experiments", "comparisons", "laws", "runs", "environment"]
     assert "1 holds, 1 fails, 1 not settled, 1 not measured" in text

@@ -72,7 +72,8 @@ def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
     assert loss["x"][-1] == 1000
     mean = np.array(curve["mean"], dtype=float)
     truth = np.exp(-np.array(loss["x"]) / 300) + 1
-    assert np.abs(mean - truth)[10:-10].max() < 0.05
+    assert np.abs(mean - truth)[20:].max() < 0.15
+    assert np.diff(mean).std() < losses.std() / 10
     low, high = (np.array(curve[part], dtype=float) for part in ("low", "high"))
     assert low.min() == losses.min()
     assert high.max() == losses.max()

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from reloop.evaluation.figures import Pictures
 from reloop.experiments.scaling_law.__main__ import main
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.pictures import draw_scaling
@@ -121,7 +122,8 @@ def test_an_exponent_at_the_edge_is_said(
 
 def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: dict[str, Figure]) -> None:
     law = published_law()
-    draw_scaling(TABLE, law, tmp_path)
+    with Pictures(tmp_path) as pictures:
+        draw_scaling(TABLE, law, pictures)
     known = columns_of(tmp_path / "scaling_law.csv")
     order = np.lexsort((TABLE.parameters, TABLE.groups(["r", "budget"])))
     np.testing.assert_allclose(known["N"], TABLE.parameters[order])
@@ -161,9 +163,11 @@ def test_curves_without_a_budget(tmp_path: Path, saved: dict[str, Figure]) -> No
     size, data, r = (axis.ravel() for axis in axes)
     law = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)
     table = ScalingTable(size, size, r, data, size)
-    draw_scaling(ScalingTable(size, size, r, data, law.loss(table)), law, tmp_path)
+    with Pictures(tmp_path) as pictures:
+        draw_scaling(ScalingTable(size, size, r, data, law.loss(table)), law, pictures)
     by_data = saved["scaling_law"]
-    draw_scaling(minima(), published_law(), tmp_path)
+    with Pictures(tmp_path) as pictures:
+        draw_scaling(minima(), published_law(), pictures)
     by_r = saved["scaling_law"]
     assert [len(y) for y in drawn_in(by_data.axes[0])] == [3, 3, 1] * 2
     assert [text.get_text() for text in by_data.legends[0].get_texts()] == ["D 100", "D 800"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.collapse import collapse, plateau_exit, smoothed
+from reloop.experiments.stability.collapse import collapse, plateau_exit
+from reloop.training.run_folder.metrics import smoothed
 
 STEPS = 1000
 FALLING = np.linspace(1.0, 0.2, STEPS)

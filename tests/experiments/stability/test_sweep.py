@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from reloop.evaluation.figures import Pictures
+from reloop.evaluation.tables import document
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.experiments.stability.sweep import Sweep, draw, measure, report, sweep_runs, verdict
 from reloop.models import Model
@@ -65,8 +67,10 @@ def test_the_sweep_is_trained_drawn_and_told(measured: tuple[Sweep, Path]) -> No
     # One loop has no scaling.
     assert result["scalings"]["sqrt"]["1"] == result["scalings"]["linear"]["1"]
     assert result["gain"]["1"]["mean"] == 0
-    (path,) = draw(result, folder, "sweep")
-    assert path == folder / "sweep.png"
+    with Pictures(folder) as pictures:
+        draw(result, pictures, "sweep")
+    path, table = pictures.files
+    assert (path, table) == (folder / "sweep.png", folder / "sweep.csv")
     assert path.stat().st_size > 10_000
     with open(folder / "sweep.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -76,7 +80,7 @@ def test_the_sweep_is_trained_drawn_and_told(measured: tuple[Sweep, Path]) -> No
     assert float(rows[0]["linear_R2_low"]) == min(errors)
     assert [row["linear_R2_collapsed"] for row in rows] == ["0", "0", "2"]
     assert rows[2]["linear_R2_mean"] == ""
-    text = report(result)
+    text = document(report(result))
     assert "(expected of predicting zero 1, of the best predictor 0.286;" in text
     assert "- (2)" in text
     assert "runs that collapsed: 8" in text
@@ -137,7 +141,9 @@ def test_a_best_rate_at_an_end_is_marked_and_said() -> None:
         "R = 16: linear over sqrt, each at its best rate: gain (+0.100 ± 0.050); the outermost "
         "rate tried is best for sqrt",
     ]
-    (row,) = [line for line in report(result).splitlines() if line.startswith("sqrt, R = 16")]
+    (row,) = [
+        line for line in document(report(result)).splitlines() if line.startswith("sqrt, R = 16")
+    ]
     assert row.split()[4:] == ["0.550", "0.400", "0.700", "(1)^"]
 
 
@@ -149,7 +155,7 @@ def test_what_has_hardly_learned_is_said_to_mean_little() -> None:
 
 
 def test_the_best_rate_is_marked() -> None:
-    lines = report(made()).splitlines()
+    lines = document(report(made())).splitlines()
     (row,) = [line for line in lines if line.startswith("sqrt, R = 2")]
     assert row.split() == ["sqrt,", "R", "=", "2", "0.550", "0.400*", "0.700", "(1)"]
 
@@ -165,5 +171,6 @@ def test_a_run_that_comes_back_up_is_left_out(tmp_path: Path) -> None:
     assert result["scalings"]["none"]["1"]["errors"] == [[None]] * 3
     assert result["best"]["none"]["1"] is None
     assert result["move"]["none"]["verdict"] == "unknown"
-    assert "not known to move or to stay: no rate came through" in report(result)
-    draw(result, tmp_path, "contrast")
+    assert "not known to move or to stay: no rate came through" in document(report(result))
+    with Pictures(tmp_path) as pictures:
+        draw(result, pictures, "contrast")

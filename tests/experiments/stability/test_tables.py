@@ -1,11 +1,11 @@
-"""Means with standard errors, slopes and tables of text."""
+"""Means with standard errors, and slopes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.tables import band_of, over_seeds, slopes, table
+from reloop.experiments.stability.tables import band_of, over_seeds, slopes
 
 
 def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
@@ -27,11 +27,3 @@ def test_a_standard_error_is_of_the_mean_over_seeds() -> None:
     ends = band_of(found)
     assert ends["low"] == pytest.approx([3 - np.sqrt(7 / 3), 5])
     assert ends["high"] == pytest.approx([3 + np.sqrt(7 / 3), 5])
-
-
-def test_columns_are_as_wide_as_they_need() -> None:
-    assert table(["R", "1", "64"], [["none", "1.25", "3"], ["", "±0.1", "±2"]]) == [
-        "R        1  64",
-        "none  1.25   3",
-        "      ±0.1  ±2",
-    ]

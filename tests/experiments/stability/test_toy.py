@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from reloop.evaluation.tables import document
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.experiments.stability.toy import (
     EXPECTED,
@@ -180,7 +181,7 @@ def test_the_table_of_the_theorems() -> None:
 
 def test_the_report_is_the_numbers() -> None:
     result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2), width=D)
-    lines = report(result).splitlines()
+    lines = document(report(result)).splitlines()
     row = next(line for line in lines if line.startswith("looped sqrt")).split()
     means = result["norm"]["looped sqrt"]["mean"]
     assert row == ["looped", "sqrt", *(f"{mean:.3g}" for mean in means)]
@@ -192,4 +193,6 @@ def test_the_report_is_the_numbers() -> None:
     assert expected[4] == ["1.21", "92"]
     exact = next(line for line in lines if "(3/2)^(R/2)" in line)
     assert exact.split()[-3:] == ["1.22", "1.84", "4.31e+05"]
-    assert report(result).endswith(f"± {result['cosine']['looped linear']['standard_error']:.3f}")
+    assert document(report(result)).endswith(
+        f"± {result['cosine']['looped linear']['standard_error']:.3f}"
+    )

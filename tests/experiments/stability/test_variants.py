@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reloop.evaluation.figures import Pictures
+from reloop.evaluation.tables import document
 from reloop.experiments.grid import Errors
 from reloop.experiments.stability import fully_looped, regression, variants
 from reloop.experiments.stability.settings import StabilitySettings
@@ -61,16 +63,18 @@ def test_the_table_has_every_variant_and_number_of_loops(
         for found in by_loops.values():
             assert [len(found["error"]), len(found["initial"]), len(found["collapse"])] == [2] * 3
             assert found["left"] == [None, None]
-    lines = report(result).splitlines()
+    lines = document(report(result)).splitlines()
     rows = [
         line.split()[:2] for line in lines if line.split()[:1] and line.split()[0] in CONNECTIVITIES
     ]
     assert rows == [[name, K] for name in CONNECTIVITIES for K in ("1", "2")]
     assert "every seed" not in lines[-1]  # none was trained
-    assert report(result | {"learned": {"FLT": True, "LT_i": False}}).endswith(
+    learned = report(result | {"learned": {"FLT": True, "LT_i": False}})
+    assert document(learned).endswith(
         "below 0.7 of the initial error at K = 4, every seed: FLT yes, LT_i NO"
     )
-    variants.draw(result, Path(settings.folder), "variants")
+    with Pictures(Path(settings.folder)) as pictures:
+        variants.draw(result, pictures, "variants")
     with open(Path(settings.folder) / "variants.csv", encoding="utf-8") as file:
         rows_of = list(csv.DictReader(file))
     assert [row["loops"] for row in rows_of] == ["1", "2"]
@@ -113,7 +117,7 @@ def test_learned_is_said_of_enough_steps(asked_steps: int, said: list[str], tmp_
     )
     result = variants.measure(settings, asked_loops=2, asked_steps=asked_steps)
     assert list(result["learned"]) == said
-    assert ("at K = 2, every seed" in report(result)) == bool(said)
+    assert ("at K = 2, every seed" in document(report(result))) == bool(said)
 
 
 @pytest.mark.slow
@@ -158,14 +162,16 @@ def test_norms_come_from_the_same_training(
         expected = (weights * curve).sum() / weights.sum()
         assert result["curves"]["FLT"]["2"][name][-1] == pytest.approx(expected)
     folder = Path(settings.folder)
-    (path,) = fully_looped.draw(result, folder, "fully_looped")
+    with Pictures(folder) as pictures:
+        fully_looped.draw(result, pictures, "fully_looped")
+    path = pictures.files[0]
     assert path.stat().st_size > 10_000
     with open(path.with_suffix(".csv"), encoding="utf-8") as file:
         row = list(csv.DictReader(file))[-1]
     assert (
         float(row["LT_K2_first_residual_mean"]) == result["curves"]["LT"]["2"]["first_residual"][-1]
     )
-    assert "FLT, 2" in fully_looped.report(result)
+    assert "FLT, 2" in document(fully_looped.report(result))
 
 
 def _others(settings: StabilitySettings) -> dict[str, Any]:

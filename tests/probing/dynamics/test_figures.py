@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from reloop.evaluation.figures import line
-from reloop.probing.dynamics.figures import draw_dynamics, figure_names
+from reloop.evaluation.style import style_of
+from reloop.probing.dynamics.figures import draw_dynamics
 from tests.probing.dynamics.test_report import result
 
 
@@ -27,8 +27,12 @@ def made(family: str) -> Any:
 
 def test_a_loops_pictures(undrawn: dict[str, Figure], tmp_path: Path) -> None:
     found = made("looped")
-    draw_dynamics(found, tmp_path)
-    assert sorted(undrawn) == sorted(Path(name).stem for name in figure_names(found))
+    files = draw_dynamics(found, tmp_path)
+    names = ["change", "effective_rank", "increment_cosines", "norm", "residual"]
+    assert sorted(undrawn) == names
+    assert sorted(file.name for file in files) == [
+        f"{n}.{e}" for n in names for e in ("csv", "png")
+    ]
     for name, picture in undrawn.items():
         axes = picture.axes[0]
         expected = "increment of loop" if name == "increment_cosines" else "loop"
@@ -59,12 +63,11 @@ def test_the_residuals_picture_shows_means_and_prompts(
     part["over_prompts"]["percentile_5"] = [0.1 * value for value in part["absolute"]["mean"]]
     draw_dynamics(found, tmp_path)
     axes = undrawn["residual"].axes[0]
-    drawn = {
-        to_hex(each.get_color()): np.asarray(each.get_ydata()).tolist() for each in axes.lines[:3]
-    }
+    drawn = [np.asarray(each.get_ydata()).tolist() for each in axes.lines[:3]]
     over = part["over_prompts"]
-    expected = (part["absolute"]["mean"], part["relative"]["mean"], over["median"])
-    assert drawn == {line(i)["color"].lower(): values for i, values in enumerate(expected)}
+    assert drawn == [part["absolute"]["mean"], part["relative"]["mean"], over["median"]]
+    colours = [to_hex(each.get_color()).upper() for each in axes.lines[:3]]
+    assert colours == [*[style_of("tied")["color"]] * 2, style_of("median")["color"]]
     heights = np.asarray(axes.collections[2].get_paths()[0].vertices)[:, 1]
     assert heights.min() == over["percentile_5"][0]
     assert heights.max() == over["percentile_95"][-1]
@@ -75,8 +78,7 @@ def test_a_standard_models_pictures(undrawn: dict[str, Figure], tmp_path: Path) 
     found["cosines"]["mean"] = np.eye(6).tolist()
     found["effective_rank"]["value"] = [1.0] * 7
     draw_dynamics(found, tmp_path)
-    assert sorted(undrawn) == sorted(Path(name).stem for name in figure_names(found))
-    assert "residual" not in undrawn
+    assert sorted(undrawn) == ["change", "effective_rank", "increment_cosines", "norm"]
     for picture in undrawn.values():
         axes = picture.axes[0]
         assert axes.get_xlabel().endswith("layer")

@@ -3,55 +3,52 @@ inputs; changes from loop to loop; and the loops that halting saves."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from .bootstrap import Band, numbers
-from .figures import (
-    AnyCurve,
-    band,
-    error_axis,
-    error_scale,
-    legend_beside,
-    line,
-    log_above_rounding,
-    mark_loops,
-    note_level,
-    padded,
-    remark_lines,
-    save,
-    styled,
-    whole_numbers,
-)
-from .results import Comparison, Evaluation, ModelErrors, ShiftResult, by_solver, unit
+from reloop.conf.output import FigureSettings
+
+from ..bootstrap import Band, numbers
+from ..results import Comparison, Evaluation, ModelErrors, ShiftResult, by_solver, unit
+from ..style import LineStyle, style_of, styles_of
+from .axes import AnyCurve, error_scale, log_above_rounding, outer_labels, whole_numbers
+from .canvas import FORMATS, Pictures
+from .curves import band, error_axis, mark_loops, name_curves, note_level, padded
+from .training import draw_training
 
 _PICTURES = (
     *("error_by_examples", "error_by_loop", "change_by_loop", "halting"),
-    *("above_optimal", "shifts"),
+    *("above_optimal", "shifts", "training"),
 )
 
 
-def draw_evaluation(result: Evaluation, folder: Path) -> list[Path]:
-    """Draw an evaluation's pictures into `folder`, and remove those of an earlier one; returns the
-    files."""
-    files = [folder / f"{name}{kind}" for name in _PICTURES for kind in (".png", ".csv")]
-    for path in files:
-        path.unlink(missing_ok=True)
-    with styled():
-        _by_examples(result, folder / "error_by_examples.png")
-        _by_loop(result, folder / "error_by_loop.png")
+def draw_evaluation(
+    result: Evaluation,
+    folder: Path,
+    settings: FigureSettings | None = None,
+    metrics: Sequence[Mapping[str, float]] = (),
+) -> list[Path]:
+    """Draw an evaluation's pictures into `folder`, that of the training from the records of its
+    metrics if there are any, and remove those of an earlier one; returns the files."""
+    for name in _PICTURES:
+        for kind in (*FORMATS, "csv"):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)
+    with Pictures(folder, settings) as pictures:
+        _by_examples(result, pictures)
+        _by_loop(result, pictures)
         if len(result["by_loop"]["loop"]) > 1:
-            _change_by_loop(result, folder / "change_by_loop.png")
-            _halting(result, folder / "halting.png")
+            _change_by_loop(result, pictures)
+            _halting(result, pictures)
         if "above_optimal" in result:
-            _above_optimal(result, folder / "above_optimal.png")
+            _above_optimal(result, pictures)
         if result["shifts"]:
-            _shifts(result, folder / "shifts.png")
-    return [path for path in files if path.exists()]
+            _shifts(result, pictures)
+        if metrics:
+            draw_training(result, metrics, pictures)
+    return pictures.files
 
 
 def model_label(family: str, loops: int | str) -> str:
@@ -86,80 +83,92 @@ def curves(result: Evaluation, shift: ShiftResult | None = None) -> dict[str, tu
 
 
 def title(result: Evaluation | Comparison) -> str:
-    """Task, dimensions, prompts and the meaning of the bands; below them the remarks on the run."""
+    """Task, dimensions, prompts and the meaning of the bands."""
     task = result["task"].replace("_", " ")
-    size = f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
-    return size + remark_lines(result)
+    return f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
 
 
 def finish(
     figure: Figure,
     result: Evaluation | Comparison,
-    path: Path,
+    pictures: Pictures,
+    name: str,
     axis: str,
     x: Sequence[float | None],
     columns: Mapping[str, AnyCurve],
 ) -> None:
     """Add legend and title to a picture of one panel, and save it."""
-    (axes,) = figure.axes
-    legend_beside(axes)
-    figure.suptitle(title(result))
-    save(figure, path, axis, x, columns)
+    pictures.title(figure, title(result), result.get("remarks", []))
+    name_curves(figure)
+    pictures.save(figure, name, axis, x, columns)
 
 
-def _by_examples(result: Evaluation, path: Path) -> None:
-    figure = Figure()
+def _kind(result: Evaluation) -> str:
+    return result.get("model_kind", result["family"])
+
+
+def _styles(result: Evaluation, names: Sequence[str]) -> list[LineStyle]:
+    """The styles of curves by their names in the legend: the model's and the solvers'."""
+    kind = _kind(result)
+    return styles_of([kind if name.startswith("model") else name for name in names])
+
+
+def _by_examples(result: Evaluation, pictures: Pictures) -> None:
+    figure = pictures.figure()
     axes = figure.subplots()
     k, legend = result["by_examples"]["k"], curves(result)
-    for index, (name, (label, curve)) in enumerate(legend.items()):
-        band(axes, k, curve, label, line(index, dashed=name in result["labels"]))
+    for (label, curve), style in zip(legend.values(), _styles(result, list(legend)), strict=True):
+        band(axes, k, curve, label, style)
     axes.set_xlabel("in-context examples k")
     whole_numbers(axes)
     model_curves = [curve for _, curve in models(result, result["by_examples"]).values()]
     error_axis(axes, result["error"], model_curves, [curve for _, curve in legend.values()])
-    finish(figure, result, path, "k", k, {name: curve for name, (_, curve) in legend.items()})
+    columns = {name: curve for name, (_, curve) in legend.items()}
+    finish(figure, result, pictures, "error_by_examples", "k", k, columns)
 
 
-def _by_loop(result: Evaluation, path: Path) -> None:
-    figure = Figure()
+def _by_loop(result: Evaluation, pictures: Pictures) -> None:
+    figure = pictures.figure()
     axes = figure.subplots()
     loops, curve = result["by_loop"]["loop"], result["by_loop"]["model"]
-    band(axes, loops, curve, result["family"], line(0))
+    band(axes, loops, curve, result["family"], style_of(_kind(result)))
     mark_loops(axes, result["b"])
     loop = result["by_loop"]["near_least"]["loop"]
     height = numbers(curve["mean"])[loop - 1]
-    axes.plot(loop, height, "o", color=line(1)["color"], label=_near_text(result))
+    axes.plot(loop, height, "o", color="black", fillstyle="none", label=_near_text(result))
     axes.set_xlabel(unit(result["family"]))
     axes.set_ylabel(_last_query_label(result))
     error_scale(axes, result["error"])
     whole_numbers(axes)
-    finish(figure, result, path, unit(result["family"]), loops, {"model": curve})
+    axis = unit(result["family"])
+    finish(figure, result, pictures, "error_by_loop", axis, loops, {"model": curve})
 
 
-def _change_by_loop(result: Evaluation, path: Path) -> None:
-    figure = Figure()
+def _change_by_loop(result: Evaluation, pictures: Pictures) -> None:
+    figure = pictures.figure()
     axes = figure.subplots()
     by_loop, b = result["by_loop"], result["b"]
     change_curves = {name: by_loop[name] for name in ("state_change", "prediction_change")}
     labels = ("state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction: |ŷₜ − ŷₜ₋₁| / std of y")
-    for index, (curve, label) in enumerate(zip(change_curves.values(), labels, strict=True)):
-        band(axes, by_loop["loop"], curve, label, line(index))
+    for (name, curve), label in zip(change_curves.items(), labels, strict=True):
+        band(axes, by_loop["loop"], curve, label, style_of(name.removesuffix("_change")))
     mark_loops(axes, b)
     axes.set_xlabel(unit(result["family"]))
     axes.set_ylabel(f"change over one {unit(result['family'])}, last query")
     axes.set_yscale("log")
     whole_numbers(axes)
-    finish(figure, result, path, unit(result["family"]), by_loop["loop"], change_curves)
+    axis = unit(result["family"])
+    finish(figure, result, pictures, "change_by_loop", axis, by_loop["loop"], change_curves)
 
 
-def _halting(result: Evaluation, path: Path) -> None:
-    figure = Figure()
+def _halting(result: Evaluation, pictures: Pictures) -> None:
+    figure = pictures.figure()
     axes = figure.subplots()
     halting, by_loop = result["halting"], result["by_loop"]
-    band(axes, by_loop["loop"], by_loop["model"], "all after as many", line(0))
+    band(axes, by_loop["loop"], by_loop["model"], "all after as many", style_of(_kind(result)))
     for on in ("state", "prediction"):
         loops_used, error = halting[on]["loops"]["mean"], halting[on]["error"]
-        style = line(1 if on == "state" else 2)
+        style = style_of(on)
         band(axes, loops_used, error, f"early exit on the {on}'s change", style)
         axes.plot(numbers(loops_used), numbers(error["mean"]), ".", color=style["color"])
     mark_loops(axes, result["b"])
@@ -179,57 +188,53 @@ def _halting(result: Evaluation, path: Path) -> None:
     rows = max(len(by_loop["loop"]), len(halting["tolerance"]))
     columns = {name: padded(curve, rows) for name, curve in named_curves.items()}
     tolerances = [*halting["tolerance"], *[None] * (rows - len(halting["tolerance"]))]
-    finish(figure, result, path, "tolerance", tolerances, columns)
+    finish(figure, result, pictures, "halting", "tolerance", tolerances, columns)
 
 
-def _above_optimal(result: Evaluation, path: Path) -> None:
-    figure = Figure()
+def _above_optimal(result: Evaluation, pictures: Pictures) -> None:
+    figure = pictures.figure()
     axes = figure.subplots()
     k, above = result["by_examples"]["k"], result["above_optimal"]
     legend = models(result, above)
-    for index, (label, curve) in enumerate(legend.values()):
-        band(axes, k, curve, label, line(index))
+    for (label, curve), style in zip(legend.values(), _styles(result, list(legend)), strict=True):
+        band(axes, k, curve, label, style)
     note_level(axes, 0, result["labels"][above["over"]])
     axes.set_xlabel("in-context examples k")
     axes.set_ylabel(f"{result['error']}, above the optimum's")
     whole_numbers(axes)
-    legend_beside(axes)
-    figure.suptitle(title(result).replace("bands", "bands of the paired difference"))
-    save(figure, path, "k", k, {name: curve for name, (_, curve) in legend.items()})
+    text = title(result).replace("bands", "bands of the paired difference")
+    pictures.title(figure, text, result.get("remarks", []))
+    name_curves(figure)
+    columns = {name: curve for name, (_, curve) in legend.items()}
+    pictures.save(figure, "above_optimal", "k", k, columns)
 
 
-def _shifts(result: Evaluation, path: Path) -> None:
+def _shifts(result: Evaluation, pictures: Pictures) -> None:
     """One panel per shift, the same curves in each."""
     shifts = result["shifts"]
-    columns = min(4, len(shifts))
-    rows = math.ceil(len(shifts) / columns)
-    figure = Figure(figsize=(max(6.4, 3.2 * columns), 2.6 * rows + 0.8))
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    figure, panels = pictures.panels(len(shifts), 4, 3.2, 2.6)
     named_curves: dict[str, AnyCurve] = {}
-    for panel, (name, shift) in zip(panels, shifts.items(), strict=False):
+    for panel, (name, shift) in zip(panels, shifts.items(), strict=True):
         legend = curves(result, shift)
         model_curves = [curve for _, curve in models(result, shift).values()]
-        for index, (part, (label, curve)) in enumerate(legend.items()):
-            band(panel, shift["k"], curve, label, line(index, dashed=part in shift["labels"]))
+        styles = _styles(result, list(legend))
+        for (part, (label, curve)), style in zip(legend.items(), styles, strict=True):
+            band(panel, shift["k"], curve, label, style)
             named_curves[f"{name}_{part}"] = curve
         note_level(panel, shift["zero"], "zero")
         highs = [value for curve in model_curves for value in curve["high"] if value is not None]
         max_height = 3 * max(shift["zero"], *highs)
         log_above_rounding(panel, model_curves, [curve for _, curve in legend.values()], max_height)
         whole_numbers(panel)
-        panel.set_title(shift["label"], fontsize=10)
-    for panel in panels[max(0, len(shifts) - columns) : len(shifts)]:
-        panel.set_xlabel("in-context examples k")
-    for panel in panels[len(shifts) :]:
-        panel.remove()
+        panel.set_title(shift["label"])
+    outer_labels(panels, x="in-context examples k")
     figure.supylabel(result["error"])
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-    figure.suptitle(f"{title(result)}; dotted: predicting zero")
+    text = f"{title(result)}; dotted: predicting zero"
+    pictures.title(figure, text, result.get("remarks", []))
+    name_curves(figure, panels[0])
     k = max((shift["k"] for shift in shifts.values()), key=len)
-    save(
-        figure, path, "k", k, {name: padded(curve, len(k)) for name, curve in named_curves.items()}
-    )
+    columns = {name: padded(curve, len(k)) for name, curve in named_curves.items()}
+    pictures.save(figure, "shifts", "k", k, columns)
 
 
 def _near_text(result: Evaluation) -> str:

@@ -1,0 +1,215 @@
+"""Where pictures are drawn and how they are saved: their size, their letters, their formats, and
+the CSV beside each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from reloop.conf.output import FigureSettings
+from reloop.training.run_folder.files import read_record, write_bytes, write_with
+
+from ..artefacts import is_shown, show
+from .axes import AnyCurve, label_log_axis
+from .curves import parts
+
+FORMATS = ("png", "pdf", "svg")
+_INCHES = {"column": 3.25, "page": 6.75}
+_POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
+_LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
+_NARROWEST = 1.5  # inches of a panel, before panels are moved below each other
+_TALLER = 1.15  # a picture's height over its width, over that of a screen's
+_CHARACTERS_PER_INCH = 110  # of a title in letters of one point, a lower bound
+_STYLE: dict[Any, Any] = {
+    "figure.figsize": (6.4, 4.0),
+    "figure.dpi": 150,
+    "figure.constrained_layout.use": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.titlesize": "medium",
+    "axes.titleweight": "normal",
+    "figure.titlesize": "large",
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.handlelength": 3.0,
+    "legend.fontsize": "small",
+    # Names may contain $, so mathtext is off; `save` formats powers of ten without it.
+    "text.parse_math": False,
+    "text.usetex": False,
+    "axes.formatter.use_mathtext": False,
+    # Letters stay letters in a PDF, and the same picture is the same SVG.
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "reloop",
+}
+# The same picture is the same file, whenever it is drawn.
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None},
+}  # fmt: skip
+
+
+def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
+    """The context in which every figure is made and saved."""
+    settings = settings or FigureSettings()
+    sizes = {"font.size": _POINTS[settings.width], "lines.linewidth": _LINES[settings.width]}
+    narrow = {} if settings.width is None else {"figure.titlesize": "medium", "figure.dpi": 300}
+    return rc_context(_STYLE | sizes | narrow)
+
+
+class Pictures:
+    """A folder and the pictures that are drawn into it, in the style and the sizes of `settings`,
+    as long as the context lasts. `files` are those written."""
+
+    def __init__(self, folder: Path, settings: FigureSettings | None = None) -> None:
+        self.folder, self.settings = folder, settings or FigureSettings()
+        self.files: list[Path] = []
+
+    def __enter__(self) -> Pictures:
+        self._style = styled(self.settings)
+        self._style.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._style.__exit__(kind, error, trace)
+
+    def figure(self, width: float = 6.4, height: float = 4.0) -> Figure:
+        """An empty picture of these inches on a screen; in a paper it has the paper's width, and is
+        as tall in proportion, or a little taller."""
+        inches = _INCHES.get(self.settings.width or "")
+        if inches is None:
+            return Figure(figsize=(width, height))
+        return Figure(figsize=(inches, min(_TALLER * height * inches / width, 0.9 * inches)))
+
+    def panels(
+        self, count: int, columns: int, width: float, height: float
+    ) -> tuple[Figure, list[Any]]:
+        """A picture of `count` panels, each of these inches on a screen, at most so many beside
+        each other, in a paper fewer where they would be too narrow."""
+        columns = min(columns, count)
+        inches = _INCHES.get(self.settings.width or "")
+        if inches is not None:
+            columns = min(columns, int(inches / _NARROWEST))
+        rows = -(-count // columns)
+        figure = self._of_panels(rows, columns, width, height)
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axes in grid[count:]:
+            axes.remove()
+        return figure, grid[:count]
+
+    def grid(
+        self,
+        rows: int,
+        columns: int,
+        width: float,
+        height: float,
+        share_x: bool | str = False,
+        share_y: bool | str = False,
+        heights: Sequence[float] | None = None,
+    ) -> tuple[Figure, NDArray[Any]]:
+        """A picture of panels [rows, columns], each of these inches on a screen; in a paper with
+        columns in place of rows where they would be too narrow otherwise. `heights` are the rows'
+        in proportion, where they stay rows."""
+        inches = _INCHES.get(self.settings.width or "")
+        share: dict[str, Any] = {"sharex": share_x, "sharey": share_y, "squeeze": False}
+        if inches is None or inches / columns >= _NARROWEST or rows >= columns:
+            figure = self._of_panels(rows, columns, width, height)
+            return figure, figure.subplots(rows, columns, height_ratios=heights, **share)
+        turned = {"row": "col", "col": "row"}
+        share |= {"sharex": turned.get(str(share_x), share_x)}
+        share |= {"sharey": turned.get(str(share_y), share_y)}
+        figure = self._of_panels(columns, rows, width, height)
+        return figure, figure.subplots(columns, rows, **share).T
+
+    def _of_panels(self, rows: int, columns: int, width: float, height: float) -> Figure:
+        inches = _INCHES.get(self.settings.width or "")
+        if inches is None:
+            return Figure(figsize=(width * columns, height * rows))
+        panel = inches / columns
+        return Figure(figsize=(inches, rows * panel * min(_TALLER * height / width, 1.0) + 0.3))
+
+    def title(self, figure: Figure, text: str, remarks: Iterable[str] = ()) -> None:
+        """Set a picture's title, if it is to have one, with the remarks on its runs below it, which
+        it has in any case."""
+        lines = [*(text.splitlines() if self.settings.title else []), *remarks]
+        per_inch = _CHARACTERS_PER_INCH / _POINTS[self.settings.width]
+        width = int(figure.get_figwidth() * per_inch)
+        if lines:
+            figure.suptitle("\n".join(textwrap.fill(line, width) for line in lines))
+
+    def save(
+        self,
+        figure: Figure,
+        name: str,
+        axis: str,
+        x: Sequence[float | str | None],
+        curves: Mapping[str, AnyCurve],
+    ) -> None:
+        """Write the picture called `name` and its CSV, as `save` does."""
+        path = self.folder / f"{name}.png"
+        self.files += save(figure, path, axis, x, curves, self.settings)
+
+
+def save(
+    figure: Figure,
+    path: Path,
+    axis: str,
+    x: Sequence[float | str | None],
+    curves: Mapping[str, AnyCurve],
+    settings: FigureSettings | None = None,
+) -> list[Path]:
+    """Write the picture at `path`, with the endings of the formats of `settings`, and a CSV of its
+    values beside it: the axis, then the parts of each curve; returns the files. Files of an earlier
+    drawing in other formats are removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for axes in figure.axes:
+        label_log_axis(axes.xaxis)
+        label_log_axis(axes.yaxis)
+    files = []
+    for form in FORMATS:
+        file = path.with_suffix(f".{form}")
+        if form in (settings or FigureSettings()).format:
+            _write(figure, file, form)
+            files.append(file)
+        else:
+            file.unlink(missing_ok=True)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([axis, *(f"{name}_{part}" for name in curves for part in curves[name])])
+    columns = [values for curve in curves.values() for values in parts(curve).values()]
+    writer.writerows(zip(x, *columns, strict=True))
+    write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
+    return [*files, path.with_suffix(".csv")]
+
+
+def _write(figure: Figure, path: Path, form: str) -> None:
+    metadata: dict[str, Any] = dict(_METADATA[form])
+    write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
+
+
+def drawn_once(
+    record: Path, key: str, settings: FigureSettings, draw: Callable[[Pictures], object]
+) -> list[Path]:
+    """Draw into the folder of `record`, unless its pictures are those of this key and these
+    settings and unaltered; returns the files of all pictures."""
+    expected = {"key": key, "figures": settings.plain()}
+    if not is_shown(record, "figures", expected):
+        with Pictures(record.parent, settings) as pictures:
+            draw(pictures)
+        show(record, "figures", expected, pictures.files)
+    content = read_record(record, "figures").content or {}
+    return [record.parent / name for name in content.get("files", {})]

@@ -1,0 +1,138 @@
+"""The verdict on a claim from what an experiment measured.
+
+judge(find_claim("fig03_tied_grows"), evidence, scale="small", command="python run.py …")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from reloop.evaluation.remarks import unfinished
+from reloop.training.assemble import build_task
+
+from ..named.results import Verdict, VerdictName
+from .claim import Claim, Estimate, Evidence, Measured, NotMeasured, Unfinished
+
+
+def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:
+    """The verdict, from finished runs alone: those without training, before their last step or
+    before the end of their curriculum are left out, and the note says so.
+
+    The claim is not measured if the evidence lacks what it needs, or the estimate is not a number.
+    An end of its interval may be infinite: it is None in the verdict.
+    """
+    reasons = [(member, why_unfinished(member)) for member in evidence.members]
+    usable = replace(
+        evidence,
+        members=[member for member, reason in reasons if not reason],
+        unfinished=[
+            *evidence.unfinished,
+            *(Unfinished(member, reason) for member, reason in reasons if reason),
+        ],
+        asked=[],
+        left_out=[],
+    )
+    try:
+        estimate = claim.estimate(usable)
+        steps = _steps(estimate, usable.asked)
+        _check(claim, estimate, steps)
+    except NotMeasured as reason:
+        note = "; ".join([str(reason), *_left_out(usable.left_out)])
+        return _verdict(claim, None, "not measured", 0, scale, note, command)
+    notes = [
+        _size_note(claim, estimate, usable.asked, steps, scale),
+        estimate.note,
+        *_left_out(usable.left_out),
+    ]
+    note = "; ".join(filter(None, notes))
+    return _verdict(claim, estimate, decide(claim, estimate), steps, scale, note, command)
+
+
+def decide(claim: Claim, estimate: Estimate) -> VerdictName:
+    """Whether the interval lies on the claim's side of its line, on the other, or covers it."""
+    above, below = estimate.low > claim.line, estimate.high < claim.line
+    if not above and not below:
+        return "not settled"
+    return "holds" if above == (claim.holds_if == "above") else "fails"
+
+
+def why_unfinished(member: Measured) -> str:
+    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps'; empty for a
+    finished one."""
+    if member.step == 0:
+        return "untrained"
+    lines = unfinished(member.config, build_task(member.config), member.step)
+    return ", ".join(lines)
+
+
+def _check(claim: Claim, estimate: Estimate, steps: int) -> None:
+    """Raises NotMeasured for an estimate that decides nothing."""
+    if steps == 0 and claim.published_steps != 0:
+        raise NotMeasured("no trained run")
+    if not math.isfinite(estimate.mean) or math.isnan(estimate.low) or math.isnan(estimate.high):
+        raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
+
+
+def _steps(estimate: Estimate, asked: Sequence[Measured]) -> int:
+    """The fewest steps of all runs behind an estimate."""
+    steps = [member.step for member in asked]
+    return min([*steps, *([] if estimate.steps is None else [estimate.steps])], default=0)
+
+
+def _size_note(
+    claim: Claim, estimate: Estimate, asked: Sequence[Measured], steps: int, scale: str
+) -> str:
+    """'at small scale (d = 5, 2,000 steps; published: d = 20, 500,000 steps)'; empty for the
+    published scale."""
+    dims = ", ".join(map(str, sorted({member.config.task.dims for member in asked})))
+    size = estimate.size or (f"d = {dims}" if dims else "")
+    ours, published = _size(size, steps), _size(claim.published_size, claim.published_steps)
+    if ours == published and (scale == claim.published_scale or not steps):
+        return ""
+    return f"at {scale} scale ({ours}" + (f"; published: {published})" if published else ")")
+
+
+def _size(size: str, steps: int | None) -> str:
+    return ", ".join(filter(None, [size, "" if steps is None else f"{steps:,} steps"]))
+
+
+def _left_out(found: Sequence[Unfinished]) -> list[str]:
+    """A text on the runs that were left out, if any were."""
+    runs = [f"{member.label}, seed {member.config.seed} ({reason})" for member, reason in found]
+    return [f"left out: {', '.join(runs)}"] if runs else []
+
+
+def _verdict(
+    claim: Claim,
+    estimate: Estimate | None,
+    name: VerdictName,
+    steps: int,
+    scale: str,
+    note: str,
+    command: str,
+) -> Verdict:
+    return {
+        "claim": claim.name,
+        "sentence": claim.sentence,
+        "source": claim.source,
+        "quantity": claim.quantity,
+        "published": claim.published,
+        "mean": estimate.mean if estimate else None,
+        "low": _finite(estimate.low) if estimate else None,
+        "high": _finite(estimate.high) if estimate else None,
+        "line": claim.line,
+        "holds_if": claim.holds_if,
+        "seeds": estimate.seeds if estimate else 0,
+        "steps": steps,
+        "published_steps": claim.published_steps,
+        "scale": scale,
+        "verdict": name,
+        "note": note,
+        "command": command,
+    }
+
+
+def _finite(end: float) -> float | None:
+    return end if math.isfinite(end) else None

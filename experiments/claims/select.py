@@ -1,0 +1,207 @@
+"""What claims take from runs: the groups of one configuration's seeds, and their errors as arrays.
+
+looped = group(evidence, family="looped", name="linear")
+last(looped)                            # [seeds, prompts], the last query's error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reloop.conf.schema import Config, EvaluationConfig
+from reloop.evaluation.bootstrap import Floats
+
+from .claim import Estimate, Evidence, Measured, NotMeasured
+from .statistics import hierarchical_bootstrap
+
+Errors = Callable[["Group"], Floats]  # [seeds, prompts]
+_OF_MODEL = ("model", "by_loop", "state_change", "prediction_change", "loops_used")
+
+
+class Group(NamedTuple):
+    """The runs of one configuration, by seed."""
+
+    config: Config  # with seed 0
+    members: list[Measured]
+
+    @property
+    def loops(self) -> int:
+        """b, or the layers of a standard model."""
+        config = self.config
+        return config.model.n_layer if config.model.family == "standard" else config.loops.b
+
+
+def groups(evidence: Evidence, **settings: Any) -> list[Group]:
+    """All groups with these settings (as `Evidence.where`), the smallest models first: by layers,
+    width, b and T. Raises NotMeasured if there is none."""
+    found: dict[str, Group] = {}
+    for member in evidence.where(**settings):
+        config = _without_seed(member.config)
+        found.setdefault(repr(config), Group(config, [])).members.append(member)
+    return sorted(found.values(), key=_size)
+
+
+def group(evidence: Evidence, **settings: Any) -> Group:
+    """The largest of the groups with these settings; of looped models, of those with one layer."""
+    found = groups(evidence, **settings)
+    single = [each for each in found if each.config.model.n_layer == 1]
+    return (single or found)[-1] if settings.get("family") == "looped" else found[-1]
+
+
+def alike(found: Sequence[Group], key: Callable[[Config], object]) -> list[list[Group]]:
+    """Groups with the same key of their configuration together, in the order of the groups."""
+    lists: dict[str, list[Group]] = {}
+    for each in found:
+        lists.setdefault(repr(key(each.config)), []).append(each)
+    return list(lists.values())
+
+
+def pairs_by(
+    evidence: Evidence, key: Callable[[Config], object], **settings: Any
+) -> list[tuple[Group, Group]]:
+    """The looped and the standard groups that agree in a key, the largest of each. Raises
+    NotMeasured if there is no such pair."""
+    families = [
+        {repr(key(each.config)): each for each in groups(evidence, family=family, **settings)}
+        for family in ("looped", "standard")
+    ]
+    looped, standard = families
+    common = [name for name in looped if name in standard]
+    if not common:
+        raise NotMeasured("no looped and standard model of the same training prompts")
+    return [(looped[name], standard[name]) for name in common]
+
+
+def errors(of: Group, name: str = "model_at_b") -> Floats:
+    """An array of a group, [seeds, prompts, …], cut to the seed with the fewest columns. Raises
+    NotMeasured if a run lacks it or has other prompts."""
+    arrays = [_array(member, name) for member in of.members]
+    columns = min(array.shape[1] for array in arrays)
+    if len({len(array) for array in arrays}) > 1:
+        raise NotMeasured(f"{of.members[0].label} was evaluated on different prompts by seed")
+    return np.stack([array[:, :columns] for array in arrays]).astype(np.float64)
+
+
+def last(of: Group, name: str = "model_at_b") -> Floats:
+    """The error of the last query, [seeds, prompts]."""
+    return errors(of, name)[..., -1]
+
+
+def over_examples(of: Group, name: str = "model_at_b") -> Floats:
+    """The mean error over all numbers of examples, [seeds, prompts]."""
+    return errors(of, name).mean(-1)
+
+
+def at_loop(of: Group, loop: int) -> Floats:
+    """The last query's error after a loop, counted from 1, [seeds, prompts]."""
+    found = errors(of, "by_loop")
+    if found.shape[-1] < loop:
+        raise NotMeasured(
+            f"{of.members[0].label} was followed for {found.shape[-1]} loops of {loop}: "
+            f"evaluation.max_loops={loop}"
+        )
+    return found[..., loop - 1]
+
+
+def solver(of: Group, *names: str) -> dict[str, Floats]:
+    """The errors [1, prompts, k] of those of the solvers that were run on a group's prompts; they
+    are the same for all seeds. NotMeasured if none was."""
+    arrays = of.members[0].arrays
+    found = {name: np.asarray(arrays[name], np.float64)[None] for name in names if name in arrays}
+    if not found:
+        raise NotMeasured(f"no errors of {' or '.join(names)}")
+    return found
+
+
+def ratio(
+    pairs: Sequence[tuple[Group, Group]],
+    of: Errors,
+    below: Errors | None = None,
+) -> Estimate:
+    """The ratio of two groups' mean errors, paired by prompt: the geometric mean over several
+    pairs. `of` gives the errors [seeds, prompts] of a pair's first, `below` those of its second
+    (without it, `of`)."""
+    for first, second in pairs:
+        check_same_prompts(first, second)
+    parts = [part for a, b in pairs for part in (of(a), (below or of)(b))]
+    return ratio_of(parts)
+
+
+def ratio_of(parts: Sequence[Floats]) -> Estimate:
+    """The geometric mean of the ratios of each two parts, values [seeds, prompts]."""
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
+        return np.exp(np.mean(logs, axis=0))
+
+    return hierarchical_bootstrap(parts, statistic, log=True)
+
+
+def within(of: Sequence[Group], above: Errors, below: Errors) -> Estimate:
+    """The ratio of two errors of the same runs, so that seeds are paired too: the geometric mean
+    over several groups."""
+    return _within([(each,) for each in of], above, below)
+
+
+def within_ratio(pairs: Sequence[tuple[Group, Group]], above: Errors, below: Errors) -> Estimate:
+    """Such a ratio of each pair's first group over that of its second; the geometric mean over the
+    pairs."""
+    for first, second in pairs:
+        check_same_prompts(first, second)
+    return _within(pairs, above, below)
+
+
+def _within(rows: Sequence[Sequence[Group]], above: Errors, below: Errors) -> Estimate:
+    parts = [np.stack([above(each), below(each)], axis=-1) for row in rows for each in row]
+    signs = [1 if index == 0 else -1 for row in rows for index in range(len(row))]
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [np.log(mean[..., 0]) - np.log(mean[..., 1]) for mean in means]
+        signed = [sign * log for sign, log in zip(signs, logs, strict=True)]
+        return np.exp(np.sum(signed, axis=0) / len(rows))
+
+    return hierarchical_bootstrap(parts, statistic, log=True)
+
+
+def check_same_prompts(first: Group, second: Group) -> None:
+    """Raises NotMeasured if solvers show that two groups were evaluated on different prompts:
+    without an example every solver errs by the output itself."""
+    one, other = (each.members[0].arrays for each in (first, second))
+    for name in one.keys() & other.keys():
+        if "/" in name or name.startswith(_OF_MODEL):
+            continue
+        a, b = one[name], other[name]
+        if len(a) != len(b) or not np.allclose(a[:, 0], b[:, 0], rtol=1e-4, equal_nan=True):
+            raise NotMeasured(
+                f"{first.members[0].label} and {second.members[0].label} were evaluated on "
+                "different prompts"
+            )
+    if len(one["model_at_b"]) != len(other["model_at_b"]):
+        raise NotMeasured("the runs were evaluated on different numbers of prompts")
+
+
+def _array(member: Measured, name: str) -> NDArray[Any]:
+    if name not in member.arrays:
+        shift = name.rpartition("/")[0]
+        hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
+        raise NotMeasured(f"{member.label} has no errors{hint}")
+    return np.asarray(member.arrays[name])
+
+
+def _without_seed(config: Config) -> Config:
+    """What the runs of a group share: nothing that says where or how they are evaluated."""
+    return replace(
+        config, seed=0, evaluation=EvaluationConfig(), folder="", device="auto", backend="auto"
+    )
+
+
+def _size(each: Group) -> tuple[int, ...]:
+    model, loops = each.config.model, each.config.loops
+    return model.n_layer, model.n_embd, loops.b, loops.T

@@ -1,0 +1,141 @@
+"""What a named experiment is: conf/experiment/NAME.yaml, read and checked. No torch here.
+
+experiment = load("fig03")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from reloop.conf.build import build
+from reloop.conf.groups import choices, read_values
+from reloop.conf.mistakes import ConfigError, check_choice, one_line
+from reloop.conf.words import read_yaml
+
+MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth")
+PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
+SCALES = ("small", "medium", "paper")
+
+
+@dataclass(frozen=True)
+class PanelSpec:
+    """A picture: of errors by loop, by examples, by the values of the setting `x`, or on shifted
+    inputs; one for each value of the setting `split`, if given. `of` says which error goes over
+    `x`: the last query's, or the mean over all numbers of examples."""
+
+    kind: PanelKind
+    x: str = ""
+    split: str = ""
+    log_x: bool = False
+    of: Literal["last", "mean"] = "last"
+
+
+@dataclass(frozen=True)
+class AtScale:
+    """An experiment at one scale: the runs (words of run.py by key, a list making a grid, with the
+    `label` of their curves), training seeds of each, settings of the evaluation (in place of the
+    scale's own), and those of other measurements."""
+
+    runs: tuple[Mapping[str, Any], ...] = ()
+    seeds: int = 1
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    settings: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published figure or table, or a question of our own: what is trained at each scale, how it
+    is measured and drawn, and the claims that it decides. `word` is what the command calls it."""
+
+    name: str
+    word: str
+    title: str
+    source: str
+    scales: Mapping[str, Any]
+    measure: str = "evaluation"
+    claims: tuple[str, ...] = ()
+    panels: tuple[PanelSpec, ...] = ()
+
+    def at(self, scale: str) -> AtScale:
+        """The settings at a scale; ConfigError where there are none."""
+        if scale not in self.scales:
+            known = ", ".join(self.scales)
+            raise ConfigError("scale", f"cannot be {scale!r} for {self.name}, which has {known}")
+        at_scale: AtScale = self.scales[scale]
+        return at_scale
+
+    def command(self, scale: str) -> str:
+        """The command that makes it."""
+        return f"python run.py experiment={self.word} scale={scale}"
+
+
+def names() -> list[str]:
+    """The names of all experiments."""
+    return choices("experiment")
+
+
+def load(name: str) -> Experiment:
+    """The experiment of a name, or in a .yaml file of the user's own; ConfigError for one that does
+    not exist, and for a file that cannot be read as one."""
+    try:
+        if name.endswith(".yaml"):
+            return _experiment(_own_name(name), name, dict(_own_values(name)))
+        check_choice("experiment", name, names())
+        return _experiment(name, name, dict(read_values(f"experiment/{name}")))
+    except (TypeError, ValueError, yaml.YAMLError) as error:
+        if isinstance(error, ConfigError) and error.key == "experiment":
+            raise
+        raise ConfigError("experiment", f"{name}: cannot be read: {one_line(error)}") from None
+
+
+def selected(words: Sequence[str], scale: str) -> list[Experiment]:
+    """The named experiments; for `all`, all that have settings at the scale."""
+    if list(words) == ["all"]:
+        return [each for each in map(load, names()) if scale in each.scales]
+    experiments = [load(word) for word in words]
+    for experiment in experiments:
+        experiment.at(scale)
+    return experiments
+
+
+def _own_name(path: str) -> str:
+    """The name of an experiment in the user's own file, which the project has no experiment of."""
+    name = Path(path).stem
+    if name in names():
+        raise ConfigError(
+            "experiment", f"cannot be {path}: {name} comes with the project; rename it"
+        )
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise ConfigError(
+            "experiment", f"cannot be {path}: its name is letters, digits, _, - and ."
+        )
+    return name
+
+
+def _own_values(path: str) -> Mapping[str, Any]:
+    if not Path(path).is_file():
+        raise ConfigError("experiment", f"is no file: {path}")
+    values = read_yaml(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(values, Mapping):
+        raise ValueError("it holds no settings")
+    return values
+
+
+def _experiment(name: str, word: str, content: dict[str, Any]) -> Experiment:
+    """The experiment that a file's content describes; raises ValueError for what it lacks."""
+    scales = {scale: build(AtScale, content.pop(scale)) for scale in SCALES if scale in content}
+    if not scales:
+        raise ValueError(f"it has settings at none of {', '.join(SCALES)}")
+    experiment = build(Experiment, {"name": name, "word": word, "scales": {}} | content)
+    check_choice("measure", experiment.measure, MEASURES)
+    for at_scale in scales.values():
+        for entry in at_scale.runs:
+            if "label" not in entry or "scale" in entry:
+                raise ValueError("each of its runs has a label, and none a scale")
+    return replace(experiment, scales=scales)

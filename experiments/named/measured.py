@@ -1,0 +1,56 @@
+"""The finished runs of an experiment with their errors prompt by prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from reloop.evaluation import evaluate, load_run
+from reloop.evaluation.artefacts import Artefacts
+from reloop.evaluation.evaluate_run import KIND
+from reloop.evaluation.remarks import remarks
+from reloop.training.run_folder.run import RunFolder
+
+from ..claims.claim import Measured
+from .members import Member
+from .results import MemberResult, State
+from .state import progress
+
+
+def measured(member: Member) -> Measured | None:
+    """A finished member with the errors of its evaluation, measured now where they are not stored;
+    None for an unfinished one."""
+    if progress(member.config).state != "finished":
+        return None
+    run = load_run(progress(member.config).path)
+    result = evaluate(run, member.config.evaluation, member.config.device)
+    arrays = Artefacts(run.path / "evaluations", KIND).arrays(result["key"])
+    return Measured(member.label, member.config, run.step, arrays, result["labels"], str(run.path))
+
+
+def member_result(member: Member, failures: Mapping[str, str]) -> MemberResult:
+    """How far a member is, as plain values."""
+    now = progress(member.config)
+    state: State = "missing"
+    if now.path in failures or now.state == "failed":
+        state = "failed"
+    elif now.state == "finished":
+        state = "finished"
+    elif now.step:
+        state = "unfinished"
+    lines: list[str] = []
+    if state == "finished":
+        lines = remarks(load_run(now.path))
+    elif state == "failed":
+        reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
+        lines = [failures.get(now.path) or str(reason)]
+    return {
+        "label": member.label,
+        "run": now.path,
+        "words": list(member.words),
+        "seed": member.config.seed,
+        "step": now.step,
+        "steps": member.config.training.steps,
+        "state": state,
+        "remarks": lines,
+    }

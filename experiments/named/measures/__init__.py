@@ -1,0 +1,2 @@
+"""Measurements of an experiment beside the evaluation of its runs: probes, real tables, stability,
+the iso-depth law. Each module has `measure(request) -> Measurement`."""

@@ -1,0 +1,177 @@
+"""The pictures of the figures of `experiments.stability` that train nothing, or ten steps, as
+numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reloop.experiments.stability.first_steps import PLACES
+from reloop.experiments.stability.tables import LABELS
+
+from ..results import Curve, Panel
+from .curves import curve, over_seeds, panel
+
+_HIGHEST = 1e3  # as in the figure of the toy: exploding norms leave it
+_KINDS = {"looped": "looped", "deep": "not shared", "non_shared": "not shared"}
+
+
+def toy(result: Mapping[str, Any]) -> list[Panel]:
+    """Norms of looped and deep stacks by loops, and the change by an update."""
+    loops, title = result["loops"], f"h ← h + ε W relu(h), d = {result['width']}"
+    norms = [
+        curve(f"{_KINDS[kind]}, {label}", scaling, over_seeds(_shown(of["by_seed"])))
+        for kind in ("looped", "deep")
+        for scaling, label in LABELS.items()
+        for of in [result["norm"][f"{kind} {scaling}"]]
+    ]
+    changes = [
+        curve(label, scaling, over_seeds(_shown(result["change"][f"looped {scaling}"]["by_seed"])))
+        for scaling, label in LABELS.items()
+    ]
+    change = "change of the output by one update / η"
+    return [
+        panel("toy-norm", title, ("loops R", "‖h_R‖ / √d"), loops, norms, log="xy"),
+        panel("toy-change", f"{title}, looped", ("loops R", change), loops, changes, log="xy"),
+    ]
+
+
+def norms(result: Mapping[str, Any]) -> list[Panel]:
+    """Norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
+    axes = ("optimiser step", "root mean square of the stream")
+    return [
+        panel(
+            f"norms-{sharing.replace('_', '-')}-{scaling}",
+            f"{_KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
+            axes,
+            range(result["steps"] + 1),
+            _by_loops(result["loops"], np.array(of["by_seed"])),
+            log="y",
+        )
+        for sharing, by_scaling in result["norm"].items()
+        for scaling, of in by_scaling.items()
+    ]
+
+
+def cosines(result: Mapping[str, Any]) -> list[Panel]:
+    """The matrices of cosines in two panels: by the distance between two loops, and each loop's
+    mean with all others."""
+    matrices = {sharing: np.array(of["by_seed"]) for sharing, of in result["cosine"].items()}
+    return cosine_panels(
+        "cosines",
+        f"increments of {len(result['loops'])} loops, {result['what']}",
+        [
+            (_KINDS[sharing], "looped" if sharing == "looped" else "standard", values)
+            for sharing, values in matrices.items()
+        ],
+    )
+
+
+def cosine_panels(
+    name: str, title: str, curves: Sequence[tuple[str, str, Any]], numbers: Sequence[float] = ()
+) -> list[Panel]:
+    """Two panels of cosines between increments, given as labels, kinds and matrices [seeds, loops,
+    loops] with nan where there is none; of different sizes, they end at different loops."""
+    longest = max(matrices.shape[1] for _, _, matrices in curves)
+    found = []
+    for suffix, axis, reduce in (
+        ("by-distance", "distance between two loops", _by_distance),
+        ("by-loop", "increment of loop, with all others", _by_loop),
+    ):
+        first = 1 if suffix == "by-distance" else 0
+        drawn = []
+        for index, (label, kind, matrices) in enumerate(curves):
+            values = np.full((len(matrices), longest - first), np.nan)
+            values[:, : matrices.shape[1] - first] = reduce(matrices)
+            number = numbers[index] if numbers else None
+            drawn.append(curve(label, kind, over_seeds(values), number))
+        x = range(1, longest + 1 - first)
+        found.append(panel(f"{name}-{suffix}", title, (axis, "cosine, mean"), x, drawn))
+    return found
+
+
+def changes(result: Mapping[str, Any]) -> list[Panel]:
+    """Changes by loops at the first step; by loops at all steps, a panel for each scaling; slopes
+    by step and by the embedding's standard deviation; each before the final norm and after it."""
+    found, loops, steps = list[Panel](), result["loops"], range(1, result["steps"] + 1)
+    moved = "root mean square of the output's change"
+    for place, where in PLACES.items():
+        by_scaling, title = result["change"][place], f"{where}, {result['what']}"
+        values = {scaling: np.array(of["by_seed"]) for scaling, of in by_scaling.items()}
+        first = [curve(LABELS[s], s, over_seeds(v[:, :, 0])) for s, v in values.items()]
+        found.append(
+            panel(f"changes-step-1-{place}", f"step 1, {title}", ("loops R", moved), loops, first,
+                  log="xy")
+        )  # fmt: skip
+        found += [
+            panel(
+                f"changes-by-step-{place}-{scaling}",
+                f"{LABELS[scaling]}, {title}",
+                ("optimiser step", moved),
+                steps,
+                _by_loops(loops, value),
+                log="y",
+            )
+            for scaling, value in values.items()
+        ]
+    for part, axis, x, log in (
+        ("slope", "optimiser step", steps, ""),
+        ("by_embedding", "embedding std", result["embedding_stds"], "x"),
+    ):
+        for place, where in PLACES.items():
+            curves = [
+                curve(LABELS[scaling], scaling, over_seeds(of["by_seed"]))
+                for scaling, of in result[part][place].items()
+            ]
+            name = f"changes-{part.replace('_', '-')}-{place}"
+            title = f"{where}, {result['what']}"
+            found.append(
+                panel(name, title, (axis, "slope of log change over log R"), x, curves, log=log)
+            )
+    return found
+
+
+def _by_loops(loops: Sequence[int], values: Any) -> list[Curve]:
+    """A curve for each number of loops, of values [seeds, loops, x]."""
+    return [
+        curve(f"R = {r}", "loops", over_seeds(values[:, index]), r) for index, r in enumerate(loops)
+    ]
+
+
+def _shown(by_seed: Sequence[Sequence[float]]) -> Any:
+    """The values [seeds, loops], nan after the first number of loops at which their mean is above
+    1,000."""
+    values = np.array(by_seed)
+    beyond = np.cumsum(values.mean(0) > _HIGHEST)
+    return np.where(beyond - (values.mean(0) > _HIGHEST) > 0, np.nan, values)
+
+
+def _by_distance(matrices: Any) -> Any:
+    """The mean of each diagonal above the main one, [seeds, loops - 1]."""
+    distances = range(1, matrices.shape[1])
+    diagonals = (np.diagonal(matrices, distance, 1, 2) for distance in distances)
+    return np.array([_mean(diagonal) for diagonal in diagonals]).reshape(-1, len(matrices)).T
+
+
+def _by_loop(matrices: Any) -> Any:
+    """Each row's mean without its own entry, [seeds, loops]."""
+    others = np.where(np.eye(matrices.shape[1], dtype=bool), np.nan, matrices)
+    return np.array([_mean(row) for row in np.moveaxis(others, 1, 0)]).T
+
+
+def _mean(values: Any) -> Any:
+    """The mean over the last axis of the values that are not nan, nan without any."""
+    valid = np.isfinite(values)
+    counts = valid.sum(-1)
+    sums = np.where(valid, values, 0).sum(-1)
+    return np.where(counts, sums / np.maximum(counts, 1), np.nan)
+
+
+PANELS: Mapping[str, Callable[[Mapping[str, Any]], list[Panel]]] = {
+    "toy": toy,
+    "norms": norms,
+    "cosines": cosines,
+    "changes": changes,
+}

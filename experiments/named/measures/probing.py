@@ -1,0 +1,126 @@
+"""Probes of an experiment's runs.
+
+The entry of `settings`, one, is those of `python -m probing`, without `run`. The results are the
+content of probing.json by the run's label; a label's further seeds are under "label, seed N".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reloop.conf.build import build
+from reloop.conf.command import as_word
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.evaluation import load_run
+from reloop.evaluation.bootstrap import Interval, numbers
+from reloop.evaluation.results import unit
+from reloop.probing.pictures import error_label
+from reloop.probing.probe import probe, stored
+from reloop.probing.results import Probing
+from reloop.probing.settings import ProbingSettings
+
+from ...claims.claim import Measured
+from ..results import Panel
+from .curves import curve, padded, panel, without_interval
+from .request import Measurement, Request
+
+_LEAST, _MOST = "control, {}", "knowing nothing"
+
+
+def measure(request: Request) -> Measurement:
+    """Probe each run, or read what is stored in its folder; a run that cannot be probed is said in
+    `missing`. Raises ConfigError for invalid settings."""
+    if len(request.settings) != 1:
+        raise ConfigError("settings", f"must be one for the probes, got {len(request.settings)}")
+    given = dict(request.settings[0])
+    if "run" in given:
+        raise ConfigError("run", "is not for an experiment's file: its own runs are probed")
+    probed: list[tuple[Measured, Probing]] = []
+    missing = []
+    for measured in request.runs:
+        settings = build(ProbingSettings, {**given, "run": measured.path})
+        settings.check()
+        what = f"probes of {measured.label}, seed {measured.config.seed}"
+        try:
+            run = load_run(measured.path)
+            result = stored(run, settings) if request.stored_only else probe(run, settings)
+        except RunError as error:
+            missing.append(f"{what}: {error}")
+            continue
+        if result is None:
+            missing.append(f"{what}: {_command(given, measured)}")
+        else:
+            probed.append((measured, result))
+    return Measurement(_by_label(probed), panels_of(probed), missing)
+
+
+def panels_of(probed: Sequence[tuple[Measured, Probing]]) -> list[Panel]:
+    """The errors of probes by layer or loop, a panel for each target and a curve for each label;
+    the control's least errors as levels. The band of a label with several seeds covers each seed's
+    own interval."""
+    labels: dict[str, list[Probing]] = {}
+    for measured, result in probed:
+        labels.setdefault(measured.label, []).append(result)
+    names = dict.fromkeys(name for _, result in probed for name in result["targets"])
+    return [_panel(name, labels) for name in names]
+
+
+def _panel(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
+    having = {
+        label: [each for each in results if name in each["targets"]]
+        for label, results in labels.items()
+    }
+    having = {label: results for label, results in having.items() if results}
+    first = next(iter(having.values()))[0]
+    length = max(len(r["targets"][name]["error"]["mean"]) for rs in having.values() for r in rs)
+    curves, levels = [], dict[str, float]()
+    for label, results in having.items():
+        targets = [result["targets"][name] for result in results]
+        parts = {
+            part: np.array([numbers(padded(target["error"][part], length)) for target in targets])
+            for part in ("mean", "low", "high")
+        }
+        interval = Interval(parts["mean"].mean(0), parts["low"].min(0), parts["high"].max(0))
+        drawn = curve(label, results[0]["family"], interval)
+        curves.append(
+            drawn if results[0]["family"] == "standard" else {**drawn, "b": results[0]["b"]}
+        )
+        if "published" in targets[0]:
+            published = targets[0]["published"]
+            means = numbers(padded(published["mean"], length))
+            text = f"published: {published['label']}"
+            curves.append(curve(text, "published", without_interval(means)))
+        least = [target["control_least"]["mean"] for target in targets if "control" in target]
+        if least:
+            levels[_LEAST.format(label)] = float(np.mean(least))
+    levels[_MOST] = float(np.mean(first["targets"][name]["variance"]))
+    units = dict.fromkeys(unit(result["family"]) for rs in having.values() for result in rs)
+    task = f"{first['task'].replace('_', ' ')}, d = {first['dims']}"
+    return panel(
+        f"probing-{name.replace('_', '-')}",
+        f"{first['targets'][name]['label']}; {task}",
+        (f"{' or '.join(units)} (0: the read-in)", error_label(first, name)),
+        range(length),
+        curves,
+        levels=levels,
+    )
+
+
+def _by_label(probed: Sequence[tuple[Measured, Probing]]) -> dict[str, Any]:
+    results: dict[str, Probing] = {}
+    for measured, result in probed:
+        label = measured.label
+        results[f"{label}, seed {measured.config.seed}" if label in results else label] = result
+    return {"probing": results} if results else {}
+
+
+def _command(given: Mapping[str, Any], measured: Measured) -> str:
+    words = " ".join(f"'{key}={as_word(_tuples(value))}'" for key, value in given.items())
+    return f"not measured yet: python -m probing run={measured.path} {words}".rstrip()
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,98 @@
+"""The trainings of an experiment: ordinary runs, under the names that they have by hand.
+
+for member in members_of(load("fig03"), "small"): train(member.config)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from reloop.conf.build import config_to_mapping, flatten
+from reloop.conf.command import as_word
+from reloop.conf.compose import command_of
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+
+from .definition import AtScale, Experiment
+
+_PLACE = re.compile(r"\{([\w.]+)\}")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A training of an experiment: the label of its curve, the words that train it alone, and its
+    configuration, with the evaluation that the experiment asks for."""
+
+    label: str
+    words: tuple[str, ...]
+    config: Config
+
+
+def members_of(
+    experiment: Experiment,
+    scale: str,
+    folder: str = Config.folder,
+    seeds: int | None = None,
+    device: str = "auto",
+) -> list[Member]:
+    """The trainings of an experiment at a scale, in run folders below `folder`, each with `seeds`
+    seeds in place of its own number. ConfigError for settings that run.py would refuse."""
+    at_scale = experiment.at(scale)
+    members = []
+    for entry in at_scale.runs:
+        given = {key: value for key, value in entry.items() if key != "label"} | {"scale": scale}
+        given.setdefault("seed", list(range(seeds or at_scale.seeds)))
+        for values in _grid(given):
+            config = command_of(values | _evaluation(at_scale, values)).config
+            config = replace(config, folder=folder, device=device)
+            words = tuple(f"{key}={as_word(_tuples(value))}" for key, value in values.items())
+            members.append(Member(_label(str(entry["label"]), config), words, config))
+    return members
+
+
+def described(member: Member, members: Sequence[Member]) -> str:
+    """A member's label with those of its words that not all members have."""
+    common = set.intersection(*(set(each.words) for each in members))
+    words = [word for word in member.words if word not in common]
+    return f"{member.label} ({' '.join(words)})" if words else member.label
+
+
+def setting_of(config: Config, key: str) -> Any:
+    """A setting's value, by its key on the command line; a family for `model`."""
+    flat = flatten(config_to_mapping(config))
+    short = {"task": "task.name", "model": "model.family"}.get(key, key)
+    group, _, name = short.partition(".")
+    for candidate in (short, f"{group}.settings.{name}"):
+        if candidate in flat:
+            return flat[candidate]
+    raise ConfigError("experiment", f"names {key}, which is not a setting")
+
+
+def _grid(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each combination of the listed values."""
+    lists = [value if isinstance(value, list) else [value] for value in given.values()]
+    return [dict(zip(given, values, strict=True)) for values in product(*lists)]
+
+
+def _evaluation(at_scale: AtScale, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of the evaluation; without those about loops for a standard model, which has
+    none."""
+    absent = ("loops", "max_loops", "halt_by") if values.get("model") == "standard" else ()
+    return {
+        f"evaluation.{key}": value
+        for key, value in at_scale.evaluation.items()
+        if key not in absent
+    }
+
+
+def _label(template: str, config: Config) -> str:
+    """The template with {key} replaced by the setting's value."""
+    return _PLACE.sub(lambda match: str(setting_of(config, match[1])), template)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,187 @@
+"""The pictures of an experiment as numbers: curves of its runs and of the solvers beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reloop.evaluation.bootstrap import Interval, clustered_bootstrap, plain
+from reloop.tasks import SHIFTS
+from reloop.training.assemble import trained_loops
+
+from ..claims.claim import Measured
+from .definition import PanelSpec
+from .members import setting_of
+from .results import Curve, Panel
+
+_RESAMPLES, _SEED = 1000, 2024
+_PREDICTING_ZERO = {"predicting zero": 1.0}
+
+
+def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
+    """The panels of all pictures: one for each task among the runs, and for each value of the
+    setting that the picture is split by. Runs of one label and panel are seeds of one curve."""
+    found = []
+    for spec in specs:
+        for title, part in _parts(spec, runs).items():
+            name = "-".join(filter(None, (spec.kind, _file_name(title))))
+            found += _KINDS[spec.kind](spec, part, name, title)
+    return found
+
+
+def _parts(spec: PanelSpec, runs: Sequence[Measured]) -> dict[str, list[Measured]]:
+    """The runs of each panel, by its title."""
+    parts: dict[str, list[Measured]] = {}
+    for run in runs:
+        task = run.config.task
+        title = f"{task.name.replace('_', ' ')}, d = {task.dims}"
+        if spec.split:
+            title += f", {spec.split} = {setting_of(run.config, spec.split)}"
+        parts.setdefault(title, []).append(run)
+    return parts
+
+
+def _by_loop(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
+    length = max(run.arrays["by_loop"].shape[1] for run in runs)
+    curves = _curves(runs, lambda run: run.arrays["by_loop"], length)
+    return [
+        _panel(name, title, "loop", "error of the last query", list(range(1, length + 1)), curves)
+    ]
+
+
+def _by_examples(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
+    points = runs[0].config.task.points
+    curves = [*_curves(runs, lambda run: run.arrays["model"]), *_solvers(runs[0])]
+    ks = list(range(points))
+    return [_panel(name, title, "in-context examples k", "squared error", ks, curves)]
+
+
+def _by_value(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
+    """The error over the values of a setting, one curve for each family of models."""
+    values = sorted({float(setting_of(run.config, spec.x)) for run in runs})
+    curves: list[Curve] = []
+    for label in dict.fromkeys(run.label for run in runs):
+        points: list[Interval | None] = []
+        same = [run for run in runs if run.label == label]
+        for value in values:
+            part = [run for run in same if float(setting_of(run.config, spec.x)) == value]
+            points.append(_interval([_error(run, spec.of) for run in part]) if part else None)
+        curves.append(_curve(same[0], points))
+    panel = _panel(name, title, spec.x, _ERROR_NAMES[spec.of], values, curves)
+    return [{**panel, "log_x": spec.log_x}]
+
+
+def _shifts(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
+    """A panel of errors by examples for each kind of shifted inputs."""
+    found = []
+    for shift in SHIFTS:
+        if not all(f"{shift}/model" in run.arrays for run in runs):
+            continue
+        errors = partial(_shifted, shift)
+        curves = [*_curves(runs, errors), *_solvers(runs[0], shift)]
+        ks = list(range(errors(runs[0]).shape[1]))
+        label = f"{title}, {SHIFTS[shift].label}"
+        found.append(
+            _panel(f"{name}-{shift}", label, "in-context examples k", "squared error", ks, curves)
+        )
+    return found
+
+
+def _shifted(shift: str, run: Measured) -> NDArray[Any]:
+    return run.arrays[f"{shift}/model"]
+
+
+_KINDS: Mapping[str, Callable[[PanelSpec, Sequence[Measured], str, str], list[Panel]]] = {
+    "by_loop": _by_loop,
+    "by_examples": _by_examples,
+    "by_value": _by_value,
+    "shifts": _shifts,
+}
+_ERROR_NAMES = {"last": "error of the last query", "mean": "mean error over k"}
+
+
+def _curves(
+    runs: Sequence[Measured], errors: Callable[[Measured], NDArray[Any]], length: int = 0
+) -> list[Curve]:
+    """One curve for each label: means over prompts and seeds."""
+    curves = []
+    for label in dict.fromkeys(run.label for run in runs):
+        same = [run for run in runs if run.label == label]
+        shortest = min(errors(run).shape[1] for run in same)
+        interval = _interval([errors(run)[:, :shortest] for run in same])
+        curve = _curve(same[0], [Interval(*part) for part in zip(*interval, strict=True)])
+        for part in ("mean", "low", "high"):
+            curve[part] += [None] * (length - shortest)
+        curves.append(curve)
+    return curves
+
+
+def _curve(run: Measured, points: Sequence[Interval | None]) -> Curve:
+    empty = Interval(*(np.array(np.nan) for _ in range(3)))
+    mean, low, high = (
+        plain(np.array([float(part) for part in parts], dtype=np.float64))
+        for parts in zip(*(point or empty for point in points), strict=True)
+    )
+    curve: Curve = {
+        "name": _file_name(run.label),
+        "label": run.label,
+        "kind": run.config.model.family,
+        "mean": mean,
+        "low": low,
+        "high": high,
+    }
+    if run.config.model.family != "standard":
+        curve["b"] = trained_loops(run.config)
+    return curve
+
+
+def _solvers(run: Measured, shift: str = "") -> list[Curve]:
+    """The solvers' curves beside a run: they are the same beside all runs of a panel."""
+    curves: list[Curve] = []
+    for name, label in run.labels.items():
+        values = run.arrays.get(f"{shift}/{name}" if shift else name)
+        if values is None:
+            continue
+        mean, low, high = (plain(part) for part in _interval([values]))
+        curves.append(
+            {"name": name, "label": label, "kind": name, "mean": mean, "low": low, "high": high}
+        )
+    return curves
+
+
+def _interval(errors: Sequence[NDArray[Any]]) -> Interval:
+    """Mean over seeds and prompts of errors [prompts, ...], one of each seed, with a bootstrap over
+    both."""
+    stacked = np.stack(errors)
+    return clustered_bootstrap(stacked, np.ones(stacked.shape[1], int), _RESAMPLES, _SEED)
+
+
+def _error(run: Measured, of: str) -> NDArray[Any]:
+    """The error of each prompt: of the last query, or the mean over all."""
+    errors = run.arrays["model_at_b"]
+    return errors[:, -1] if of == "last" else errors.mean(1)
+
+
+def _panel(
+    name: str, title: str, x_label: str, y_label: str, x: Sequence[float], curves: list[Curve]
+) -> Panel:
+    return {
+        "name": name,
+        "title": title,
+        "x_label": x_label,
+        "y_label": y_label,
+        "x": list(x),
+        "log_x": False,
+        "log_y": True,
+        "curves": curves,
+        "levels": _PREDICTING_ZERO,
+    }
+
+
+def _file_name(text: str) -> str:
+    """Lower case letters, digits and hyphens."""
+    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())

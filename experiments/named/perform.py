@@ -1,0 +1,145 @@
+"""Carry out experiments: train what is not trained, measure, draw and judge.
+
+print(perform(ExperimentSettings(experiment=("fig03",))))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from reloop.conf.checksum import key_of
+from reloop.conf.mistakes import RunError
+from reloop.conf.output import FigureSettings
+from reloop.evaluation.artefacts import is_shown, show
+from reloop.evaluation.tables import Part, document
+
+from ..claims.claim import Evidence, Measured, find_claim
+from ..claims.judge import judge
+from ..claims.text import verdict_parts
+from .definition import Experiment
+from .measured import measured, member_result
+from .measures.request import Measurement, Request
+from .members import Member, described
+from .panels import panels
+from .pictures import draw_panels
+from .results import ExperimentResult
+from .settings import ExperimentSettings
+from .train import train_all
+
+KIND = "experiment"
+
+
+def perform(settings: ExperimentSettings) -> str:
+    """Carry out the experiments and return the text to print: each one's verdicts and files.
+
+    With action=figure nothing is trained. Raises RunError, after all else is written and printed,
+    where runs failed; ConfigError as `ExperimentSettings.check`.
+    """
+    settings.check()
+    experiments = settings.experiments
+    members = {experiment.name: settings.members(experiment) for experiment in experiments}
+    failures: dict[str, str] = {}
+    if settings.action == "train":
+        everyone = [member for each in members.values() for member in each]
+        logs = Path(settings.folder) / "experiments" / "logs"
+        failures = train_all(everyone, settings.jobs, logs)
+    texts = []
+    for experiment in experiments:
+        result = _finish(experiment, members[experiment.name], settings, failures)
+        folder = folder_of(settings.folder, experiment.name, settings.scale)
+        texts.append(_text(result, folder, settings))
+        if len(experiments) > 1:
+            print(f"\n{texts[-1]}", flush=True)
+    text = "" if len(experiments) > 1 else texts[0]
+    if failures:
+        print(text, flush=True)
+        path, reason = next(iter(failures.items()))
+        raise RunError(f"{len(failures)} runs failed; the first: {path}: {reason}")
+    return text
+
+
+def folder_of(folder: str, name: str, scale: str) -> Path:
+    """Where the result of an experiment is kept: result.json and its pictures."""
+    return Path(folder) / "experiments" / f"{name}-{scale}"
+
+
+def _finish(
+    experiment: Experiment,
+    members: Sequence[Member],
+    settings: ExperimentSettings,
+    failures: Mapping[str, str],
+) -> ExperimentResult:
+    """Measure what is finished, draw, judge and write one experiment's result."""
+    runs = [run for member in members if (run := measured(member)) is not None]
+    measurement = _measured(experiment, settings, runs)
+    results = [member_result(member, failures) for member in members]
+    missing = [
+        f"{described(member, members)}: {each['state']}, "
+        f"{each['step']:,} of {each['steps']:,} steps"
+        for member, each in zip(members, results, strict=True)
+        if each["state"] != "finished"
+    ]
+    missing += measurement.missing
+    if not runs and not measurement.results and settings.action == "figure":
+        raise RunError(
+            f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
+            f"{experiment.command(settings.scale)} trains it"
+        )
+    evidence = Evidence(tuple(runs), measurement.results)
+    command = experiment.command(settings.scale)
+    verdicts = [
+        judge(find_claim(name), evidence, scale=settings.scale, command=command)
+        for name in experiment.claims
+    ]
+    result: ExperimentResult = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "scale": settings.scale,
+        "command": command,
+        "members": results,
+        "panels": [*(panels(experiment.panels, runs) if runs else ()), *measurement.panels],
+        "verdicts": verdicts,
+        "missing": missing,
+    }
+    folder = folder_of(settings.folder, experiment.name, settings.scale)
+    _keep(result, folder, settings.figures)
+    return result
+
+
+def _keep(result: ExperimentResult, folder: Path, figures: FigureSettings) -> None:
+    """Write and draw the result, unless the same one is there."""
+    path, key = folder / "result.json", key_of([result, figures.plain()])
+    if is_shown(path, KIND, {"key": key}):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # while the pictures are others
+    files = draw_panels(result, folder / "figures", figures)
+    show(path, KIND, {**result, "key": key}, files)
+
+
+def _measured(
+    experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
+) -> Measurement:
+    if experiment.measure == "evaluation":
+        return Measurement()
+    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    at_scale = experiment.at(settings.scale)
+    answer: Measurement = module.measure(
+        Request(
+            at_scale.settings, runs, settings.folder, settings.jobs, settings.action == "figure"
+        )
+    )
+    return answer
+
+
+def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) -> str:
+    parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+    if result["verdicts"]:
+        parts += ["", *verdict_parts(result["verdicts"])]
+    if result["missing"]:
+        parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+    parts += ["", f"{folder}: result.json, figures/"]
+    return document(parts, settings.tables.format)

@@ -1,0 +1,60 @@
+"""The settings of `python run.py experiment=…`. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.mistakes import ConfigError, check_device
+from reloop.conf.output import FigureSettings, TableSettings
+from reloop.conf.schema import Config
+from reloop.conf.setting import check_settings, setting
+
+from .definition import Experiment, selected
+from .members import Member, members_of
+
+
+@dataclass(frozen=True)
+class ExperimentSettings:
+    """Which experiments, at which scale, and what to do with them."""
+
+    experiment: tuple[str, ...] = setting((), "names of conf/experiment/, or all")
+    action: Literal["train", "plan", "figure"] = setting(
+        "train",
+        "train: train, measure, draw and judge; plan: list the runs and the time they take; "
+        "figure: draw and judge from what is finished",
+    )
+    scale: Literal["small", "medium", "paper"] = setting("small", "how large task and model are")
+    seeds: int | None = setting(None, "of each training; null: the experiment's", at_least=1)
+    jobs: int | None = setting(
+        None, "processes that train at once; null: one a core, one on a GPU", at_least=1
+    )
+    folder: str = setting(Config.folder, "where run folders are made")
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting, an unknown experiment, and a scale that
+        one has no settings for."""
+        if not self.experiment:
+            raise ConfigError("experiment", "must name an experiment: experiment=fig10, or all")
+        if "all" in self.experiment and len(self.experiment) > 1:
+            raise ConfigError("experiment", "holds all and more")
+        for name in self.experiment:
+            if self.experiment.count(name) > 1:
+                raise ConfigError("experiment", f"holds {name} twice")
+        check_settings("", self)
+        for experiment in self.experiments:
+            self.members(experiment)
+        check_folder("folder", self.folder)
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        """The named experiments; for `all`, those that have settings at the scale."""
+        return selected(self.experiment, self.scale)
+
+    def members(self, experiment: Experiment) -> list[Member]:
+        """The trainings of one of them."""
+        return members_of(experiment, self.scale, self.folder, self.seeds, self.device)

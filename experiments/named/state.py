@@ -1,0 +1,104 @@
+"""How far an experiment's trainings are, and the processor time that is still to come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from reloop.conf.saved import read_config
+from reloop.conf.schema import Config
+from reloop.conf.shipped import SHELF, shipped_names
+from reloop.training.assemble import build_curriculum, build_model, build_task
+from reloop.training.device import place
+from reloop.training.run_folder.run import RunFolder, run_folder
+from reloop.training.step import Trainer
+from reloop.training.work import Work
+
+_DONE = "finished"
+
+
+class Progress(NamedTuple):
+    """A training's folder or shipped model, its state, its step, and the fraction of its work that
+    is done."""
+
+    path: str
+    state: str
+    step: int
+    done: float
+
+
+def progress(config: Config) -> Progress:
+    """How far the training of a configuration is. A model that ships with the project and has these
+    settings counts as finished, unless the run folder is finished too."""
+    folder = run_folder(config)
+    status = folder.status()
+    if status["state"] != _DONE and (name := shipped_as(config)):
+        return Progress(name, _DONE, config.training.steps, 1.0)
+    step = int(status["step"])
+    return Progress(str(folder.path), status["state"], step, _work(config)(step) if step else 0.0)
+
+
+def shipped_as(config: Config) -> str:
+    """shipped/NAME, where a model that ships was trained with these settings; else empty."""
+    return _shipped().get(run_folder(config).path.name, "")
+
+
+@lru_cache
+def _shipped() -> dict[str, str]:
+    """The names of the models that ship, by the name of their run folder."""
+    configs = {name: read_config(SHELF / name) for name in shipped_names()}
+    return {run_folder(config).path.name: f"shipped/{name}" for name, config in configs.items()}
+
+
+def seconds_left(
+    configs: Sequence[Config], say: Callable[[str], object] = lambda line: None
+) -> list[float]:
+    """Processor seconds that each training still takes, about: its remaining work times the cost of
+    a unit of work, which is that of a finished run of the same shape, or else of one measured step.
+
+    `say` gets a line before the first measurement, since these take a second each, at the paper's
+    scale several."""
+    costs: dict[object, float] = {}
+    for config in configs:
+        state = RunFolder(Path(progress(config).path)).status()
+        if state["state"] == _DONE and state.get("cpu_seconds") and _work(config).total:
+            costs.setdefault(_shape(config), state["cpu_seconds"] / _work(config).total)
+    left = []
+    for config in configs:
+        done = progress(config).done
+        if done < 1 and _shape(config) not in costs:
+            say(f"measuring a step of {config.task.name}, {config.model.family}")
+            costs[_shape(config)] = _measured(config)
+        left.append((1 - done) * _work(config).total * costs.get(_shape(config), 0.0))
+    return left
+
+
+def _work(config: Config) -> Work:
+    return Work(build_curriculum(config, build_task(config)), config.training.steps)
+
+
+def _shape(config: Config) -> object:
+    """What the cost of a unit of work depends on."""
+    training = config.training
+    return (
+        *(config.task.name, config.task.dims, config.task.points, replace(config.model)),
+        *(training.batch_size, training.optimizer, config.device, config.precision, config.backend),
+    )
+
+
+def _measured(config: Config) -> float:
+    """Processor seconds of a unit of work, from the last step of the curriculum."""
+    task = build_task(config)
+    curriculum = build_curriculum(config, task)
+    placement = place(config.device, config.precision, config.backend)
+    trainer = Trainer(config, task, curriculum, placement.prepare(build_model(config, task)))
+    last = config.training.steps - 1
+    trainer.update(last)  # the first is slower
+    start = time.process_time()
+    trainer.update(last)
+    stage = curriculum(last)
+    return (time.process_time() - start) / (stage.points * (stage.loops + 2 * stage.grad_loops))

@@ -1,0 +1,95 @@
+"""Runs whose errors are chosen: what claims are judged from in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from reloop.conf.schema import (
+    Config,
+    CurriculumConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+    TrainingConfig,
+)
+from reloop.evaluation.bootstrap import Floats
+from reloop.experiments.claims.claim import Evidence, Measured
+
+PROMPTS, DIMS = 200, 4
+_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "sparse_linear": {"sparsity": 2},
+    "decision_tree": {"depth": 2},
+    "relu_network": {"hidden": 4},
+}
+
+
+def run(
+    level: float = 0.1,
+    family: Literal["looped", "tied", "standard"] = "looped",
+    seed: int = 0,
+    *,
+    task: str = "linear",
+    label: str = "",
+    grows: float = 1.0,
+    before: float = 1.0,
+    shifted: Mapping[str, float] | None = None,
+    solvers: Mapping[str, float] | None = None,
+    b: int = 8,
+    T: int = 4,
+    start: int | None = None,
+    distinct_prompts: int = 0,
+    sparsity: int = 2,
+    steps: int = 1000,
+    step: int | None = None,
+    **model: Any,
+) -> Measured:
+    """A finished run with mean errors of about `level` at every number of examples and loop.
+
+    Beyond b loops its error is `grows` times as large, in the first 3/4 of them `before` times.
+    Solvers and shifts have the levels given. Prompts are hard or easy for all runs alike."""
+    points = 2 * DIMS + 1
+    settings = dict(_SETTINGS.get(task, {}))
+    if task == "sparse_linear":
+        settings["sparsity"] = sparsity
+    layers = model.pop("n_layer", 12 if family == "standard" else 1)
+    config = Config(
+        task=TaskConfig(task, DIMS, points, distinct_prompts, settings),
+        model=ModelConfig(family, layers, **model),
+        loops=LoopsConfig(b, T),
+        curriculum=CurriculumConfig(
+            loops=GrowthConfig(start, inc=2, intervals=(50,)) if family == "looped"
+            else GrowthConfig()
+        ),
+        training=TrainingConfig(steps=steps),
+        seed=seed,
+        scale="small",
+    )  # fmt: skip
+    loops = np.where(np.arange(1, 5 * b + 1) > b, grows, 1.0)
+    loops[: 3 * b // 4] = before
+    noise = np.random.default_rng([seed, len(family), b, T])
+    hard = np.random.default_rng(0).exponential(size=PROMPTS)  # the same prompts for all runs
+
+    def errors(at: float, columns: int = points) -> Floats:
+        return at * hard[:, None] * np.exp(0.05 * noise.normal(size=(PROMPTS, columns)))
+
+    arrays = {"model_at_b": errors(level), "by_loop": errors(level, len(loops)) * loops}
+    for name, at in (solvers or {"least_squares": 0.5}).items():
+        arrays[name] = at * np.repeat(hard[:, None], points, axis=1)
+        arrays[name][:, 0] = hard
+    for name, at in (shifted or {}).items():
+        arrays[f"{name}/model_at_b"] = errors(at)
+    return Measured(label or family, config, steps if step is None else step, arrays)
+
+
+def seeds(count: int = 3, **settings: Any) -> list[Measured]:
+    """The same run for several seeds."""
+    return [run(seed=seed, **settings) for seed in range(count)]
+
+
+def evidence(*runs: list[Measured], **results: Any) -> Evidence:
+    """The runs of several lists, and results of other commands."""
+    return Evidence([member for each in runs for member in each], results)

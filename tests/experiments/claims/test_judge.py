@@ -1,0 +1,209 @@
+"""Verdicts from estimates: by the line, by the scale, and never from unfinished runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reloop.conf.saved import read_config
+from reloop.conf.schema import GrowthConfig
+from reloop.evaluation.tables import document
+from reloop.experiments.claims.claim import (
+    Claim,
+    Estimate,
+    Evidence,
+    Measured,
+    NotMeasured,
+    find_claim,
+)
+from reloop.experiments.claims.judge import judge
+from reloop.experiments.claims.text import HEAD, verdict_parts, verdict_rows
+from reloop.experiments.named.results import Verdict
+from tests.conftest import HOME
+
+from .synthetic import evidence, run, seeds
+
+
+def verdict_of(estimate: Estimate, **claimed: Any) -> Verdict:
+    """The verdict of a claim with line 1 that one finished run has this estimate of."""
+
+    def estimates(found: Evidence) -> Estimate:
+        found.where(family="looped")
+        return estimate
+
+    claim = Claim("name", "A sentence.", "a paper", "a ratio", 1.0, "below", estimates)
+    claim = replace(claim, **claimed)
+    return judge(claim, evidence(seeds(2)), scale="small", command="python run.py experiment=x")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "below", "above"),
+    [
+        (0.5, 0.9, "holds", "fails"),
+        (1.1, 2.0, "fails", "holds"),
+        (0.9, 1.1, "not settled", "not settled"),
+        (1.0, 1.1, "not settled", "not settled"),
+        (-math.inf, 0.9, "holds", "fails"),
+        (0.9, math.inf, "not settled", "not settled"),
+    ],
+)
+def test_the_interval_decides(low: float, high: float, below: str, above: str) -> None:
+    estimate = Estimate(0.95, low, high, 2)
+    assert verdict_of(estimate)["verdict"] == below
+    assert verdict_of(estimate, holds_if="above")["verdict"] == above
+    assert verdict_of(estimate)["low"] == (low if math.isfinite(low) else None)
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        Estimate(math.nan, math.nan, math.nan, 2),
+        Estimate(math.inf, 2.0, math.inf, 2),
+        Estimate(0.5, math.nan, 0.6, 2),
+    ],
+)
+def test_what_is_no_number_is_not_measured(estimate: Estimate) -> None:
+    verdict = verdict_of(estimate)
+    assert verdict["verdict"] == "not measured"
+    assert verdict["mean"] is None
+    assert "not finite" in verdict["note"]
+
+
+def test_an_error_that_overflows_is_not_measured() -> None:
+    diverged = run(seed=0, family="tied")
+    arrays = {**diverged.arrays, "by_loop": np.full_like(diverged.arrays["by_loop"], np.inf)}
+    verdict = judge(
+        find_claim("fig03_tied_grows"), Evidence([replace(diverged, arrays=arrays)]),
+        scale="small", command="",
+    )  # fmt: skip
+    assert verdict["verdict"] == "not measured"
+
+
+def test_another_scale_is_said() -> None:
+    estimate = Estimate(0.5, 0.4, 0.6, 2)
+    published: dict[str, Any] = {"published_steps": 500_000, "published_size": "d = 20"}
+    note = "at small scale (d = 4, 1,000 steps; published: d = 20, 500,000 steps)"
+    assert verdict_of(estimate, **published)["note"] == note
+    same: dict[str, Any] = {
+        "published_steps": 1000,
+        "published_size": "d = 4",
+        "published_scale": "small",
+    }
+    assert verdict_of(estimate, **same)["note"] == ""
+    assert verdict_of(estimate, **same | {"published_scale": "paper"})["note"]
+
+
+def test_steps_and_seeds_are_those_of_the_runs_asked_for() -> None:
+    runs = [*seeds(2, steps=1000), run(seed=2, steps=800), run(family="tied", steps=100)]
+    verdict = judge(
+        find_claim("fig03_injected_stays"), Evidence(runs), scale="small", command="the command"
+    )
+    assert verdict["steps"] == 800
+    assert verdict["command"] == "the command"
+    assert verdict["sentence"] == find_claim("fig03_injected_stays").sentence
+
+
+def test_one_seed_is_said() -> None:
+    claimed = find_claim("fig02_matches_standard")
+    one = [run(), run(family="standard")]
+    verdict = judge(claimed, Evidence(one), scale="small", command="")
+    assert verdict["seeds"] == 1
+    assert "one seed: the interval is over prompts alone" in verdict["note"]
+    verdict = judge(claimed, Evidence([*one, run(seed=1)]), scale="small", command="")
+    assert verdict["seeds"] == 1
+    assert "some models have one seed" in verdict["note"]
+
+
+def test_an_unfinished_seed_is_left_out_and_named() -> None:
+    claimed = find_claim("fig02_matches_standard")
+    runs = [*seeds(2, family="standard"), *seeds(2), run(seed=2, level=9.0, step=400)]
+    verdict = judge(claimed, Evidence(runs), scale="small", command="")
+    assert verdict["verdict"] == "holds"
+    assert verdict["seeds"] == 2
+    unfinished = "left out: looped, seed 2 (training unfinished: 400 of 1,000 steps"
+    assert unfinished in verdict["note"]
+
+
+def test_an_unfinished_curriculum_is_left_out() -> None:
+    def early(member: Measured) -> Measured:
+        grow = replace(member.config.curriculum, dims=GrowthConfig(1, 1, (400,)))
+        return replace(member, config=replace(member.config, curriculum=grow))
+
+    runs = [early(member) for member in [*seeds(2), *seeds(2, family="standard")]]
+    verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
+    assert verdict["verdict"] == "not measured"
+    assert "curriculum unfinished: dims 3 of 4" in verdict["note"]
+
+
+def test_results_of_untrained_runs_are_refused() -> None:
+    def not_trained(found: Evidence) -> Estimate:
+        return Estimate(0.5, 0.4, 0.6, 2, steps=0)
+
+    claim = Claim("name", "", "", "", 1.0, "below", not_trained)
+    assert judge(claim, Evidence(), scale="small", command="")["note"] == "no trained run"
+    at_start = replace(claim, published_steps=0)
+    assert judge(at_start, Evidence(), scale="small", command="")["verdict"] == "holds"
+
+
+def test_runs_on_other_prompts_are_not_compared() -> None:
+    other = run(family="standard")
+    arrays = {name: np.roll(values, 1, axis=0) for name, values in other.arrays.items()}
+    runs = [run(), replace(other, arrays=arrays)]
+    verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
+    assert verdict["verdict"] == "not measured"
+    assert "different prompts" in verdict["note"]
+
+
+def test_too_few_loops_name_the_setting() -> None:
+    short = run(b=8)
+    arrays = {**short.arrays, "by_loop": short.arrays["by_loop"][:, :24]}
+    verdict = judge(
+        find_claim("fig02_stays_beyond_b"), Evidence([replace(short, arrays=arrays)]),
+        scale="small", command="",
+    )  # fmt: skip
+    assert "evaluation.max_loops=40" in verdict["note"]
+
+
+def test_where_knows_the_runs_by_their_settings() -> None:
+    found = Evidence([run(seed=1), run(seed=0), run(b=6), run(family="tied")])
+    assert [member.config.seed for member in found.where(family="looped", b=8)] == [0, 1]
+    assert len(found.asked) == 2
+    with pytest.raises(NotMeasured, match="no finished run with family = standard"):
+        found.where(family="standard")
+
+
+def test_a_real_run_is_judged() -> None:
+    path = HOME / "tests" / "fixtures" / "sparse_linear-looped-seed0-77d87793"
+    config = read_config(path)
+    arrays = dict(np.load(path / "evaluation.npz"))
+    member = Measured("looped", config, config.training.steps, arrays)
+    verdict = judge(
+        find_claim("fig10_sparse_below_least_squares"), Evidence([member]), scale="small",
+        command="",
+    )  # fmt: skip
+    half = config.task.dims // 2
+    expected = arrays["model_at_b"][:, half].mean() / arrays["least_squares"][:, half].mean()
+    assert verdict["mean"] == pytest.approx(expected, rel=1e-6)
+    assert verdict["steps"] == config.training.steps
+
+
+def test_verdicts_as_rows() -> None:
+    published: dict[str, Any] = {"published": "1.62", "published_steps": 500_000}
+    verdicts = [
+        verdict_of(Estimate(0.5, 0.4, math.inf, 2), **published),
+        verdict_of(Estimate(math.nan, 0, 0, 0)),
+        verdict_of(Estimate(0.5, 0.4, 0.6, 2), **published),
+    ]
+    first, second, _ = verdict_rows(verdicts)
+    assert first == [
+        "A sentence.", "1.62", "0.5 (0.4 to ∞)", "< 1", "2", "1,000 of 500,000", "not settled"
+    ]  # fmt: skip
+    assert second == ["A sentence.", "–", "–", "< 1", "–", "–", "not measured"]
+    lines = document(verdict_parts(verdicts)).splitlines()
+    assert all(name in lines[0] for name in HEAD)
+    assert lines[4].startswith("1, 3: at small scale (d = 4, 1,000 steps; published: 500,000")
+    assert verdict_parts([]) == []

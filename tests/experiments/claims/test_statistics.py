@@ -1,0 +1,118 @@
+"""Intervals over seeds and prompts against resampling by hand, scipy and simulated coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reloop.evaluation.bootstrap import Floats, crossed_means
+from reloop.experiments.claims.claim import NotMeasured
+from reloop.experiments.claims.statistics import hierarchical_bootstrap, over_seeds
+
+
+def difference(means: Sequence[Floats]) -> Floats:
+    return means[0] - means[1]
+
+
+def ratio(means: Sequence[Floats]) -> Floats:
+    return means[0] / means[1]
+
+
+def test_prompts_are_resampled_together_and_seeds_of_each_group_alone() -> None:
+    random = np.random.default_rng(0)
+    groups = [random.normal(size=(3, 7, 2)), random.normal(size=(2, 7, 2))]
+    found = crossed_means(groups, resamples=50, seed=4)
+    draws = np.random.default_rng(4)
+    prompts = draws.multinomial(7, [1 / 7] * 7, size=50)
+    for group, means in zip(groups, found, strict=True):
+        seeds = draws.multinomial(len(group), [1 / len(group)] * len(group), size=50)
+        for mean, times, trained in zip(means, prompts, seeds, strict=True):
+            drawn = group[np.repeat(np.arange(len(group)), trained)]
+            drawn = drawn[:, np.repeat(np.arange(7), times)]
+            np.testing.assert_allclose(mean, drawn.mean((0, 1)))
+
+
+def test_with_one_seed_it_is_scipys_bootstrap_of_the_prompts() -> None:
+    random = np.random.default_rng(1)
+    hard = random.exponential(size=300)
+    a, b = hard * random.uniform(0.8, 1.0, 300), hard * random.uniform(0.5, 0.7, 300)
+    found = hierarchical_bootstrap([a[None], b[None]], ratio, log=True)
+    expected = stats.bootstrap(
+        (a, b), lambda x, y: np.mean(x) / np.mean(y), paired=True, confidence_level=0.9,
+        method="percentile", n_resamples=4000, vectorized=False, rng=np.random.default_rng(2),
+    ).confidence_interval  # fmt: skip
+    width = expected.high - expected.low
+    assert found.mean == pytest.approx(a.mean() / b.mean())
+    assert found.low == pytest.approx(expected.low, abs=0.1 * width)
+    assert found.high == pytest.approx(expected.high, abs=0.1 * width)
+    assert found.seeds == 1
+    assert found.note == "one seed: the interval is over prompts alone"
+
+
+def test_pairing_by_prompt_narrows_the_interval() -> None:
+    random = np.random.default_rng(3)
+    hard = random.exponential(size=(1, 400))
+    paired = hierarchical_bootstrap([hard, 0.9 * hard], difference)
+    apart = hierarchical_bootstrap([hard, 0.9 * hard[:, random.permutation(400)]], difference)
+    assert paired.high - paired.low < 0.2 * (apart.high - apart.low)
+
+
+def test_without_spread_over_prompts_it_is_welchs_interval() -> None:
+    random = np.random.default_rng(5)
+    a, b = random.normal(2, 0.5, size=3), random.normal(1, 0.1, size=4)
+    found = hierarchical_bootstrap([np.repeat(x[:, None], 9, 1) for x in (a, b)], difference)
+    test = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((test.low, test.high))
+    assert found.seeds == 3
+    assert not found.note
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_it_covers_a_known_ratio_where_resampling_alone_does_not(seeds: int) -> None:
+    random, draws = np.random.default_rng(7), 300
+    inside = resampled = 0
+    for draw in range(draws):
+        hard = random.gamma(4, 0.25, size=(1, 60))
+        groups = [
+            level * hard * np.exp(random.normal(-0.02, 0.2, size=(seeds, 1)))
+            * np.exp(random.normal(-0.005, 0.1, size=(seeds, 60)))
+            for level in (2.0, 1.0)
+        ]  # fmt: skip
+        found = hierarchical_bootstrap(groups, ratio, log=True, resamples=100, seed=draw)
+        inside += found.low <= 2.0 <= found.high
+        low, high = np.percentile(ratio(crossed_means(groups, 100, draw)), (5, 95))
+        resampled += low <= 2.0 <= high
+    noise = 3 * np.sqrt(0.09 / draws)
+    assert 0.9 - noise < inside / draws < 0.99
+    assert resampled / draws < 0.9 - 2 * noise
+
+
+def test_over_seeds_is_students_interval() -> None:
+    values = np.array([1.0, 1.4, 0.9, 1.1])
+    expected = stats.t.interval(0.9, 3, values.mean(), stats.sem(values))
+    found = over_seeds(values)
+    assert found[:3] == pytest.approx((values.mean(), *expected))
+    assert found.seeds == 4
+    logs = np.log(values)
+    expected = np.exp(stats.t.interval(0.9, 3, logs.mean(), stats.sem(logs)))
+    assert over_seeds(values, log=True)[:3] == pytest.approx((stats.gmean(values), *expected))
+
+
+def test_errors_over_prompts_make_the_interval_of_one_seed() -> None:
+    found = over_seeds([2.0], [0.1])
+    assert (found.low, found.high) == pytest.approx(stats.norm.interval(0.9, 2.0, 0.1))
+    assert "one seed" in found.note
+    with pytest.raises(NotMeasured, match="one seed has no spread"):
+        over_seeds([2.0])
+    with pytest.raises(NotMeasured, match="no seed"):
+        over_seeds([])
+
+
+def test_shared_errors_widen_the_interval_over_seeds() -> None:
+    values = [1.0, 1.1, 0.9]
+    alone, both = over_seeds(values), over_seeds(values, [0.2, 0.2, 0.2])
+    assert both.high - both.low > alone.high - alone.low
+    assert both.mean == alone.mean

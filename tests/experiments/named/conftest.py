@@ -1,0 +1,33 @@
+"""An experiment of seconds, in a file of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TINY = """
+title: Two tiny models
+source: a test
+panels: [{kind: by_loop}, {kind: by_examples}, {kind: by_value, x: loops.b}]
+claims: []
+small:
+  seeds: 2
+  runs:
+    - {label: "looped, b = {loops.b}", task: linear, model: looped, loops.b: [2, 3], loops.T: 2,
+       task.dims: 2, task.points: 4, model.n_embd: 8, model.n_head: 1, training.steps: 4,
+       training.batch_size: 4, training.warmup: 0, curriculum.loops.start: 2}
+    - {label: standard, task: linear, model: standard, model.n_layer: 1, task.dims: 2,
+       task.points: 4, model.n_embd: 8, model.n_head: 1, training.steps: 4,
+       training.batch_size: 4, training.warmup: 0}
+  evaluation: {prompts: 8, resamples: 10, max_loops: 5}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file `tiny.yaml` in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY, encoding="utf-8")
+    return path

@@ -1,0 +1,62 @@
+"""The files of conf/experiment/ that are measured by other commands: they load at every scale."""
+
+from __future__ import annotations
+
+import pytest
+
+from reloop.conf.build import build
+from reloop.experiments.named.definition import load, names
+from reloop.experiments.named.measures import iso_depth, openml, stability
+from reloop.experiments.named.measures.request import Request
+from reloop.experiments.named.members import members_of
+from reloop.probing.settings import ProbingSettings
+
+MEASURED = [name for name in names() if load(name).measure != "evaluation"]
+CASES = [(name, scale) for name in MEASURED for scale in load(name).scales]
+
+
+def test_every_published_figure_has_a_file() -> None:
+    figures = {f"stability_fig{number}" for number in range(2, 10)}
+    assert figures | {"fully_looped_table1", "iso_depth", "fig08", "table2"} <= set(MEASURED)
+
+
+@pytest.mark.parametrize(("name", "scale"), CASES)
+def test_its_settings_are_the_commands(name: str, scale: str) -> None:
+    experiment = load(name)
+    at_scale = experiment.at(scale)
+    members = members_of(experiment, scale)
+    labels = {member.label for member in members}
+    assert "" not in labels
+    request = Request(at_scale.settings, (), "runs", 1)
+    if experiment.measure == "stability":
+        for entry in at_scale.settings:
+            settings, shown = stability.settings_of(entry, request)
+            assert (settings.figure == "trained") == bool(members)
+            assert all(part.startswith(settings.figure) for part in shown)
+    elif experiment.measure == "iso_depth":
+        assert iso_depth.settings_of(request).folder == "runs"
+    elif experiment.measure == "openml":
+        settings_of_tables, configs = openml.settings_of(request)
+        assert set(configs) == set(settings_of_tables.model) == {"looped", "standard"}
+        assert {config.scale for config in configs.values()} == {scale}
+    else:
+        assert experiment.measure == "probing"
+        assert labels == {"looped", "standard"}
+        (entry,) = at_scale.settings
+        build(ProbingSettings, {**entry, "run": "runs/x"})
+
+
+@pytest.mark.parametrize("scale", ["small", "medium", "paper"])
+def test_figures_of_one_measurement_share_it(scale: str) -> None:
+    """What one of them measures, the other finds."""
+    first, second = (
+        {key: value for key, value in load(name).at(scale).settings[0].items() if key != "panels"}
+        for name in ("stability_fig4", "stability_fig9")
+    )
+    assert first == second
+    runs = {
+        name: {str(member.config) for member in members_of(load(name), scale)}
+        for name in ("stability_fig6", "stability_fig7", "stability_fig8")
+    }
+    assert runs["stability_fig6"] | runs["stability_fig8"] == runs["stability_fig7"]
+    assert not runs["stability_fig6"] & runs["stability_fig8"]

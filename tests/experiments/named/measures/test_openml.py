@@ -1,0 +1,82 @@
+"""Held-out tables in a named experiment: nothing without the tables, else accuracies by table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.conf.mistakes import ConfigError
+from reloop.experiments.named.measures.openml import measure, settings_of
+from reloop.experiments.named.measures.request import Request
+from tests.experiments.named.measures.checks import check_panels
+from tests.openml_eval.leave_out import write_tables
+
+ENTRY: dict[str, Any] = {
+    "scale": "small", "tables": [720, 8, "third"], "held_out": ["third", 720], "contexts": 3,
+    "model": ["looped", "standard"], "task.dims": 3, "task.points": 9, "model.n_embd": 16,
+    "model.n_head": 2, "training.steps": 6, "training.batch_size": 4, "training.warmup": 2,
+    "evaluation.resamples": 50,
+}  # fmt: skip
+
+
+def test_without_the_tables_nothing_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for entry in ({"scale": "small"}, {"scale": "paper"}):
+        found = measure(Request([entry], (), str(tmp_path / "runs"), 1))
+        assert (found.results, list(found.panels)) == ({}, [])
+        assert found.missing == ["the ten tables: python -m openml_eval action=fetch"]
+    elsewhere = measure(Request([{"data_dir": "elsewhere"}], (), str(tmp_path / "runs"), 1))
+    assert elsewhere.missing[0].endswith("openml_eval action=fetch data_dir=elsewhere")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_accuracies_by_table(tmp_path: Path) -> None:
+    entry = ENTRY | {"data_dir": str(write_tables(tmp_path / "data"))}
+    runs = tmp_path / "runs"
+    nothing = measure(Request([entry], (), str(runs), 1, stored_only=True))
+    assert (nothing.results, nothing.missing) == ({}, ["held-out tables: not measured yet"])
+    assert not runs.exists()
+
+    found = measure(Request([entry], (), str(runs), 1))
+    assert found.missing == []
+    result = found.results["openml"]
+    assert [table["name"] for table in result["tables"]] == ["third", "abalone"]
+    assert check_panels(found.panels) == ["openml-accuracy"]
+    (panel,) = found.panels
+    assert panel["x_names"] == [table["label"] for table in result["tables"]]
+    curves = {curve["label"]: curve for curve in panel["curves"]}
+    assert {"looped", "standard", "logistic", "larger class"} <= set(curves)
+    for index, table in enumerate(result["tables"]):
+        accuracy = table["models"]["looped"]["accuracy"]
+        assert curves["looped"]["mean"][index] == accuracy["mean"]
+        assert curves["looped"]["low"][index] == accuracy["low"]
+        assert curves["logistic"]["mean"][index] == table["solvers"]["logistic"]["mean"]
+        assert curves["larger class"]["mean"][index] == table["majority_share"]
+    # The published numbers are of abalone alone.
+    assert curves["looped, paper"]["mean"][0] is None
+    assert curves["looped, paper"]["kind"] == "published"
+
+    again = measure(Request([entry], (), str(runs), 1, stored_only=True))
+    assert (again.results, again.panels) == (found.results, found.panels)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([], "settings must be one for the tables, got 0"),
+        ([{"task.held_out": 720}], "task.held_out is set by held_out="),
+        ([{"folder": "x"}], "folder is not for an experiment's file"),
+        ([{"model": ["loped"]}], "model cannot be 'loped'; did you mean 'looped'"),
+        ([{"training.step": 3}], "training.step is not a setting"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line(
+    settings: list[dict[str, Any]], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings_of(Request(settings, (), str(tmp_path), 1))

@@ -1,0 +1,94 @@
+"""Probes of an experiment's runs: by label, kept in the run folders, drawn as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.experiments.named.measures.probing import measure
+from reloop.experiments.named.measures.request import Request
+from reloop.training import train
+from tests.conftest import tiny_config
+from tests.experiments.named.measures.checks import check_panels, handed_over
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+ENTRY: dict[str, Any] = {
+    "steps": 3, "batch_size": 8, "seeds": 1, "prompts": 20, "resamples": 20, "device": "cpu",
+}  # fmt: skip
+
+
+def linear(folder: Path, seed: int, family: str = "looped", steps: int = 4) -> Config:
+    config = tiny_config(folder)
+    task = replace(config.task, name="linear", settings={})
+    model = config.model
+    if family == "standard":
+        model = replace(model, family="standard", n_layer=2, injection="none")
+    training = replace(config.training, steps=steps)
+    return replace(config, task=task, model=model, training=training, seed=seed)
+
+
+def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> None:
+    runs = [
+        handed_over(train(linear(tmp_path, seed, family)), family)
+        for family, seed in (("looped", 0), ("looped", 1), ("standard", 0))
+    ]
+    nothing = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
+    assert (nothing.results, list(nothing.panels)) == ({}, [])
+    assert len(nothing.missing) == 3
+    command = f"not measured yet: python -m probing run={runs[1].path} 'steps=3' "
+    assert nothing.missing[1].startswith(f"probes of looped, seed 1: {command}")
+
+    found = measure(Request([ENTRY], runs, str(tmp_path)))
+    assert found.missing == []
+    probed = found.results["probing"]
+    assert list(probed) == ["looped", "looped, seed 1", "standard"]
+    assert [probed[label]["family"] for label in probed] == ["looped", "looped", "standard"]
+    assert check_panels(found.panels) == ["probing-gradient", "probing-least-squares"]
+    panel = found.panels[0]
+    assert panel["x"] == [0, 1, 2, 3, 4]  # the read-in and four loops
+    assert panel["x_label"] == "loop or layer (0: the read-in)"
+    looped, standard = panel["curves"]
+    assert (looped["kind"], looped["b"], standard["kind"]) == ("looped", 4, "standard")
+    assert standard["mean"][3:] == [None, None]
+    targets = [probed[label]["targets"]["gradient"] for label in ("looped", "looped, seed 1")]
+    means = np.mean([target["error"]["mean"] for target in targets], axis=0)
+    assert looped["mean"] == pytest.approx(means.tolist())
+    least = np.mean([target["control_least"]["mean"] for target in targets])
+    assert panel["levels"]["control, looped"] == pytest.approx(least)
+    assert set(panel["levels"]) == {"control, looped", "control, standard", "knowing nothing"}
+
+    again = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
+    assert (again.results, again.panels) == (found.results, found.panels)
+
+
+def test_a_run_that_cannot_be_probed_is_said(tmp_path: Path) -> None:
+    config = linear(tmp_path, 0)
+    growing = replace(config.curriculum, dims=replace(config.curriculum.dims, start=1))
+    run = train(replace(config, curriculum=growing))
+    found = measure(Request([ENTRY], [handed_over(run, "looped")], str(tmp_path)))
+    assert (found.results, list(found.panels)) == ({}, [])
+    (line,) = found.missing
+    assert line.startswith("probes of looped, seed 0: ")
+    assert "has been trained on 1 of 3 dimensions" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([], "settings must be one for the probes, got 0"),
+        ([{"run": "runs/x"}], "run is not for an experiment's file"),
+        ([{"step": 3}], "step is not a setting; did you mean 'steps'"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line(
+    settings: list[dict[str, Any]], said: str, tmp_path: Path
+) -> None:
+    run = handed_over(train(linear(tmp_path, 0, steps=1)), "looped")
+    with pytest.raises(ConfigError, match=said):
+        measure(Request(settings, [run], str(tmp_path)))

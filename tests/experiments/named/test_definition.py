@@ -1,0 +1,110 @@
+"""The files of named experiments, and those of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.experiments.named.definition import SCALES, load, names
+from reloop.experiments.named.members import members_of
+from reloop.training.run_folder.run import run_folder
+
+from .conftest import TINY
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_experiment_has_runs_that_run_py_would_train(name: str) -> None:
+    experiment = load(name)
+    for scale in experiment.scales:
+        for member in members_of(experiment, scale):
+            words = [word for word in member.words if "${" not in word]
+            if len(words) == len(member.words):
+                alone = replace(Config.of(*words), evaluation=member.config.evaluation)
+                assert run_folder(alone).path == run_folder(member.config).path
+
+
+def test_experiments_share_their_runs() -> None:
+    folders = {
+        name: {run_folder(member.config).path for member in members_of(load(name), "small")}
+        for name in ("fig02", "fig03", "fig04", "fig10", "fig15")
+    }
+    shared = set.intersection(*folders.values())
+    assert "linear-looped-seed0" in str(shared)
+
+
+def test_the_four_function_classes_have_two_seeds_of_both_families_at_the_small_scale() -> None:
+    members = members_of(load("fig10"), "small")
+    cells = {(m.config.task.name, m.config.model.family, m.config.seed) for m in members}
+    assert len(cells) == len(members) == 16
+
+
+def test_a_file_of_ones_own_is_an_experiment(tiny: Path) -> None:
+    experiment = load(str(tiny))
+    assert experiment.name == "tiny"
+    labels = [member.label for member in members_of(experiment, "small")]
+    assert labels == ["looped, b = 2"] * 2 + ["looped, b = 3"] * 2 + ["standard"] * 2
+    assert experiment.command("small") == f"python run.py experiment={tiny} scale=small"
+
+
+def test_seeds_of_the_command_replace_those_of_the_file(tiny: Path) -> None:
+    seeds = {member.config.seed for member in members_of(load(str(tiny)), "small", seeds=3)}
+    assert seeds == {0, 1, 2}
+
+
+def test_loops_of_the_evaluation_are_for_models_that_loop(tiny: Path) -> None:
+    evaluations = {m.label: m.config.evaluation for m in members_of(load(str(tiny)), "small")}
+    assert evaluations["looped, b = 2"].max_loops == 5
+    assert evaluations["standard"].max_loops is None
+    assert evaluations["standard"].prompts == 8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title: Two tiny models", "titel: x", "titel is not a setting; did you mean 'title'"),
+        ("kind: by_loop", "kind: by_lop", "did you mean 'by_loop'"),
+        ("small:", "tiny:", "settings at none of small, medium, paper"),
+        ('label: "looped, b = {loops.b}", ', "", "has a label"),
+        ("source: a test", "source: a test\nmeasure: nothing", "measure cannot be 'nothing'"),
+        ("small:", "small: 7\nx:", "must be a group of settings"),
+        ("title: Two", "title: [Two", "cannot be read"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line(tiny: Path, old: str, new: str, message: str) -> None:
+    assert old in TINY
+    tiny.write_text(TINY.replace(old, new), encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        load(str(tiny))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(tiny) in str(error.value)
+
+
+def test_a_mistake_in_a_run_names_its_setting(tiny: Path) -> None:
+    tiny.write_text(TINY.replace("training.steps: 4", "training.stepz: 4"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"training\.stepz is not a setting.*training\.steps"):
+        members_of(load(str(tiny)), "small")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("figg10", "did you mean 'fig10'"),
+        ("missing.yaml", "is no file"),
+        ("fig10.yaml", "comes with the project"),
+    ],
+)
+def test_an_experiment_that_does_not_exist(tiny: Path, name: str, message: str) -> None:
+    Path("fig10.yaml").write_text(TINY, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        load(name)
+
+
+def test_a_scale_without_settings_names_those_there_are(tiny: Path) -> None:
+    with pytest.raises(ConfigError, match="scale cannot be 'paper' for tiny, which has small"):
+        members_of(load(str(tiny)), "paper")
+    assert set(load("fig10").scales) == set(SCALES)

@@ -1,0 +1,86 @@
+"""The numbers of an experiment's pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.experiments.claims.claim import Measured
+from reloop.experiments.named.definition import PanelSpec, load
+from reloop.experiments.named.members import members_of, setting_of
+from reloop.experiments.named.panels import panels
+
+
+def runs(tiny: Path) -> list[Measured]:
+    """Made-up errors of the tiny experiment's runs: 8 prompts, 4 points, 5 loops."""
+    random, found = np.random.default_rng(0), []
+    for member in members_of(load(str(tiny)), "small"):
+        loops = 5 if member.config.model.family == "looped" else 1
+        arrays = {
+            "model": random.random((8, 4)),
+            "model_at_b": random.random((8, 4)),
+            "by_loop": random.random((8, loops)),
+            "least_squares": np.full((8, 4), 0.25),
+            "noise/model": random.random((8, 4)),
+        }
+        found.append(Measured(member.label, member.config, 4, arrays, {"least_squares": "LS"}))
+    return found
+
+
+def test_a_curve_is_the_mean_over_seeds_and_prompts(tiny: Path) -> None:
+    measured = runs(tiny)
+    (panel,) = panels([PanelSpec("by_examples")], measured)
+    looped = panel["curves"][0]
+    both = np.stack([run.arrays["model"] for run in measured[:2]])
+    np.testing.assert_allclose(np.array(looped["mean"], float), both.mean((0, 1)))
+    assert looped["label"] == "looped, b = 2"
+    assert looped["b"] == 2
+    low, high = np.array(looped["low"], float), np.array(looped["high"], float)
+    assert (low < both.mean((0, 1))).all()
+    assert (high > both.mean((0, 1))).all()
+
+
+def test_solvers_stand_beside_the_models_once(tiny: Path) -> None:
+    (panel,) = panels([PanelSpec("by_examples")], runs(tiny))
+    solvers = [curve for curve in panel["curves"] if curve["kind"] == "least_squares"]
+    assert [curve["mean"] for curve in solvers] == [[0.25] * 4]
+    assert panel["x"] == [0, 1, 2, 3]
+
+
+def test_a_shorter_curve_ends_where_its_model_does(tiny: Path) -> None:
+    (panel,) = panels([PanelSpec("by_loop")], runs(tiny))
+    standard = panel["curves"][-1]
+    assert panel["x"] == [1, 2, 3, 4, 5]
+    assert standard["mean"][1:] == [None] * 4
+    assert "b" not in standard
+
+
+def test_errors_over_a_setting(tiny: Path) -> None:
+    measured = runs(tiny)
+    (panel,) = panels([PanelSpec("by_value", x="loops.b", of="mean")], measured[:4])
+    assert panel["x"] == [2, 3]
+    curve = panel["curves"][0]
+    expected = np.stack([run.arrays["model_at_b"] for run in measured[:2]]).mean()
+    assert curve["mean"][0] == pytest.approx(expected)
+    assert curve["mean"][1] is None  # the other label's value
+
+
+def test_a_panel_for_each_value_of_what_splits_it(tiny: Path) -> None:
+    found = panels([PanelSpec("by_loop", split="loops.b")], runs(tiny)[:4])
+    titles = [panel["title"] for panel in found]
+    assert titles == ["linear, d = 2, loops.b = 2", "linear, d = 2, loops.b = 3"]
+    assert len({panel["name"] for panel in found}) == 2
+
+
+def test_shifted_inputs_have_a_panel_each(tiny: Path) -> None:
+    found = panels([PanelSpec("shifts")], runs(tiny))
+    assert [panel["name"].endswith("noise") for panel in found] == [True]
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"names loops\.c"):
+        setting_of(Config(), "loops.c")

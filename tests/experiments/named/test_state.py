@@ -1,0 +1,70 @@
+"""How far an experiment's trainings are, and the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reloop.conf.saved import read_config
+from reloop.conf.shipped import SHELF, shipped_names
+from reloop.experiments.named.definition import load
+from reloop.experiments.named.members import members_of
+from reloop.experiments.named.plan import plan
+from reloop.experiments.named.settings import ExperimentSettings
+from reloop.experiments.named.state import progress, seconds_left, shipped_as
+from reloop.training import train
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_names() if "standard" not in name])
+def test_a_model_that_ships_is_a_finished_run_of_its_settings(name: str) -> None:
+    config = read_config(SHELF / name)
+    assert shipped_as(config) == f"shipped/{name}"
+    assert progress(config).state == "finished"
+    other = replace(config, seed=config.seed + 1)
+    assert not shipped_as(other)
+    assert progress(other).state == "new"
+
+
+def test_medium_members_with_the_settings_of_shipped_models_need_no_training() -> None:
+    states = {
+        (m.config.task.name, m.config.model.family): progress(m.config).path
+        for m in members_of(load("fig10"), "medium", seeds=1)
+    }
+    assert states["linear", "looped"] == "shipped/linear"
+    assert all(path.startswith("shipped/") for path in states.values())
+
+
+def test_a_training_counts_by_the_work_that_is_done(tiny: Path) -> None:
+    first, second, *_ = (member.config for member in members_of(load(str(tiny)), "small"))
+    assert progress(first).done == 0
+    train(first, until=2)
+    assert 0 < progress(first).done < 1
+    assert progress(first).state == "interrupted"
+    left = seconds_left([first, second])
+    assert 0 < left[0] < left[1]
+    train(first)
+    assert progress(first) == (progress(first).path, "finished", 4, 1.0)
+    assert seconds_left([first, second])[0] == 0
+
+
+def test_a_plan_lists_runs_and_trains_none(tiny: Path) -> None:
+    settings = ExperimentSettings((str(tiny),), action="plan", jobs=2)
+    text = plan(settings)
+    assert text.count("new") == 6
+    assert "6 of 6 runs are to be trained: about" in text
+    assert "with 2 at once" in text
+    assert not Path("runs").exists()
+    train(members_of(load(str(tiny)), "small")[0].config)
+    text = plan(settings)
+    assert "5 of 6 runs are to be trained" in text
+    assert text.count("finished") == 1
+
+
+def test_a_run_of_two_experiments_is_planned_once(tiny: Path) -> None:
+    copy = tiny.with_name("copy.yaml")
+    copy.write_text(tiny.read_text(encoding="utf-8"), encoding="utf-8")
+    text = plan(ExperimentSettings((str(tiny), str(copy)), action="plan"))
+    assert "6 of 6 runs are to be trained" in text
+    assert text.count("as above") == 6
