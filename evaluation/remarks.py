@@ -7,16 +7,34 @@ for line in remarks(run): print(line)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from reloop.conf.schema import Config
 from reloop.curricula import SampledLoops
 from reloop.tasks import Task
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.environment import other_code, some_files
-from reloop.training.run_folder.run import Run, RunFolder
+from reloop.training.run_folder.run import RunFolder
 
 
-def remarks(run: Run) -> list[str]:
+class Trained(Protocol):
+    """What remarks need of a run: all but its model."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def step(self) -> int: ...
+
+
+def remarks(run: Trained) -> list[str]:
     """Lines such as 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
     loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
     run of the current code."""
@@ -65,6 +83,6 @@ def curriculum_left(config: Config, task: Task, step: int) -> str:
     )
 
 
-def changed_code(run: Run) -> list[str]:
+def changed_code(run: Trained) -> list[str]:
     """The source files in which the code that trained a run differs from the current code."""
     return other_code(RunFolder(run.path).made_with(), run.config)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     """Run the commands of these words; the exit code."""
     from reloop.experiments.named import command as experiments
+    from reloop.experiments.report import command as report_page
 
+    if report_page.is_for_report(words):
+        return report_page.main(words)
     if experiments.is_for_experiments(words):
         return experiments.main(words)
     flags = {word for word in words if word in ("-h", "--help", "-m", "--multirun")}

@@ -27,6 +27,7 @@ from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
+from reloop.experiments.report.settings import ReportSettings as PageSettings
 from reloop.experiments.scaling_law.__main__ import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
@@ -46,6 +47,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m experiments.stability": StabilitySettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python -m experiments.iso_depth": IsoDepthSettings,
+    "python run.py action=report": PageSettings,
     "python -m benchmarks.time_to_quality": QualitySettings,
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.profile_step": ProfileSettings,

@@ -110,7 +110,9 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch", "hydra", "omegaconf", "openml", "pandas", "sklearn"],
         ),
         (
-            "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__",
+            "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__, "
+            "reloop.experiments.report.command, reloop.experiments.report.write, "
+            "reloop.experiments.named.command",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
         ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

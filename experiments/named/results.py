@@ -28,7 +28,8 @@ class Curve(TypedDict):
     `kind` decides colour and dash, the same in every picture: a family of models (looped, standard,
     tied) or the name of a solver. `b`: the loops that the model was trained with, where x counts
     loops. `run`: its run folder, where the curve is one run's. `number`: where curves of one kind
-    stand for numbers (kind 'loops': of loops), which; larger ones are darker.
+    stand for numbers (kind 'loops': of loops), which; larger ones are darker. `x`: its own, where
+    it is not the panel's. `points`: no line joins its values. `at`: see `Panel`.
     """
 
     name: str
@@ -40,11 +41,15 @@ class Curve(TypedDict):
     b: NotRequired[int]
     run: NotRequired[str]
     number: NotRequired[float]
+    x: NotRequired[list[float | None]]
+    points: NotRequired[bool]
+    at: NotRequired[float]
 
 
 class Panel(TypedDict):
     """A picture of lines over numbers; `name` is that of its files. `slider`, where given, names
-    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`.
+    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`; `start`
+    is the one shown at first. `read` names the x at which a reader may want all values, 'loop'.
     `x_names`, where given, are what the values of x stand for: tables, not numbers."""
 
     name: str
@@ -57,6 +62,9 @@ class Panel(TypedDict):
     curves: list[Curve]
     levels: dict[str, float]  # horizontal lines, by name
     x_names: NotRequired[list[str]]
+    slider: NotRequired[str]
+    start: NotRequired[float]
+    read: NotRequired[str]
 
 
 class Verdict(TypedDict):

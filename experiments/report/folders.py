@@ -1,0 +1,130 @@
+"""The run folders, experiments and other results in a folder, by the files that are there. No torch
+here."""
+
+from __future__ import annotations
+
+import json
+import re
+from glob import glob
+from pathlib import Path
+from typing import NamedTuple
+
+from reloop.conf.mistakes import ConfigError, nearest
+from reloop.conf.shipped import unpacked
+from reloop.experiments.stability.settings import FIGURES, StabilitySettings
+
+from .settings import ReportSettings
+
+_LAWS = ("scaling_law.json", "iso_depth.json")
+_RUN_FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
+_STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
+_DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
+
+
+class Found(NamedTuple):
+    """What a report is about: paths of run folders and of result files, in the order of their
+    names."""
+
+    runs: list[Path]
+    experiments: list[Path]
+    comparisons: list[Path]
+    laws: list[Path]
+    stability: list[Path]
+
+
+def find(settings: ReportSettings) -> Found:
+    """What the settings ask for. Raises ConfigError where that is nothing."""
+    folder = Path(settings.folder)
+    if settings.runs:
+        return Found(_named_runs(settings.runs), [], [], [], [])
+    if settings.experiment is not None:
+        return _experiments(folder, settings.experiment)
+    if not folder.is_dir():
+        raise ConfigError("folder", f"holds nothing to report: there is no {folder}")
+    found = Found(
+        [path for path in _below(folder, "") if is_run(path)],
+        _below(folder, "result.json", "experiments"),
+        _below(folder, "comparison.json"),
+        sorted({path.parent for name in _LAWS for path in _below(folder, name)}),
+        _stability(folder),
+    )
+    if not any(found):
+        raise ConfigError(
+            "folder", f"holds nothing to report: no run, experiment or comparison in {folder}"
+        )
+    return found
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder looks like a run's: one without a config.yaml counts if it has two others of
+    a run's files."""
+    if path.name.startswith(".") or not path.is_dir():
+        return False
+    present = [name for name in _RUN_FILES if (path / name).exists()]
+    return "config.yaml" in present or len(present) > 1
+
+
+def _below(folder: Path, name: str, part: str = "") -> list[Path]:
+    """The files of a name, or without one the folders, at most two levels below a folder."""
+    start = folder / part if part else folder
+    patterns = [f"{level}/{name}" if name else level for level in _DEPTH]
+    return sorted(path for pattern in patterns for path in start.glob(pattern))
+
+
+def _stability(folder: Path) -> list[Path]:
+    """The results of `python -m experiments.stability`, in the folder, below it, or where they are
+    by default."""
+    places = [folder, *(path for path in folder.glob("*") if path.is_dir() and not is_run(path))]
+    if folder == Path(ReportSettings.folder):
+        places.append(Path(StabilitySettings.folder))
+    return sorted(
+        path for place in places for path in place.glob("*.json") if _STABILITY.match(path.name)
+    )
+
+
+def _named_runs(names: tuple[str, ...]) -> list[Path]:
+    """The run folders of names and patterns; ConfigError for one that names none."""
+    paths: list[Path] = []
+    for name in names:
+        found = [] if Path(name).is_dir() else [Path(match) for match in sorted(glob(name))]
+        matches = found or [unpacked(name)]
+        runs = [path for path in matches if is_run(path)]
+        if not runs:
+            problem = "fits no run folder" if "*" in name else "is no run folder"
+            raise ConfigError("runs", f"cannot hold {name!r}: it {problem}")
+        paths += [path for path in runs if path not in paths]
+    return paths
+
+
+def _experiments(folder: Path, name: str) -> Found:
+    """The results of one named experiment at every scale, or of all, and the runs they are of."""
+    by_name: dict[str, list[Path]] = {}
+    for path in _below(folder, "result.json", "experiments"):
+        by_name.setdefault(path.parent.name.rpartition("-")[0], []).append(path)
+    if not by_name:
+        command = f"python run.py experiment={name} makes one"
+        raise ConfigError("experiment", f"has no result in {folder}: {command}")
+    if name != "all" and name not in by_name:
+        raise ConfigError("experiment", f"cannot be {name!r}{nearest(name, by_name)}")
+    chosen = [path for each, paths in by_name.items() if name in ("all", each) for path in paths]
+    runs = {run for path in chosen for run in _runs_of(path, folder)}
+    return Found(sorted(runs), chosen, [], [], [])
+
+
+def _runs_of(path: Path, folder: Path) -> list[Path]:
+    """The run folders of an experiment's members; none of a file that cannot be read, which its
+    part of the page says."""
+    try:
+        members = json.loads(path.read_text(encoding="utf-8"))["members"]
+        runs = [run_of(folder, member["run"]) for member in members]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [run for run in runs if run is not None]
+
+
+def run_of(folder: Path, run: str) -> Path | None:
+    """The folder of a run that a result names by path or name: where it was, or in `folder`;
+    None where it is not there any more."""
+    path = Path(run)
+    places = (path, folder / path.name, folder / "shipped" / path.name)
+    return next((place for place in places if is_run(place)), None)

@@ -1,0 +1,202 @@
+"""A run folder as a part of the page: what it is, how far it came, its figures, settings and
+environment."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
+from reloop.conf.checksum import checksum_of
+from reloop.conf.command import as_word
+from reloop.conf.mistakes import ConfigError, RunError, one_line
+from reloop.conf.saved import read_mapping
+from reloop.conf.schema import Config
+from reloop.evaluation.remarks import remarks
+from reloop.tasks import Task
+from reloop.training.assemble import build_task, trained_loops
+from reloop.training.run_folder.files import read_record
+from reloop.training.run_folder.metrics import Metrics
+from reloop.training.run_folder.run import RunFolder
+
+from .commands import as_typed, run_py
+from .figure import Figure, figure, short
+from .kept import Kept
+
+_FILES = ("config.yaml", "environment.json", "evaluation.json", "metrics.jsonl")
+_UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run without its weights: what the remarks on it are made from."""
+
+    path: Path
+    config: Config
+    task: Task
+    step: int
+
+
+def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, Any], list[str]]:
+    """The part of a run, and a line for each of its files that cannot be used. Raises ConfigError
+    or RunError for a folder whose configuration cannot be read."""
+    problems: list[str] = []
+    mapping = read_mapping(path, problems.append)
+    config = config_from_mapping(mapping)
+    folder = RunFolder(path)
+    status = folder.status()
+    step = int(status["step"])
+    files = [path / name for name in _FILES]
+    part = kept.part(
+        files,
+        [str(path), all_figures],
+        lambda: _made(folder, config, checksum_of(mapping), all_figures),
+    )
+    lines = _remarks(path, config, step)
+    if status["state"] not in ("finished", "new"):
+        lines.insert(0, f"{status['state']} at step {step:,} of {config.training.steps:,}")
+    return {
+        **part,
+        "id": anchor(path),
+        "name": path.resolve().name,
+        "path": path.as_posix(),
+        "title": _title(config),
+        "state": status["state"],
+        "step": step,
+        "steps": config.training.steps,
+        "remarks": lines,
+        "settings": _settings(config),
+    }, [*problems, *part["problems"]]
+
+
+def anchor(path: Path) -> str:
+    """The id of a run's part in the page."""
+    return f"run-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:10]}"
+
+
+def _made(folder: RunFolder, config: Config, run_key: str, all_figures: bool) -> dict[str, Any]:
+    """All that depends on the run's files alone."""
+    path, problems = folder.path, list[str]()
+    made_with = read_record(path / "environment.json", "environment")
+    environment = made_with.content or {}
+    problems += [made_with.problem] if made_with.problem else []
+    command = as_typed(environment.get("command"))
+    figures, error = _evaluation(path, config, command, all_figures, problems)
+    figures += _training(folder, config, run_key, command, problems)
+    return {
+        "figures": figures,
+        "error": error,
+        "command": command,
+        "environment": {
+            key: value if isinstance(value, str) else str(value)
+            for key, value in environment.items()
+            if key not in ("command", "sources", "continued") and value is not None
+        },
+        "problems": problems,
+    }
+
+
+def _evaluation(
+    path: Path, config: Config, command: str, all_figures: bool, problems: list[str]
+) -> tuple[list[Figure], str]:
+    """The figures of evaluation.json, and the last query's error at b loops."""
+    record = read_record(path / "evaluation.json", "evaluation")
+    if record.content is None:
+        problems += [record.problem] if record.problem else []
+        return [], ""
+    from .evaluation_panels import further_panels, main_panels  # these load matplotlib
+
+    result: Any = record.content
+    try:
+        panels = main_panels(result)
+        panels += further_panels(result) if all_figures else []
+        at_b = result["by_examples"]["model_at_b"]
+        low, mean, high = (short(at_b[part][-1]) for part in ("low", "mean", "high"))
+        commands = _evaluate_commands(path, result, config)
+        figures = [
+            figure(panel, _command_of(panel["name"], commands) or command, of=path.name)
+            for panel in panels
+        ]
+        return figures, f"{mean} ({low} to {high})"
+    except _UNREADABLE as error:
+        problems.append(
+            f"{path / 'evaluation.json'} has another form than this version's "
+            f"({type(error).__name__}: {one_line(error)}); action=evaluate makes it anew"
+        )
+        return [], ""
+
+
+def _evaluate_commands(path: Path, result: Any, config: Config) -> list[str]:
+    """The commands of the evaluations that a result is the union of, a line each."""
+    defaults, b = config.evaluation, result["b"]
+    loops = defaults.loops or b
+    longest = max(defaults.max_loops or 3 * b, b if loops == "auto" else loops)
+    expected = {
+        "loops": loops,
+        "max_loops": b if result["family"] == "standard" else longest,
+        "shifts": list(defaults.shifts),
+        "baselines": None if defaults.baselines is None else list(defaults.baselines),
+        **{name: getattr(defaults, name) for name in ("prompts", "seed", "resamples")},
+    }
+    commands = []
+    for each in result.get("evaluations", [result]):
+        settings = each["settings"]
+        words = [
+            f"evaluation.{name}={as_word(_tuples(settings[name]))}"
+            for name, value in expected.items()
+            if settings.get(name, value) != value
+        ]
+        commands.append(run_py("action=evaluate", f"run={path.as_posix()}", *words))
+    return list(dict.fromkeys(commands))
+
+
+def _command_of(panel: str, commands: list[str]) -> str:
+    """Those that a panel of an evaluation is drawn from: all of them where any reading counts."""
+    if panel == "error_by_examples":
+        return "\n".join(commands)
+    if panel.startswith("shift"):
+        return "\n".join(command for command in commands if "evaluation.shifts=" in command)
+    return commands[-1]
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, as `as_word` wants them."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _training(
+    folder: RunFolder, config: Config, run_key: str, command: str, problems: list[str]
+) -> list[Figure]:
+    from .training_panels import training_panels
+
+    records, skipped = Metrics(folder.metrics, run_key).read()
+    problems += [f"{folder.metrics}: {line}" for line in skipped[:1]]
+    if len(skipped) > 1:
+        problems[-1] += f", and {len(skipped) - 1} more lines"
+    panels = training_panels(records, config.model.family)
+    return [figure(panel, command, of=folder.path.name) for panel in panels]
+
+
+def _remarks(path: Path, config: Config, step: int) -> list[str]:
+    try:
+        return remarks(Summary(path, config, build_task(config), step))
+    except (ConfigError, RunError, OSError):  # a task whose data are not here
+        steps = config.training.steps
+        return [f"training unfinished: {step:,} of {steps:,} steps"] if step != steps else []
+
+
+def _title(config: Config) -> str:
+    task, family = config.task, config.model.family
+    name, unit = task.name.replace("_", " "), "layer" if family == "standard" else "loop"
+    loops = trained_loops(config)
+    units = f"{loops} {unit}{'s' if loops != 1 else ''}"
+    return f"{name}, d = {task.dims}: {family}, {units}, seed {config.seed}"
+
+
+def _settings(config: Config) -> dict[str, str]:
+    """Every setting by its key, as the command line writes it."""
+    flat = flatten(config_to_mapping(config))
+    del flat["schema_version"], flat["folder"]
+    return {key: as_word(_tuples(value)) for key, value in flat.items()}

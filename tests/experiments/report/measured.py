@@ -1,0 +1,189 @@
+"""A folder with one of everything that a report shows, and the page read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import unquote
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation import compare, evaluate
+from reloop.experiments.scaling_law.fit import fit_law
+from reloop.experiments.scaling_law.problem import Law
+from reloop.experiments.scaling_law.table import COLUMNS, ScalingTable
+from reloop.training import train
+from reloop.training.run_folder.files import write_json, write_record
+from tests.conftest import tiny_config
+
+NASTY = 'a<script>alert("x")</script>, $1 & <b>b</b>'
+LAW = Law(E=0.2, A=8.0, B=30.0, alpha=0.5, beta=0.4, phi=0.45)
+
+
+def make(folder: Path) -> Path:
+    """`_measured`, without matplotlib's pictures, which take most of its time and no page shows."""
+    with patch.object(Figure, "savefig", lambda *_, **__: None):
+        return _measured(folder)
+
+
+def _measured(folder: Path) -> Path:
+    """Two runs (one read at three numbers of loops, with a shift), their comparison, an experiment
+    with names that hold HTML, and a scaling law, in `folder`, which is returned."""
+    config = replace(tiny_config(folder), folder=str(folder))
+    first, second = train(config), train(replace(config, seed=1))
+    settings = EvaluationConfig(
+        prompts=32, resamples=20, batch_size=32, baselines=("least_squares", "averaging")
+    )
+    for loops in (2, 6):
+        evaluate(first, replace(settings, loops=loops, shifts=("noise",)))
+    evaluate(second, settings)
+    compare([first, second], settings, folder)
+    write_record(experiment_path(folder), "experiment", experiment(first.path))
+    _write_law(folder / "scaling_law-tiny-01234567")
+    return folder
+
+
+def experiment_path(folder: Path, name: str = "fig02-small") -> Path:
+    """Where an experiment's result is; its folder is made."""
+    path = folder / "experiments" / name / "result.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def experiment(run: Path) -> dict[str, Any]:
+    """An experiment's result: a claim of each verdict, and a figure with a slider."""
+    curves = [
+        _curve("looped", "looped", "looped", [0.9, 0.5, 0.1 * at], at=float(at)) for at in (1, 2, 3)
+    ]
+    panel = {
+        "name": "by_examples", "title": f"Errors of {NASTY}", "x_label": "k", "y_label": "error",
+        "x": [0, 1, 2], "log_x": False, "log_y": True, "levels": {"zero": 1.0},
+        "slider": "loop", "start": 2.0,
+        "curves": [*curves, _curve("ls", NASTY, "least_squares", [1.0, 0.4, 1e-9])],
+    }  # fmt: skip
+    names = ("holds", "fails", "not settled", "not measured")
+    member = {
+        "label": NASTY, "run": str(run), "words": ["task=linear", "loops.b=[1,2]"], "seed": 0,
+        "step": 7, "steps": 90, "state": "unfinished",
+        "remarks": ["training unfinished: 7 of 90 steps"],
+    }  # fmt: skip
+    return {
+        "experiment": "fig02", "title": f"Title {NASTY}", "source": "arXiv 2311.12424",
+        "scale": "small", "command": "python run.py experiment=fig02", "members": [member],
+        "panels": [panel], "verdicts": [verdict(name) for name in names],
+        "missing": [f"{NASTY}: 7 of 90 steps"],
+    }  # fmt: skip
+
+
+def verdict(name: str) -> dict[str, Any]:
+    """A judged claim whose sentence names the verdict."""
+    measured = name != "not measured"
+    return {
+        "claim": name, "sentence": f"A claim that is {name}", "source": "Figure 2",
+        "quantity": "ratio", "published": "0.98" if measured else "",
+        "mean": 1.25 if measured else None, "low": 1.1 if measured else None,
+        "high": 1.375 if measured else None, "line": 1.5, "holds_if": "below", "seeds": 2,
+        "steps": 5000, "published_steps": 500_000, "scale": "small", "verdict": name,
+        "note": f"note on {name}", "command": f"python run.py experiment=fig02 'x=[{name}]'",
+    }  # fmt: skip
+
+
+def _curve(name: str, label: str, kind: str, mean: list[float], **more: float) -> dict[str, Any]:
+    low, high = [value * 0.9 for value in mean], [value * 1.1 for value in mean]
+    return {
+        "name": name,
+        "label": label,
+        "kind": kind,
+        "mean": mean,
+        "low": low,
+        "high": high,
+        **more,
+    }
+
+
+def law_table() -> ScalingTable:
+    """Losses of LAW with a little noise."""
+    rows = [
+        (200.0, n, r, d)
+        for n in (500.0, 1500.0, 6000.0)
+        for r in (1.0, 2.0, 4.0)
+        for d in (3e3, 1e4, 4e4)
+    ]
+    once, rec, loops, data = np.array(rows).T
+    rec = rec / loops
+    clean = ScalingTable(once, rec, loops, data, np.ones(len(rows)))
+    noise = np.exp(np.random.default_rng(0).normal(0, 2e-3, len(rows)))
+    return replace(clean, loss=LAW.loss(clean) * noise)
+
+
+def _write_law(folder: Path) -> None:
+    table = law_table()
+    fit = fit_law(table)
+    folder.mkdir()
+    write_json(
+        folder / "scaling_law.json",
+        {
+            "rows": {name: getattr(table, name).tolist() for name in COLUMNS}, "held": {},
+            "clusters": {"columns": [], "number": len(table)}, "resamples": 20, "seed": 0,
+            "fits": {"free": {"law": asdict(fit.law), "huber": fit.huber, "r2": fit.r2}},
+            "intervals": {"low": {"phi": 0.4}, "high": {"phi": 0.5}}, "not_determined": {},
+        },
+    )  # fmt: skip
+
+
+class Page(HTMLParser):
+    """What a page holds: its tags with attributes, its text outside scripts and styles, and the
+    data of its figures (title, chart, CSV rows)."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.figures: list[dict[str, Any]] = []
+        self._open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.text += " "
+        attributes = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, attributes))
+        self._open.append(tag if "type" not in attributes else f"{tag} {attributes['type']}")
+        if tag == "figure":
+            self.figures.append({"title": "", "chart": None, "csv": [], "file": ""})
+        if attributes.get("class") == "csv" and self.figures and "figcaption" in self._open:
+            self.figures[-1] |= {
+                "csv": csv_rows(attributes["href"]),
+                "file": attributes["download"],
+            }
+
+    def handle_endtag(self, tag: str) -> None:
+        self.text += " "
+        while self._open and self._open.pop().partition(" ")[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        inside = self._open[-1] if self._open else ""
+        if inside == "script application/json":
+            self.figures[-1]["chart"] = json.loads(data)
+        elif inside not in ("script", "style"):
+            self.text += data
+            if inside == "h4":
+                self.figures[-1]["title"] += data
+
+    def figure(self, title: str) -> dict[str, Any]:
+        """The first figure whose title begins so."""
+        return next(figure for figure in self.figures if figure["title"].startswith(title))
+
+
+def csv_rows(link: str) -> list[list[str]]:
+    """The rows of a CSV in a data link."""
+    head, _, text = link.partition(",")
+    assert head == "data:text/csv;charset=utf-8"
+    return list(csv.reader(unquote(text).splitlines()))
