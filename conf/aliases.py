@@ -60,6 +60,8 @@ def resolve_alias(key: str, names: Iterable[str]) -> str | None:
     options = list(names)
     matches = [name for alias in (last, *_ALIASES.get(last, ())) for name in _named(alias, options)]
     in_group = [name for name in matches if group and name.startswith(f"{group}.")]
+    # How results are shown is meant least often: width is the model's before the pictures'.
+    matches.sort(key=lambda name: name.startswith(("figures.", "tables.")))
     return next(iter([*in_group, *matches]), None)
 
 
