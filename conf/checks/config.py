@@ -47,6 +47,8 @@ def _check_task(config: Config) -> None:
     check_settings("task.", task)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
+    if task.settings.get("condition", 1) < 1:
+        raise ConfigError("task.condition", f"must be at least 1, got {task.settings['condition']}")
     if task.settings.get("sparsity", 1) > task.dims:
         sparsity = task.settings["sparsity"]
         raise ConfigError("task.sparsity", f"is {sparsity}, but there are {task.dims} dims")

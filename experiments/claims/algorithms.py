@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import cast
 
 from reloop.experiments.measures.iterates import GroupResult, IteratesResult, NearestIterate
+from reloop.experiments.measures.preconditioner import Learned, PreconditionerResult
 
 from .claim import Estimate, Evidence, NotMeasured, claim
 from .measured import estimate_of, result_of
@@ -77,3 +78,59 @@ def _nearest(evidence: Evidence, method: str) -> NearestIterate:
     if not groups:
         raise NotMeasured("no looped model was compared with iterates")
     return max(groups, key=lambda group: group["b"])["methods"][method]
+
+
+_GATMIRY = "arXiv 2410.08292, theorem on the global minimiser"
+
+
+@claim(
+    "linear_attention_learns_inverse_covariance",
+    "Looped linear attention learns a preconditioner close to the inverse of the inputs' "
+    "covariance.",
+    source=_GATMIRY,
+    quantity="condition number of the inputs' covariance as preconditioned, where that of the "
+    "inputs is 10",
+    line=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
+    holds_if="below",
+    published="close to 1 for long prompts",
+)
+def linear_attention_learns_inverse_covariance(evidence: Evidence) -> Estimate:
+    return estimate_of(_learned(evidence)["spread"])
+
+
+@claim(
+    "linear_attention_reaches_preconditioned_descent",
+    "After its b loops looped linear attention is as good as b steps of gradient descent "
+    "preconditioned by the inverse covariance, at the best rate for b steps.",
+    source=_GATMIRY,
+    quantity="error at the last query over that of preconditioned gradient descent",
+    line=1.25,  # the margin that every 'as good as' of these experiments has
+    holds_if="below",
+    published="the global minimiser is this method",
+)
+def linear_attention_reaches_preconditioned_descent(evidence: Evidence) -> Estimate:
+    return estimate_of(_learned(evidence)["over_theory"])
+
+
+@claim(
+    "linear_attention_beats_plain_descent",
+    "After its b loops looped linear attention has less than half the error of b steps of plain "
+    "gradient descent at its best rate.",
+    source=_GATMIRY,
+    quantity="error at the last query over that of plain gradient descent",
+    line=0.5,
+    holds_if="below",
+)
+def linear_attention_beats_plain_descent(evidence: Evidence) -> Estimate:
+    return estimate_of(_learned(evidence)["over_descent"])
+
+
+def _learned(evidence: Evidence) -> Learned:
+    """What the loop of linear attention with the fewest loops in training learned: the more loops,
+    the less they need a preconditioner."""
+    result = cast(PreconditionerResult, result_of(evidence, "preconditioner"))
+    if not (groups := result["groups"]):
+        raise NotMeasured("no loop of linear attention was measured")
+    group = min(groups, key=lambda group: group["b"])
+    evidence.where(injection="linear_attention", b=group["b"])
+    return group

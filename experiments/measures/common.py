@@ -110,6 +110,11 @@ def estimate(values: Floats, seed: int) -> EstimateJson:
     return {"mean": mean, "low": low, "high": high, "seeds": values.shape[1]}
 
 
+def file_name(label: str) -> str:
+    """A label as a part of a file's name."""
+    return "".join(c if c.isalnum() else "_" for c in label)
+
+
 def curve(name: str, label: str, kind: str, band: Band, b: int | None = None) -> Curve:
     """A line of a picture from means and intervals over the panel's x."""
     line = Curve(

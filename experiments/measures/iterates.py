@@ -34,6 +34,7 @@ from .common import (
     Group,
     curve,
     estimate,
+    file_name,
     grouped,
     over_seeds,
     penalty,
@@ -224,7 +225,7 @@ def _distances(model: Floats, iterates: Floats) -> Floats:
 
 def _panels(result: GroupResult, errors: list[Curve]) -> list[Panel]:
     """The nearest iterate and its cosine by loop, and errors at the last query by loop or step."""
-    file = "".join(c if c.isalnum() else "_" for c in result["label"])
+    file = file_name(result["label"])
     parts: tuple[tuple[Literal["nearest", "cosine"], str], ...] = (
         ("nearest", "nearest iterate"),
         ("cosine", "cosine of its errors with the model's"),

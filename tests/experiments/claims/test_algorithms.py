@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.schema import Config
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig
 from reloop.experiments.claims import algorithms as algorithms
 from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
 
@@ -56,3 +56,29 @@ def test_what_is_missing_or_not_finite_is_not_measured(name: str) -> None:
             CLAIMS[name].estimate(Evidence(members, results))
     with pytest.raises(NotMeasured, match="not finite"):
         CLAIMS["loop_makes_newton_steps"].estimate(Evidence([_MEMBER], found))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("linear_attention_learns_inverse_covariance", "spread"),
+        ("linear_attention_reaches_preconditioned_descent", "over_theory"),
+        ("linear_attention_beats_plain_descent", "over_descent"),
+    ],
+)
+def test_of_linear_attention_the_model_with_the_fewest_loops_counts(name: str, key: str) -> None:
+    config = Config(
+        model=ModelConfig(n_embd=20, n_head=1, injection="linear_attention"),
+        loops=LoopsConfig(b=4, T=1),
+    )
+    members = [Measured("b = 4", config, config.training.steps, {})]
+    groups = [{"b": 8, key: _number(9.0)}, {"b": 4, key: _number(1.5)}]
+    evidence = Evidence(members, {"preconditioner": {"groups": groups}})
+    assert CLAIMS[name].estimate(evidence).mean == 1.5
+    for nothing in (
+        Evidence(members),
+        Evidence([_MEMBER], {"preconditioner": {"groups": groups}}),
+        Evidence(members, {"preconditioner": {"groups": []}}),
+    ):
+        with pytest.raises(NotMeasured):
+            CLAIMS[name].estimate(nothing)
