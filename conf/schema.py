@@ -67,6 +67,11 @@ class TaskConfig:
         0, "how many different prompts training draws from; 0: endless", at_least=0
     )
     settings: Mapping[str, Any] = setting({}, "the task's own, see conf/task/")
+    distinct_functions: int = setting(
+        0,
+        "how many different functions training draws from, each with endless prompts; 0: endless",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True)

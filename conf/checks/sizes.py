@@ -191,7 +191,11 @@ def _training(s: _Sizes) -> int:
     coda = s["model.coda"] * window * layer
     activations = _FLOAT * batch * tokens * (per_token + coda)
     states = _FLOAT * (_STATES + bool(s["training.ema_decay"])) * _parameters(s)
-    prompts = batch * _prompt(s) * (3 if s["task.distinct_prompts"] else 1)
+    prompts = (
+        batch
+        * _prompt(s)
+        * (3 if s["task.distinct_prompts"] or s["task.distinct_functions"] else 1)
+    )
     run = _layers(s) + states + activations + prompts + s["training.shards"] * _SHARD
     return int(_PROCESS + s["together"] * run)
 

@@ -49,6 +49,9 @@ def grouped(runs: Sequence[Run]) -> list[Group]:
         family = first["model.family"]
         beside = [other for other in firsts if other["model.family"] == family]
         differing = [key for key in first if any(o.get(key) != first[key] for o in beside)]
+        # A schedule that follows from another setting would say the same again.
+        own = [key for key in differing if not key.startswith("curriculum.")]
+        differing = own or differing
         texts = [f"{_short(key)} = {first[key]}" for key in differing if _is_word(first[key])]
         words = [str(family)] if len(set(families)) > 1 or not texts else []
         label = ", ".join([*words, *texts])
