@@ -68,6 +68,11 @@ class TaskConfig:
         0, "how many different prompts training draws from; 0: endless", at_least=0
     )
     settings: Mapping[str, Any] = setting({}, "the task's own, see conf/task/")
+    distinct_functions: int = setting(
+        0,
+        "how many different functions training draws from, each with endless prompts; 0: endless",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,10 @@ class ModelConfig:
     n_embd: int = setting(256, "width", at_least=1)
     n_head: int = setting(8, "attention heads", at_least=1)
     n_positions: int = setting(101, "most pairs that fit in a prompt", at_least=1)
-    injection: Literal["add", "multiply", "concat", "none"] = setting(
-        "add", "how the prompt enters each loop"
+    injection: Literal["add", "multiply", "concat", "none", "linear_attention"] = setting(
+        "add",
+        "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
+        "pairs alone, without blocks",
     )
     block: Literal["gpt2", "llama", "flt"] = setting("gpt2", "kind of block")
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
