@@ -1,15 +1,19 @@
 """Claims on the algorithm that a trained model's loops run: which solver's steps they resemble
-(experiments/measures/iterates.py)."""
+(experiments/named/measures/of_runs/iterates.py)."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from reloop.experiments.measures.iterates import GroupResult, IteratesResult, NearestIterate
-from reloop.experiments.measures.preconditioner import Learned, PreconditionerResult
+from reloop.experiments.named.measures.of_runs.iterates import (
+    GroupResult,
+    IteratesResult,
+    NearestIterate,
+)
+from reloop.experiments.named.measures.of_runs.preconditioner import Learned, PreconditionerResult
 
 from .claim import Estimate, Evidence, NotMeasured, claim
-from .measured import estimate_of, result_of
+from .measured import estimate_of
 
 _FU = "arXiv 2310.17086, section 4"
 
@@ -72,7 +76,7 @@ def newton_nearer_than_descent(evidence: Evidence) -> Estimate:
 
 def _nearest(evidence: Evidence, method: str) -> NearestIterate:
     """A method's iterates beside the looped model with the most loops in training."""
-    result = cast(IteratesResult, result_of(evidence, "iterates"))
+    result = cast(IteratesResult, evidence.result("iterates"))
     evidence.where(family="looped")  # whose seeds and steps the verdict rests on
     groups: list[GroupResult] = [g for g in result["groups"] if g["family"] == "looped"]
     if not groups:
@@ -128,7 +132,7 @@ def linear_attention_beats_plain_descent(evidence: Evidence) -> Estimate:
 def _learned(evidence: Evidence) -> Learned:
     """What the loop of linear attention with the fewest loops in training learned: the more loops,
     the less they need a preconditioner."""
-    result = cast(PreconditionerResult, result_of(evidence, "preconditioner"))
+    result = cast(PreconditionerResult, evidence.result("preconditioner"))
     if not (groups := result["groups"]):
         raise NotMeasured("no loop of linear attention was measured")
     group = min(groups, key=lambda group: group["b"])

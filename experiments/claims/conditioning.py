@@ -1,13 +1,16 @@
-"""Claims on inputs with condition numbers from 1 to κ (experiments/measures/conditioning.py)."""
+"""Claims on inputs with condition numbers from 1 to κ (of_runs/conditioning.py has the measure)."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from reloop.experiments.measures.conditioning import ConditioningGroup, ConditioningResult
+from reloop.experiments.named.measures.of_runs.conditioning import (
+    ConditioningGroup,
+    ConditioningResult,
+)
 
 from .claim import Estimate, Evidence, NotMeasured, claim
-from .measured import estimate_of, result_of
+from .measured import estimate_of
 
 _GATMIRY = "arXiv 2410.21698"
 _RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
@@ -51,7 +54,7 @@ def standard_error_rises_between_layers(evidence: Evidence) -> Estimate:
     published="the depth that is needed grows with κ",
 )
 def ill_conditioned_inputs_need_depth(evidence: Evidence) -> Estimate:
-    result = cast(ConditioningResult, result_of(evidence, "conditioning"))
+    result = cast(ConditioningResult, evidence.result("conditioning"))
     evidence.where(family="looped")
     if result["gain_ratio"] is None:
         raise NotMeasured("looped models of two numbers of loops")
@@ -60,7 +63,7 @@ def ill_conditioned_inputs_need_depth(evidence: Evidence) -> Estimate:
 
 def _deepest(evidence: Evidence, family: str) -> ConditioningGroup:
     """The group of a family with the most loops or layers."""
-    result = cast(ConditioningResult, result_of(evidence, "conditioning"))
+    result = cast(ConditioningResult, evidence.result("conditioning"))
     evidence.where(family=family)
     groups = [group for group in result["groups"] if group["family"] == family]
     if not groups:

@@ -1,13 +1,13 @@
-"""Claims on finitely many functions in training (experiments/measures/diversity.py)."""
+"""Claims on finitely many functions in training (of_runs/diversity.py has the measure)."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from reloop.experiments.measures.diversity import DiversityGroup, DiversityResult
+from reloop.experiments.named.measures.of_runs.diversity import DiversityGroup, DiversityResult
 
 from .claim import Estimate, Evidence, NotMeasured, claim
-from .measured import estimate_of, result_of
+from .measured import estimate_of
 
 _RAVENTOS = "arXiv 2306.15063, Figure 2"
 
@@ -50,7 +50,7 @@ def many_functions_are_left_behind(evidence: Evidence) -> Estimate:
     holds_if="below",
 )
 def looped_needs_no_more_functions(evidence: Evidence) -> Estimate:
-    ratios = cast(DiversityResult, result_of(evidence, "diversity"))["looped_over_standard"]
+    ratios = cast(DiversityResult, evidence.result("diversity"))["looped_over_standard"]
     counts = sorted(map(int, ratios))
     if len(counts) < 3:
         raise NotMeasured("looped and standard models of at least three numbers of functions")
@@ -60,7 +60,7 @@ def looped_needs_no_more_functions(evidence: Evidence) -> Estimate:
 
 
 def _looped(evidence: Evidence, fewest: bool) -> DiversityGroup:
-    result = cast(DiversityResult, result_of(evidence, "diversity"))
+    result = cast(DiversityResult, evidence.result("diversity"))
     groups = [group for group in result["groups"] if group["family"] == "looped"]
     if len(groups) < 2:
         raise NotMeasured("looped models of at least two numbers of functions")

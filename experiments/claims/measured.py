@@ -1,21 +1,10 @@
-"""How a claim reads what a measure of experiments/measures/ found."""
+"""How a claim reads what a measure of experiments/named/measures/of_runs/ found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from reloop.experiments.named.measures.of_runs.common import EstimateJson
 
-from reloop.experiments.measures.common import EstimateJson
-
-from .claim import Estimate, Evidence, NotMeasured
-
-
-def result_of(evidence: Evidence, measure: str) -> Mapping[str, Any]:
-    """The result of a measure by its name; NotMeasured if there is none."""
-    if (result := evidence.results.get(measure)) is None:
-        raise NotMeasured(f"measure {measure} has no result")
-    found: Mapping[str, Any] = result
-    return found
+from .claim import Estimate, NotMeasured
 
 
 def estimate_of(values: EstimateJson) -> Estimate:

@@ -18,8 +18,9 @@ from reloop.evaluation.tables import Part, document
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
 from ..claims.text import verdict_parts
-from .definition import Experiment
+from .definition import OF_RUNS, Experiment
 from .measured import measured, member_result
+from .measures.of_runs import adapter
 from .measures.request import Measurement, Request
 from .members import Member, described
 from .panels import panels
@@ -130,13 +131,13 @@ def _measured(
 ) -> Measurement:
     if experiment.measure == "evaluation":
         return Measurement()
-    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    stored_only = settings.action == "figure"
     at_scale = experiment.at(settings.scale)
-    answer: Measurement = module.measure(
-        Request(
-            at_scale.settings, runs, settings.folder, settings.jobs, settings.action == "figure"
-        )
-    )
+    request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
+    if experiment.measure in OF_RUNS:
+        return adapter.measure(experiment.measure, request)
+    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    answer: Measurement = module.measure(request)
     return answer
 
 

@@ -17,7 +17,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from reloop.evaluation.baselines.discrete import discrete_posterior
 from reloop.evaluation.baselines.linear import ridge
-from reloop.experiments.measures.diversity import DiversityResult, measure
+from reloop.experiments.named.measures.of_runs.diversity import DiversityResult, measure
 from reloop.tasks import Prompts
 from reloop.training import Run
 from reloop.training.assemble import build_task

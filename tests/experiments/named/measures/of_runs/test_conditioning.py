@@ -21,7 +21,7 @@ from reloop.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from reloop.experiments.measures.conditioning import ConditioningResult, measure
+from reloop.experiments.named.measures.of_runs.conditioning import ConditioningResult, measure
 from reloop.tasks import Prompts
 from reloop.training import Run
 from reloop.training.assemble import build_task
@@ -53,7 +53,9 @@ def solved(
     seed: int = 0,
 ) -> Run:
     config = Config(
-        task=TaskConfig("conditioned_linear", 3, 31, settings={"condition": condition, "whitened": True}),
+        task=TaskConfig(
+            "conditioned_linear", 3, 31, settings={"condition": condition, "whitened": True}
+        ),
         model=ModelConfig(
             family=family, n_layer=1 if family == "looped" else b,
             injection="add" if family == "looped" else "none",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.experiments.measures.preconditioner import Learned, measure
+from reloop.experiments.named.measures.of_runs.preconditioner import Learned, measure
 from reloop.models.loops.linear_attention import LinearAttentionLoop
 from reloop.tasks.conditioned_linear import ConditionedLinear
 from reloop.training import Run

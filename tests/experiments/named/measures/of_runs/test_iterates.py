@@ -21,7 +21,11 @@ from reloop.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from reloop.experiments.measures.iterates import IteratesResult, NearestIterate, measure
+from reloop.experiments.named.measures.of_runs.iterates import (
+    IteratesResult,
+    NearestIterate,
+    measure,
+)
 from reloop.tasks import Prompts
 from reloop.training import Run
 from reloop.training.assemble import build_task
