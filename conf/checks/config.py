@@ -18,8 +18,8 @@ MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums ov
 
 def check_setting(key: str, value: Any) -> None:
     """Check one setting of a task: a whole number is at least 1 (`distinct_prompts` and
-    `distinct_functions` may be 0, for no limit), any other number is finite and not negative, the path of a folder is not empty.
-    Raises ConfigError."""
+    `distinct_functions` may be 0, for no limit), any other number is finite and not negative, the
+    path of a folder is not empty. Raises ConfigError."""
     if isinstance(value, str) and key.endswith("_dir"):
         check_path(key, value)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -94,7 +94,7 @@ def _name(run: Run) -> str:
 
 
 def _task_settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
-    """The settings of two runs' tasks, except the number of distinct training prompts or functions."""
+    """The settings of two runs' tasks, except the numbers of distinct prompts and functions."""
     first_settings, other_settings = asdict(first.task), asdict(other.task)
     keys = [key for key in first_settings | other_settings if "distinct_" not in key]
     return [(f"task.{key}", first_settings.get(key), other_settings.get(key)) for key in keys]

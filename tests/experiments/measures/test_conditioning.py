@@ -53,7 +53,9 @@ def solved(
     seed: int = 0,
 ) -> Run:
     config = Config(
-        task=TaskConfig("conditioned_linear", 3, 31, settings={"condition": condition, "whitened": True}),
+        task=TaskConfig(
+            "conditioned_linear", 3, 31, settings={"condition": condition, "whitened": True}
+        ),
         model=ModelConfig(
             family=family, n_layer=1 if family == "looped" else b,
             injection="add" if family == "looped" else "none",
