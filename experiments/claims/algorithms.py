@@ -16,13 +16,17 @@ from .claim import Estimate, Evidence, NotMeasured, claim
 from .measured import estimate_of
 
 _FU = "arXiv 2310.17086, section 4"
+_ACCELERATION = (
+    "growth of the nearest step of {} in the second half of the loops in which the error falls, "
+    "over that in the first half"
+)
 
 
 @claim(
     "loop_makes_newton_steps",
     "Each loop of a looped model does the work of more than one step of Newton's method.",
     source=_FU,
-    quantity="slope of the nearest Newton step over the loops that count in the loss",
+    quantity="slope of the nearest Newton step over the loops in which the error falls",
     line=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     holds_if="above",
     published="about 3 steps a layer, of a standard transformer's middle layers",
@@ -32,31 +36,29 @@ def loop_makes_newton_steps(evidence: Evidence) -> Estimate:
 
 
 @claim(
-    "newton_step_in_proportion",
-    "The Newton step that is nearest to a loop grows in proportion to the loop at most.",
+    "newton_step_is_linear",
+    "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
     source=_FU,
-    quantity="factor by which the nearest Newton step grows from the first loop in the loss to b, "
-    "over that of the loops",
-    line=1.5,  # 1 is proportional; a step that doubled with each loop would be far above
+    quantity=_ACCELERATION.format("Newton's method"),
+    line=1.25,  # 1 is linear; the same line parts it from gradient descent below
     holds_if="below",
     published="linear in the layer",
 )
-def newton_step_in_proportion(evidence: Evidence) -> Estimate:
-    return estimate_of(_nearest(evidence, "newton")["growth"])
+def newton_step_is_linear(evidence: Evidence) -> Estimate:
+    return estimate_of(_nearest(evidence, "newton")["acceleration"])
 
 
 @claim(
-    "descent_step_outgrows_loops",
-    "The step of gradient descent that is nearest to a loop grows far faster than the loop.",
+    "descent_step_accelerates",
+    "The step of gradient descent that is nearest to a loop grows faster than linearly.",
     source=_FU,
-    quantity="factor by which the nearest step of gradient descent grows from the first loop in "
-    "the loss to b, over that of the loops",
-    line=2.0,  # twice what a loop of a fixed number of gradient steps would make
+    quantity=_ACCELERATION.format("gradient descent"),
+    line=1.25,
     holds_if="above",
     published="exponential in the layer",
 )
-def descent_step_outgrows_loops(evidence: Evidence) -> Estimate:
-    return estimate_of(_nearest(evidence, "gradient_descent")["growth"])
+def descent_step_accelerates(evidence: Evidence) -> Estimate:
+    return estimate_of(_nearest(evidence, "gradient_descent")["acceleration"])
 
 
 @claim(

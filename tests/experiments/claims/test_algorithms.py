@@ -20,7 +20,7 @@ def _number(value: float | None) -> dict[str, float | None]:
 def _found(b: int, newton: float | None, descent: float) -> dict[str, Any]:
     values = {"newton": newton, "gradient_descent": descent}
     methods = {
-        method: {name: _number(value) for name in ("per_loop", "growth", "nearer")}
+        method: {name: _number(value) for name in ("per_loop", "acceleration", "nearer")}
         for method, value in values.items()
     }
     return {"label": f"b = {b}", "family": "looped", "b": b, "methods": methods}
@@ -30,8 +30,8 @@ def _found(b: int, newton: float | None, descent: float) -> dict[str, Any]:
     ("name", "method"),
     [
         ("loop_makes_newton_steps", "newton"),
-        ("newton_step_in_proportion", "newton"),
-        ("descent_step_outgrows_loops", "gradient_descent"),
+        ("newton_step_is_linear", "newton"),
+        ("descent_step_accelerates", "gradient_descent"),
         ("newton_nearer_than_descent", "newton"),
     ],
 )
@@ -45,7 +45,7 @@ def test_a_claim_reads_its_own_method_of_the_model_with_the_most_loops(
     assert (found.mean, found.low, found.high, found.seeds) == (expected,) * 3 + (2,)
 
 
-@pytest.mark.parametrize("name", ["loop_makes_newton_steps", "descent_step_outgrows_loops"])
+@pytest.mark.parametrize("name", ["loop_makes_newton_steps", "descent_step_accelerates"])
 def test_what_is_missing_or_not_finite_is_not_measured(name: str) -> None:
     found = {"iterates": {"groups": [_found(12, None, 1.0)]}}
     for members, results in (

@@ -60,10 +60,10 @@ class NearestIterate(TypedDict):
     `nearest` and `cosine`: the iterate whose errors over all prefixes of a prompt have the largest
     cosine with the model's (mean over prompts), and that cosine. `nearest_at_last` and `distance`:
     the iterate with the least mean squared difference of predictions at the last query, over the
-    variance of y. Over the loops that count in the loss: `per_loop`, the slope of `nearest`;
-    `growth`, the factor from the first of these loops to the last, over that of the loops
-    themselves (1: proportional to the loop); `mean_cosine`, and `nearer`, by how much that is more
-    than for gradient descent with one rate.
+    variance of y. Over the loops in which the error falls (`GroupResult`): `per_loop`, the slope of
+    `nearest`; `acceleration`, its growth in the second half of these loops over that in the first
+    (1: linear in the loop); `mean_cosine`, and `nearer`, by how much that is more than for gradient
+    descent with one rate.
     """
 
     nearest: Band
@@ -71,19 +71,21 @@ class NearestIterate(TypedDict):
     nearest_at_last: Band
     distance: Band
     per_loop: EstimateJson
-    growth: EstimateJson
+    acceleration: EstimateJson
     mean_cosine: EstimateJson
     nearer: EstimateJson
 
 
 class GroupResult(TypedDict):
-    """Runs of one kind: loops 1, 2, … and those of them that count in the loss, from `first` to
-    `b`; a standard model's are its last two thirds."""
+    """Runs of one kind: loops 1, 2, …, and those in which the error falls, from `first`, the first
+    loop with less than half of the error of predicting zero, to `last`, the first whose error is
+    within a quarter of the least up to b."""
 
     label: str
     family: str
     b: int
     first: int
+    last: int
     loops: list[int]
     methods: dict[str, NearestIterate]
 
@@ -111,7 +113,6 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> IteratesResult:
 def _group(group: Group, settings: EvaluationConfig) -> tuple[GroupResult, list[Panel]]:
     run = group.runs[0]
     task, b = run.task, trained_loops(run.config)
-    first = max(b - min(run.config.loops.T, b) + 1 if group.family == "looped" else b // 3 + 1, 1)
     loops = resolved(run, settings).max_loops or b
     prompts, other_prompts = (
         evaluation_prompts(task, settings.prompts, run.config.task.points, seed)
@@ -120,18 +121,23 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[GroupResult, list[
     models = np.stack([unrolled(r, prompts, loops, settings.batch_size) for r in group.runs])
     iterates = _iterates(prompts, other_prompts, penalty(task), b)
     outputs = prompts.ys.double().numpy()
+    squares = np.square(models[..., -1] - outputs[:, -1]) / task.divisor
+    first, last = _falling(
+        squares.mean((0, 2))[:b], float(np.square(outputs[:, -1]).mean()) / task.divisor
+    )
     result: GroupResult = {
         "label": group.label,
         "family": group.family,
         "b": b,
         "first": first,
+        "last": last,
         "loops": list(range(1, loops + 1)),
         "methods": {},
     }
     mean_cosines: dict[str, Floats] = {}
     for method, steps in iterates.items():
         result["methods"][method], mean_cosines[method] = _nearest(
-            models, steps, outputs, task.divisor, _STEPS[method], (first, b), settings
+            models, steps, outputs, task.divisor, _STEPS[method], (first, last), settings
         )
     for method, values in mean_cosines.items():
         nearer = estimate(values - mean_cosines["gradient_descent"], settings.seed)
@@ -193,7 +199,9 @@ def _nearest(
     part = nearest[..., first - 1 : last]
     centred = loops - loops.mean()
     slope = (part * centred).sum(-1) / max(np.square(centred).sum(), 1)
-    growth = part[..., -1] / np.maximum(part[..., 0], 1) / (last / first)
+    places = part.shape[-1]
+    middle = (part[..., (places - 1) // 2] + part[..., places // 2]) / 2
+    acceleration = (part[..., -1] - middle) / np.maximum(middle - part[..., 0], 0.5)
     mean_cosine = cosine[..., first - 1 : last].mean(-1)
     result: NearestIterate = {
         "nearest": over_seeds(nearest, seed).to_json(),
@@ -201,11 +209,21 @@ def _nearest(
         "nearest_at_last": over_seeds(numbers[apart.argmin(-1)], seed).to_json(),
         "distance": over_seeds(apart.min(-1), seed).to_json(),
         "per_loop": estimate(slope, seed),
-        "growth": estimate(growth, seed),
+        "acceleration": estimate(acceleration, seed),
         "mean_cosine": estimate(mean_cosine, seed),
         "nearer": estimate(mean_cosine * 0, seed),  # until all methods are there
     }
     return result, mean_cosine
+
+
+def _falling(errors: Floats, zero: float) -> tuple[int, int]:
+    """The first and the last loop in which the error falls, from those of loops 1 … b; at least
+    three, where there are as many."""
+    b = len(errors)
+    first = int(np.argmax(errors < zero / 2)) + 1 if (errors < zero / 2).any() else 1
+    last = int(np.argmax(errors <= 1.25 * errors.min())) + 1
+    last = min(max(last, first + 2), b)
+    return max(min(first, last - 2), 1), last
 
 
 def _cosines(model: Floats, units: Floats) -> Floats:

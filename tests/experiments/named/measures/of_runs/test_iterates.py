@@ -24,6 +24,7 @@ from reloop.evaluation.baselines.iterates import (
 from reloop.experiments.named.measures.of_runs.iterates import (
     IteratesResult,
     NearestIterate,
+    _falling,
     measure,
 )
 from reloop.tasks import Prompts
@@ -72,10 +73,10 @@ def test_a_model_that_makes_two_newton_steps_a_loop_is_found_out() -> None:
     assert found["cosine"]["mean"][:4] == pytest.approx([1, 1, 1, 1])
     assert found["distance"]["mean"][:4] == pytest.approx([0] * 4, abs=1e-12)
     assert found["per_loop"]["mean"] == pytest.approx(2)
-    assert found["growth"]["mean"] == pytest.approx(1)  # loops 2 … 4: 4 … 8
+    assert found["acceleration"]["mean"] == pytest.approx(1)
     # Its iterates are none of gradient descent's, of which it takes ever more to come near.
     descent = nearest(result, "gradient_descent")
-    assert cast(float, descent["growth"]["mean"]) > 2
+    assert cast(float, descent["acceleration"]["mean"]) > 2
     assert cast(float, found["nearer"]["low"]) > 0
     assert descent["nearer"]["mean"] == 0
 
@@ -128,3 +129,17 @@ def test_a_trained_model_is_measured_as_it_predicts(linear_run: Run) -> None:
     prompts = linear_run.task.sample(torch.Generator().manual_seed(2024), 24, 7)
     expected = (linear_run.model(prompts, 5)[0, :, -1] - prompts.ys[:, -1]).square().mean() / 3
     assert curve["mean"][4] == pytest.approx(expected.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([1.1, 0.9, 0.4, 0.1, 0.012, 0.010, 0.011], (3, 5)),
+        ([0.3, 0.1, 0.01], (1, 3)),
+        ([1.1, 1.0, 0.9, 0.2], (2, 4)),  # three at least
+        ([1.1, 1.2, 1.3], (1, 3)),  # never good
+        ([0.5], (1, 1)),
+    ],
+)
+def test_the_loops_in_which_the_error_falls(errors: list[float], expected: tuple[int, int]) -> None:
+    assert _falling(np.array(errors), 1.0) == expected
