@@ -48,18 +48,25 @@ class Ratio(NamedTuple):
 
 
 def run_benchmark(
-    name: str, cls: type[_T], words: Sequence[str], text: str | None, measure: Callable[[_T], None]
+    name: str,
+    cls: type[_T],
+    words: Sequence[str],
+    text: str | None,
+    measure: Callable[[_T], None],
+    when_stopped: str = "stopped",
 ) -> int:
     """Run the benchmark of this name with the settings `cls`; returns the exit code. Its help is
-    `text`, the module's, and the settings."""
+    `text`, the module's, and the settings; `when_stopped` is printed after a signal."""
     help_text = f"{text}\nSettings, with their defaults:\n{described(cls)}\n"
-    return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure)
+    return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure, when_stopped)
 
 
 def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
-    """theirs / ours, pair by pair: at least two pairs, measured in turn so that a slow phase of the
-    machine slows both."""
+    """theirs / ours, pair by pair, measured in turn so that a slow phase of the machine slows both.
+    The quartiles of one pair are its ratio."""
     ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
+    if len(ratios) == 1:
+        return Ratio(*ratios * 3)
     return Ratio(*statistics.quantiles(ratios, n=4, method="inclusive"))
 
 

@@ -1,78 +1,207 @@
 #!/usr/bin/env bash
-# All measurements that need a GPU, in under nine minutes: correctness of the kernels, time of a step,
-# its profile, parity of the loss curves.
+# All measurements that need a GPU, in two halves of at most nine minutes each.
 #
-#     benchmarks/gpu_report.sh REFERENCE [OUT]
+#     benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]
 #
-# REFERENCE is a checkout of github.com/Leiay/looped_transformer, OUT the folder that gets the JSON
-# and logs (benchmarks/results). Every part has its own limit; one that fails does not stop the others.
-# report.json has their exit codes: 0 done, 124 or 137 out of time, -1 no time was left for it.
-# PYTHON names the interpreter, TOTAL the seconds for all.
+# REFERENCE is a checkout of github.com/Leiay/looped_transformer. part=1: tests of the kernels, the
+# sparse step beside the reference, its profile. part=2: the other configurations, single loops,
+# runs side by side, parity of the losses. Without part: both in turn.
+#
+# OUT (benchmarks/results/gpu) gets three files, written anew after every part:
+#     summary.md       what was measured, as tables
+#     report.json      of each part its exit code, its seconds and its limit
+#     report.tar.gz    every JSON and log (the archive also while a part runs)
+# A half replaces its own results in OUT and keeps those of the other. Every part has its own limit;
+# one that fails does not stop the others. Exit codes of parts: 0 done, 124 or 137 out of time, -1 no
+# time was left for it. `python -m benchmarks.report 'folders=[A,B]'` makes one summary of two OUTs.
+#
+# PYTHON names the interpreter, TOTAL the seconds of a half. DEVICE=cpu rehearses all of it at toy
+# sizes: tests interpret the kernels, which are compiled but not timed, and a part may take all the
+# time that is left of its half.
 set -u
 
-if [ $# -lt 1 ] || [ ! -d "$1/scripts" ]; then
-    echo "usage: benchmarks/gpu_report.sh REFERENCE [OUT]; REFERENCE must hold scripts/" >&2
+fail() {
+    echo "benchmarks/gpu_report.sh: $1" >&2
     exit 2
-fi
-reference=$(realpath "$1")
-out=$(realpath -m "${2:-$(dirname "$0")/results}")
-python=${PYTHON:-python3}
-total=${TOTAL:-520}
-cd "$(dirname "$0")/.." || exit 2
-mkdir -p "$out"
-parts=""
-
-# part NAME LIMIT COMMAND…: at most LIMIT of the remaining seconds; output goes to OUT/NAME.log.
-part() {
-    local name=$1 limit=$2 remaining=$((total - SECONDS)) start=$SECONDS code=-1
-    shift 2
-    [ "$remaining" -lt "$limit" ] && limit=$remaining
-    if [ "$limit" -gt 0 ]; then
-        PYTHONUNBUFFERED=1 timeout -s INT -k 15 "$limit" "$@" >"$out/$name.log" 2>&1
-        code=$?
-    fi
-    echo "$name: exit code $code after $((SECONDS - start)) s"
-    parts="$parts${parts:+,}
-  {\"part\": \"$name\", \"exit_code\": $code, \"seconds\": $((SECONDS - start)), \"limit\": $limit}"
-    printf '[%s\n]\n' "$parts" >"$out/report.json"
 }
 
-# The missing modules; the logs of the parts that need them name them again.
-part missing_modules 20 "$python" -c '
+halves="1 2" places=()
+for word in "$@"; do
+    case $word in
+        part=1 | part=2) halves=${word#part=} ;;
+        part=*) fail "part must be 1 or 2, got '${word#part=}'" ;;
+        *) places+=("$word") ;;
+    esac
+done
+usage="usage: benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]"
+[ ${#places[@]} -ge 1 ] && [ ${#places[@]} -le 2 ] || fail "$usage"
+[ -d "${places[0]}/scripts" ] || fail "${places[0]} is no checkout of the reference: it holds no scripts/"
+reference=$(realpath "${places[0]}")
+out=$(realpath -m "${places[1]:-$(dirname "$0")/results/gpu}")
+python=${PYTHON:-python3} device=${DEVICE:-cuda} total=${TOTAL:-520}
+case $device in cuda | cpu) ;; *) fail "DEVICE must be cuda or cpu, got '$device'" ;; esac
+case $total in '' | *[!0-9]*) fail "TOTAL must be a number of seconds, got '$total'" ;; esac
+command -v "$python" >/dev/null || fail "there is no '$python': PYTHON must name an interpreter"
+mkdir -p "$out" 2>/dev/null && [ -w "$out" ] || fail "$out is no folder that can be written to"
+cd "$(dirname "$0")/.." || exit 2
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+[ -f "$out/report.tar.gz" ] && tar -xzf "$out/report.tar.gz" -C "$work" 2>/dev/null
+
+# archive: all files of both halves into OUT, at once.
+archive() {
+    tar -czf "$out/.archive" -C "$work" . 2>/dev/null
+    [ $? -le 1 ] && mv "$out/.archive" "$out/report.tar.gz" # 1: a log has grown meanwhile
+}
+
+# record PART EXIT_CODE SECONDS LIMIT: into all three files.
+record() {
+    printf '{"half": %s, "part": "%s", "exit_code": %s, "seconds": %s, "limit": %s}\n' \
+        "$half" "$@" >>"$work/half$half/parts.jsonl"
+    cat "$work"/half*/parts.jsonl | sed '1s/^/[\n/; $!s/$/,/; $s/$/\n]/' >"$out/.report"
+    mv "$out/.report" "$out/report.json"
+    archive
+    "$python" -m benchmarks.report "folders=$out" >"$out/.summary" 2>>"$work/half$half/summary.log" &&
+        mv "$out/.summary" "$out/summary.md"
+    rm -f "$out/.summary"
+    echo "$1: exit code $2 after $3 s"
+}
+
+# stop EXIT_CODE: end the part that runs, after a signal, and keep what it has written.
+stop() {
+    trap '' INT TERM
+    if [ -n "${child:-}" ]; then
+        kill "$child" 2>/dev/null # timeout hands it on
+        wait "$child"
+        record "$name" $? $((SECONDS - start)) "$limit"
+    fi
+    exit "$1"
+}
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# part NAME LIMIT COMMAND…: at most LIMIT of the half's remaining seconds; output goes to NAME.log.
+part() {
+    local code=-1 saved remaining=$((total + half_start - SECONDS))
+    name=$1 limit=$2 start=$SECONDS child=""
+    shift 2
+    if [ "$device" = cpu ] || [ "$remaining" -lt "$limit" ]; then # a rehearsal goes to the end
+        limit=$((remaining > 0 ? remaining : 0))
+    fi
+    if [ "$limit" -gt 0 ]; then
+        PYTHONUNBUFFERED=1 timeout -k 15 "$limit" "$@" >"$results/$name.log" 2>&1 &
+        child=$! saved=$SECONDS
+        while kill -0 "$child" 2>/dev/null; do
+            sleep 0.2
+            [ $((SECONDS - saved)) -ge 15 ] && archive && saved=$SECONDS
+        done
+        wait "$child"
+        code=$?
+        child=""
+    fi
+    record "$name" "$code" $((SECONDS - start)) "$limit"
+}
+
+# measure NAME LIMIT BENCHMARK WORD…: a part of python -m benchmarks.BENCHMARK.
+measure() {
+    local name=$1 limit=$2 benchmark=$3 words=() word
+    shift 3
+    for word in "$@"; do
+        [ "$device" = cpu ] && word=$(toy "$word")
+        words+=("$word")
+    done
+    part "$name" "$limit" "$python" -m "benchmarks.$benchmark" "${words[@]}" "json=$results/$name.json"
+}
+
+# toy WORD: the same setting for a rehearsal on a CPU.
+toy() {
+    case $1 in
+        config=* | configs=*) echo "${1%%=*}=small" ;;
+        backend=*) echo 'backend=cpu' ;;
+        variant=*) echo 'variant=cpu:fp32' ;;
+        variants=*) echo 'variants=[eager:fp32,cpu:fp32]' ;;
+        precision=*) echo 'precision=fp32' ;;
+        capture=* | compiled_reference=*) echo "${1%%=*}=false" ;;
+        pairs=*) echo 'pairs=2' ;;
+        limit=*) echo 'limit=60' ;;
+        seeds=*) echo 'seeds=1' ;;
+        warmup=*) echo 'warmup=1' ;;
+        steps=*) echo 'steps=4' ;;
+        early=*) echo 'early=[0,2]' ;;
+        late=*) echo 'late=[2,4]' ;;
+        *) echo "$1" ;;
+    esac
+}
+
+# tests NAME LIMIT EXPRESSION FILE…: a part of tests, slow ones too.
+tests() {
+    local name=$1 limit=$2 expression=$3 marks='' jobs
+    jobs=$(nproc)
+    shift 3
+    if [ "$device" = cpu ]; then
+        export TRITON_INTERPRET=1
+        marks='not slow' jobs=1
+        [ $# -gt 1 ] && set -- tests/models/kernels/test_{norm,poison}.py
+    fi
+    # The workspace: cuBLAS gives the same bits on every stream only with one of fixed size.
+    CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHON=$python part "$name" "$limit" \
+        benchmarks/kernel_tests.sh "$results/$name" "$jobs" "$expression" "$marks" "$@"
+    unset TRITON_INTERPRET
+}
+
+modules() {
+    part modules 15 "$python" -c '
+import sys
 from importlib.util import find_spec
-names = "torch triton numpy yaml safetensors filelock tqdm pytest".split()
-missing = [name for name in names if find_spec(name) is None]
+missing = [name for name in sys.argv[1:] if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "none")
-raise SystemExit(bool(missing))'
+raise SystemExit(bool(missing))' torch triton numpy yaml safetensors filelock tqdm pytest
+}
 
-# 1. Without pytest this fails at once and its log says why.
-workers=""
-"$python" -c 'import xdist' >/dev/null 2>&1 && workers="-n 12"
-# shellcheck disable=SC2086  # two words or none
-part kernel_tests 120 "$python" -m pytest tests/models/kernels tests/training/graph/test_cuda.py $workers \
-    --ignore=tests/models/kernels/test_static.py -v --tb=short -p no:cacheprovider --junitxml="$out/kernel_tests.xml"
+# The limits of each half add up to TOTAL at most. In order of worth.
+half1() {
+    local file kernel_tests=()
+    for file in tests/models/kernels/test_*.py; do # test_static needs no GPU
+        [ "${file##*/}" = test_static.py ] || kernel_tests+=("$file")
+    done
+    modules
+    tests tests_bf16 75 bf16 "${kernel_tests[@]}"
+    measure step_sparse 165 step configs=sparse "device=$device" "reference=$reference" \
+        compiled_reference=true 'backend=[triton,compile]' precision=bf16 capture=true pairs=15 limit=50
+    measure profile_bf16 30 profile_step config=sparse "device=$device" variant=triton:bf16:graph \
+        steps=10 warmup=5
+    tests tests_fp32 70 'not bf16' "${kernel_tests[@]}"
+    tests tests_graphs 45 '' tests/training/graph/test_cuda.py
+    measure step_sparse_ways 90 step configs=sparse "device=$device" "reference=$reference" \
+        compiled_reference=false 'backend=[triton,eager]' 'precision=[tf32,bf16]' \
+        'capture=[false,true]' pairs=7 limit=30
+    measure profile_tf32 30 profile_step config=sparse "device=$device" variant=triton:tf32:graph \
+        steps=10 warmup=5
+}
 
-# 2. Without torch.compile, which may take long: it comes last.
-for config in sparse linear tree relu standard; do
-    part "step_$config" 60 "$python" -m benchmarks.step "configs=$config" device=cuda \
-        "reference=$reference" 'backend=[eager,triton]' 'capture=[false,true]' \
-        pairs=5 "json=$out/step_$config.json"
+half2() {
+    local config
+    modules
+    for config in tree linear relu standard; do
+        measure "step_$config" 50 step "configs=$config" "device=$device" "reference=$reference" \
+            compiled_reference=false backend=triton precision=bf16 'capture=[false,true]' pairs=9 limit=30
+    done
+    measure step_runs 50 step configs=sparse "device=$device" 'backend=[triton,eager]' precision=bf16 \
+        capture=true 'runs=[1,3]' pairs=7 limit=30
+    if [ "$device" = cpu ]; then
+        part kernels 60 "$python" -m benchmarks.kernels static=true capability=9.0 precision=bf16 \
+            width=32 heads=2 points=8 "json=$results/kernels.json"
+    else
+        measure kernels 60 kernels 'precision=[bf16,tf32]'
+    fi
+    # The base, which the others are compared with, runs uncaptured.
+    measure parity 195 parity config=sparse "device=$device" seeds=3 steps=2000 'late=[1000,2000]' \
+        'early=[0,100]' 'variants=[eager:fp32,triton:bf16:graph,triton:tf32:graph]'
+}
+
+for half in $halves; do
+    half_start=$SECONDS results=$work/half$half child=""
+    rm -rf "$results" && mkdir "$results" || exit 2
+    "half$half"
 done
-
-# 3.
-for variant in triton:bf16:graph eager:tf32; do
-    name=profile_${variant//:/_}
-    part "$name" 25 "$python" -m benchmarks.profile_step config=sparse device=cuda \
-        "variant=$variant" "json=$out/$name.json"
-done
-
-# 4. The base, which the others are compared with, runs uncaptured.
-part parity 120 "$python" -m benchmarks.parity config=sparse device=cuda seeds=3 \
-    'variants=[eager:fp32,triton:bf16:graph,triton:tf32:graph]' "steps=${STEPS:-2000}" \
-    "json=$out/parity.json"
-
-for config in sparse tree linear relu standard; do
-    part "step_compile_$config" 90 "$python" -m benchmarks.step "configs=$config" \
-        device=cuda "reference=$reference" backend=compile 'capture=[false,true]' \
-        "json=$out/step_compile_$config.json"
-done
+[ -f "$out/summary.md" ] || echo "no summary: $out/report.tar.gz says why, in half*/summary.log" >&2

@@ -15,7 +15,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -42,6 +42,7 @@ _SHAPES = (  # prompts, points, n_embd, n_head
     (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
 )  # fmt: skip
 _LOOPS = 8  # of the timed segment
+Row = dict[str, object]  # what is known of a kernel, or of two ways to make a loop
 
 
 def main(words: list[str]) -> int:
@@ -59,16 +60,17 @@ def _run(settings: KernelSettings) -> None:
         raise ConfigError(
             "static", "must be true here: kernels are timed on an NVIDIA GPU, and there is none"
         )
-    rows = _static(settings) if settings.static else _break_even(settings.precision)
     device = torch.device("cpu" if settings.static else "cuda")
-    write_report(settings.json, device, {"kernels": rows})
+    rows: list[Row] = []
+    for row in _static(settings) if settings.static else _break_even(settings.precision):
+        rows.append(row)  # written each time, so that one that is stopped keeps them
+        write_report(settings.json, device, {"kernels": rows})
 
 
-def _static(settings: KernelSettings) -> list[dict[str, object]]:
+def _static(settings: KernelSettings) -> Iterator[Row]:
     """The resources of each kernel, one line each."""
     for capability in map(str, settings.capability):
         check_choice("capability", capability, _CAPABILITIES)
-    rows: list[dict[str, object]] = []
     shape = (settings.width, settings.heads, 2 * settings.points - 1)
     print(f"64 prompts of {settings.points} points, {settings.width} wide, {settings.heads} heads")
     print(
@@ -78,7 +80,6 @@ def _static(settings: KernelSettings) -> list[dict[str, object]]:
     for capability in map(str, settings.capability):
         for name in settings.precision:
             for usage in step_kernels(_CAPABILITIES[capability], _COMPUTES[name], *shape):
-                rows.append({"capability": capability, "precision": name, **usage._asdict()})
                 counts = usage.tensor_shapes | ({"fma": usage.fma} if usage.fma else {})
                 executed = "" if usage.executed is None else f"{usage.executed:.2f}"
                 print(
@@ -88,12 +89,11 @@ def _static(settings: KernelSettings) -> list[dict[str, object]]:
                     + " ".join(f"{shape} x{number}" for shape, number in counts.items()),
                     flush=True,
                 )
-    return rows
+                yield {"capability": capability, "precision": name, **usage._asdict()}
 
 
-def _break_even(precisions: Sequence[str]) -> list[dict[str, object]]:
+def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
     """Eager's time over the kernels', for a loop without gradients and for one with gradients."""
-    rows: list[dict[str, object]] = []
     print(f"{torch.cuda.get_device_name()}; microseconds a loop, and eager's over the kernels'")
     print(f"{'prompts, points, width':24}{'':>6}{'':>10}{'eager':>10}{'triton':>10}{'ratio':>8}")
     for prompts, points, n_embd, n_head in _SHAPES:
@@ -111,8 +111,7 @@ def _break_even(precisions: Sequence[str]) -> list[dict[str, object]]:
                     flush=True,
                 )
                 row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": kind}
-                rows.append({**row, "eager_us": eager, "triton_us": fast})
-    return rows
+                yield {**row, "eager_us": eager, "triton_us": fast}
 
 
 def _span(grad: bool) -> Span:

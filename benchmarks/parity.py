@@ -20,6 +20,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TypedDict
 
 import torch
@@ -54,18 +55,16 @@ def _run(settings: ParitySettings) -> None:
     base, *rest = variants = parse_variants(settings.variants, device)
     curves: Curves = {variant.name: {} for variant in variants}
     failures: dict[str, str] = {}
-    for seed in range(settings.seeds):
-        for variant in variants:
-            try:
-                losses = train_losses(replace(config, seed=seed), variant, settings.steps, device)
-            except Exception as error:  # any exception of a compiler or a card
-                failures[f"{variant.name}, seed {seed}"] = reason(error)
-                continue
+    for seed, variant in product(range(settings.seeds), variants):
+        try:
+            losses = train_losses(replace(config, seed=seed), variant, settings.steps, device)
+        except Exception as error:  # any exception of a compiler or a card
+            failures[f"{variant.name}, seed {seed}"] = reason(error)
+        else:
             curves[variant.name][seed] = losses
             print(f"seed {seed}, {variant.name}: {losses[0]:.4g} to {losses[-1]:.4g}", flush=True)
         summary = {
-            variant.name: compare(curves[base.name], curves[variant.name], settings)
-            for variant in rest
+            other.name: compare(curves[base.name], curves[other.name], settings) for other in rest
         }
         content = {
             "config": config_to_mapping(config),
@@ -76,7 +75,7 @@ def _run(settings: ParitySettings) -> None:
             "failures": failures,
             "losses": {name: _rounded(by_seed) for name, by_seed in curves.items()},
         }
-        # After every seed, so that an interruption loses only one.
+        # After every training, so that an interruption loses only one.
         write_report(settings.json, device, content)
     print(_of_base(base.name, curves[base.name], settings))
     for name, comparison in summary.items():

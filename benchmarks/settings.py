@@ -46,6 +46,9 @@ class StepSettings(_Settings):
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     configs: tuple[Name, ...] = setting(NAMES, "the configurations")
     reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
+    compiled_reference: bool | None = setting(
+        None, "measure it with torch.compile too; null: where backend has compile"
+    )
     precision: tuple[Precision, ...] | None = setting(
         None, "of ours; null: [fp32,bf16], on CUDA [tf32,bf16]"
     )
@@ -60,6 +63,13 @@ class StepSettings(_Settings):
     )
     pairs: int = setting(7, "measurements of each variant", at_least=2)
     warmup: int | None = setting(None, "steps before them; null: 1, on CUDA 5", at_least=1)
+    least: float = setting(0.2, "seconds of a measurement: it repeats a shorter step", above=0)
+    limit: float | None = setting(
+        None,
+        "seconds that a variant may take to build and warm up, and for each measurement, before it "
+        "counts as failed; null: any",
+        above=0,
+    )
 
 
 @dataclass(frozen=True)

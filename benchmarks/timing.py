@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], object]
 Totals = dict[str, tuple[int, float]]  # calls and microseconds by name
-_LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
+LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
 
 
 class Times(NamedTuple):
@@ -46,14 +46,15 @@ def measure(step: Step, repeats: int, device: torch.device) -> Times:
     return Times(*(seconds / repeats for seconds in totals))
 
 
-def warm_up(step: Step, steps: int, device: torch.device) -> int:
-    """Make `steps` steps or more; returns the number of steps in a measurement."""
+def warm_up(step: Step, steps: int, device: torch.device, least: float = LEAST) -> int:
+    """Make `steps` steps or more; returns the number of steps in a measurement of `least`
+    seconds."""
     seconds = [measure(step, 1, device).wall for _ in range(steps)][-1]
-    if seconds >= _LEAST:
+    if seconds >= least:
         return 1
     # The first steps are slower: time the next ones.
-    steady_seconds = measure(step, math.ceil(_LEAST / seconds), device).wall
-    return math.ceil(_LEAST / steady_seconds)
+    steady_seconds = measure(step, math.ceil(least / seconds), device).wall
+    return math.ceil(least / steady_seconds)
 
 
 def cuda_kernels(step: Step, steps: int = 1) -> Totals:
@@ -87,15 +88,15 @@ def launches(step: Step) -> Launches | None:
     return Launches(sum(counts.values()) - copies, copies)
 
 
-def peak_bytes(step: Step, memory_before: int, *, captured: bool) -> int:
-    """The peak of memory allocated in a step, minus `memory_before`, allocated before its variant
-    was built. The replay of a captured step allocates nothing: for it the peak is that since it was
-    built (with a reset), including warm-up and capture."""
+def peak_bytes(step: Step, *, captured: bool) -> int:
+    """The peak of memory that this process allocates in a step. The replay of a captured step
+    allocates nothing: for it the peak is that since the process began, including warm-up and
+    capture."""
     if not captured:
         torch.cuda.reset_peak_memory_stats()
         step()
         torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - memory_before
+    return torch.cuda.max_memory_allocated()
 
 
 def _wait(device: torch.device) -> None:

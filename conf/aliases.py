@@ -35,7 +35,8 @@ _NAMES: dict[tuple[str, ...], str] = {
         "seq_len sequence_length length"
     ),
     ("task.noise_std",): "noise sigma noise_level std",
-    ("task.distinct_prompts",): "num_tasks n_tasks task_diversity n_prompts num_prompts",
+    ("task.distinct_prompts",): "n_prompts num_prompts",
+    ("task.distinct_functions",): "num_tasks n_tasks task_diversity n_functions num_functions",
     ("loops.b", "loops", "r"): "n_loops num_loops loop recurrences recurrence n_loop",
     ("loops.T",): "window n_window loss_loops",
     ("evaluation.resamples", "resamples"): "bootstrap n_bootstrap bootstraps n_resamples",
@@ -60,6 +61,8 @@ def resolve_alias(key: str, names: Iterable[str]) -> str | None:
     options = list(names)
     matches = [name for alias in (last, *_ALIASES.get(last, ())) for name in _named(alias, options)]
     in_group = [name for name in matches if group and name.startswith(f"{group}.")]
+    # How results are shown is meant least often: width is the model's before the pictures'.
+    matches.sort(key=lambda name: name.startswith(("figures.", "tables.")))
     return next(iter([*in_group, *matches]), None)
 
 

@@ -68,6 +68,11 @@ class TaskConfig:
         0, "how many different prompts training draws from; 0: endless", at_least=0
     )
     settings: Mapping[str, Any] = setting({}, "the task's own, see conf/task/")
+    distinct_functions: int = setting(
+        0,
+        "how many different functions training draws from, each with endless prompts; 0: endless",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,10 @@ class ModelConfig:
     n_embd: int = setting(256, "width", at_least=1)
     n_head: int = setting(8, "attention heads", at_least=1)
     n_positions: int = setting(101, "most pairs that fit in a prompt", at_least=1)
-    injection: Literal["add", "multiply", "concat", "none"] = setting(
-        "add", "how the prompt enters each loop"
+    injection: Literal["add", "multiply", "concat", "none", "linear_attention"] = setting(
+        "add",
+        "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
+        "pairs alone, without blocks",
     )
     block: Literal["gpt2", "llama", "flt"] = setting("gpt2", "kind of block")
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
@@ -127,10 +134,10 @@ class LoopsConfig:
     )
     stop_at: float = setting(
         0.0,
-        "training: the loops without gradients end early, for the whole batch, once the median "
-        "prompt's state changes over a loop by at most this fraction of its norm; the others start "
-        "from the state reached, so that predictions differ by what the loops left out would still "
-        "have changed; 0: never",
+        "training: the loops without gradients end early, for the whole batch (each shard), once "
+        "the median prompt's state changes over a loop by at most this fraction of its norm; the "
+        "others start from the state reached, so that predictions differ by what the loops left "
+        "out would still have changed; 0: never",
         at_least=0,
     )
 

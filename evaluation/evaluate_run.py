@@ -141,7 +141,7 @@ def _write_union(
         and other["sources"] == evaluation_sources(run.task, _settings_of(other))
     ]
     result = merge_results(last, other_results)
-    result["remarks"], result["model_kind"] = run_remarks, kind_of(run.config.model)
+    result["remarks"], result["style"] = run_remarks, kind_of(run.config.model)
     arrays: Arrays = {}
     for part in (*(other for other in other_results if comparable(other, last)), last):
         for name, values in _rename_arrays(part, artefacts.arrays(part["key"]), last).items():

@@ -78,7 +78,8 @@ def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
     """Compares settings as the task has them, including defaults."""
     if (config.task.name, config.task.points) != (task["name"], task["points"]):
         return False
-    expected = {"dims": task["dims"], "distinct_prompts": 0, **task["settings"]}
+    endless = {"distinct_prompts": 0, "distinct_functions": 0}
+    expected = {"dims": task["dims"], **endless, **task["settings"]}
     return asdict(build_task(config)) == expected
 
 

@@ -20,13 +20,12 @@ class OfTask(TypedDict):
 
 
 class OfRun(OfTask):
-    """One run's result: its task, family and b (of a standard model, its layers);
-    `model_kind` decides the style of its curves (`style.kind_of`), the family where it is not
-    given."""
+    """One run's result: its task, family and b (of a standard model, its layers); `style` is the
+    kind of its curves (`style.kind_of`), the family where it is not given."""
 
     family: str
     b: int
-    model_kind: NotRequired[str]  # `kind` is that of the file
+    style: NotRequired[str]
 
 
 class ModelErrors(TypedDict):
@@ -159,7 +158,7 @@ class ComparedRun(Compared):
     """One run in a comparison; `minus_first` is paired by prompt."""
 
     family: str
-    kind: NotRequired[str]
+    style: NotRequired[str]
     seed: int
     b: int
     step: int

@@ -50,11 +50,11 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "averaging": ("#999933", _DOTS),
     "nearest_neighbours": ("#E69F00", _SHORT_DOT),
     "greedy_tree_2": ("#88CCEE", _SHORT),
-    "greedy_tree_4": ("#117733", _SHORT),
+    "greedy_tree_4": ("#1B5E20", _SHORT),
     "greedy_tree_2_signs": ("#88CCEE", _DOTS),
-    "greedy_tree_4_signs": ("#117733", _DOTS),
+    "greedy_tree_4_signs": ("#1B5E20", _DOTS),
     "boosted_trees": ("#882255", _SHORT_DOTS),
-    "boosted_trees_signs": ("#882255", _DOTS),
+    "boosted_trees_signs": ("#882255", _SHORT_DOT),
     "network": ("#332288", _SHORT_DOT),
     "majority": ("#777777", _DOTS),
     "gradient_descent": ("#E69F00", _SHORT),
@@ -67,7 +67,7 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "forest": ("#117733", _SHORT_DOTS),
     "boosting": ("#882255", _DOTS),
     # Residual scalings, and recipes of training.
-    "none": ("#882255", _SOLID),
+    "none": ("#222222", _SOLID),
     "sqrt": ("#E69F00", _SOLID),
     "linear": ("#0072B2", _SOLID),
     "factored": ("#44AA99", _LONG),
@@ -85,7 +85,7 @@ _STYLES: dict[str, tuple[str, Dash]] = {
 }
 # For a kind of a plugin: chosen by its name. Dark enough for a white page.
 _OTHERS = ("#332288", "#117733", "#AA4499", "#882255", "#999933", "#CC6677", "#44AA99")
-_RAMP = ("#B8DE29", "#55C667", "#20A387", "#2D708E", "#404788", "#440154")  # viridis, light to dark
+_RAMP = ("#7AD151", "#35B779", "#1F988B", "#2E6F8E", "#414487", "#440154")  # viridis, light to dark
 _DARKEST_AT = 64  # loops or layers
 
 

@@ -16,15 +16,17 @@ _POSITION_STD = 0.02  # as nanoGPT has it
 @torch.no_grad()
 def initialise(
     loop: Loop,
-    read_in: nn.Linear,
-    read_out: nn.Linear,
+    read_in: nn.Module,
+    read_out: nn.Module,
     generator: Generator,
     position_std: float = _POSITION_STD,
 ) -> None:
     """Initialise the loop's weights, then read-in and read-out: PyTorch's default for linear
-    layers, uniform within ±1 / sqrt(fan-in)."""
+    layers, uniform within ±1 / sqrt(fan-in), if the model has these."""
     initialise_loop(loop, generator, position_std)
     for layer in (read_in, read_out):
+        if not isinstance(layer, nn.Linear):
+            continue
         bound = 1 / math.sqrt(layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from .blocks.parameters import Role, block_roles
 from .initialise import initialise
-from .loops.loop import LoopState, StepContext
+from .loops.loop import Loop, LoopState, StepContext
 from .loops.make import make_loop
 from .operations import Operations, using
 from .queries import Layout, Queries, lay_out
@@ -50,9 +50,10 @@ class Model(nn.Module):
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         self.operations = Operations()
         with torch.device("meta"):
-            self.read_in = nn.Linear(spec.dims, spec.n_embd)
-            self.loop = make_loop(spec)
-            self.read_out = nn.Linear(spec.n_embd, spec.classes or 1)
+            loop = make_loop(spec)
+            self.read_in = _linear(loop, spec.dims, spec.n_embd)
+            self.loop = loop
+            self.read_out = _linear(loop, spec.n_embd, spec.classes or 1)
         self.to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
         initialise(self.loop, self.read_in, self.read_out, generator, spec.position_std)
@@ -215,6 +216,11 @@ class Model(nn.Module):
             )
         if dims != self.spec.dims:
             raise ValueError(f"inputs of {dims} dimensions, but the model reads {self.spec.dims}")
+
+
+def _linear(loop: Loop, inputs: int, outputs: int) -> nn.Linear:
+    """A read-in or read-out; for a loop that needs none the identity, which has no weights."""
+    return cast(nn.Linear, nn.Identity()) if loop.reads_tokens else nn.Linear(inputs, outputs)
 
 
 def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reloop.conf.checks.model import check_model
-from reloop.conf.mistakes import check_count
+from reloop.conf.mistakes import ConfigError, check_count
 from reloop.conf.schema import ModelConfig
 
 from .blocks.spec import BlockSpec
@@ -28,6 +28,10 @@ class ModelSpec(ModelConfig):
 
     def __post_init__(self) -> None:
         check_model(self)
+        if self.injection == "linear_attention" and self.classes:
+            raise ConfigError(
+                "model.injection", "cannot be linear_attention for a task with classes"
+            )
         for name, least in (("dims", 1), ("classes", 0), ("loops", 1)):
             check_count(name, getattr(self, name), least)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.tasks import Prompts, Task
+from reloop.tasks.conditioned_linear import ConditionedLinear
 from reloop.tasks.linear import Linear, SparseLinear
 from reloop.tasks.random_source import FreshNumbers
 
@@ -23,7 +24,7 @@ def control_prompts(
     `distinct_prompts` is ignored. Raises ValueError for a task that is not of dense linear
     functions.
     """
-    if not isinstance(task, Linear) or isinstance(task, SparseLinear):
+    if not isinstance(task, Linear) or isinstance(task, SparseLinear | ConditionedLinear):
         raise ValueError(
             f"the control, all weights 1, is that of dense linear functions, not of {task.name}"
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.model import check_has_states
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.output import FigureSettings, TableSettings
@@ -53,7 +54,9 @@ class ProbingSettings:
             raise ConfigError("targets", "must hold at least one target")
         check_settings("", self)
         load_plugins(self.plugins)
-        self._check_size(read_config(Path(self.run)))
+        config = read_config(Path(self.run))
+        check_has_states(config.model)
+        self._check_size(config)
         check_folder("run", self.run)
 
     def _check_size(self, config: Config) -> None:

@@ -163,7 +163,8 @@ class Weights(Target):
     of = Linear
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        return _at_all_lengths(parameters.double(), prompts)
+        weights: Tensor = getattr(parameters, "weights", parameters)
+        return _at_all_lengths(weights.double(), prompts)
 
 
 def _arrays(prompts: Prompts) -> tuple[Floats, Floats]:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     """Run the commands of these words; the exit code."""
     from reloop.experiments.named import command as experiments
+    from reloop.experiments.report import command as report_page
 
+    if report_page.is_for_report(words):
+        return report_page.main(words)
     if experiments.is_for_experiments(words):
         return experiments.main(words)
     flags = {word for word in words if word in ("-h", "--help", "-m", "--multirun")}
@@ -92,13 +95,14 @@ class _Grid:
         self._runs: dict[int, Run | RunError] = {}
         if not members[0].together:
             return
-        from reloop.training.together import groups
+        from reloop.training.together import groups, obstacle
 
         configs = [member.config for member in members]
         for group in groups(configs, only_if_faster=members[0].together == "auto"):
             self._groups |= dict.fromkeys(group, group)
         if not self._groups:
-            print("no members are trained together; docs/guide.md says which can be", flush=True)
+            why = obstacle(configs[0]) or "docs/guide.md says which can be"
+            print(f"no members are trained together: {why}", flush=True)
 
     def train(self, index: int) -> Run:
         """The trained run of a member. Raises what `train` does."""
@@ -108,7 +112,8 @@ class _Grid:
         if not group:
             return train(member.config, member.again)
         if index not in self._runs:
-            print(f"trained together with {len(group) - 1} other members", flush=True)
+            others = "1 other member" if len(group) == 2 else f"{len(group) - 1} other members"
+            print(f"trained together with {others}", flush=True)
             runs = train_together([self.members[i].config for i in group], member.again)
             self._runs |= zip(group, runs, strict=True)
         run = self._runs[index]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin
 
+from reloop.benchmarks.report.settings import ReportSettings
 from reloop.benchmarks.settings import (
     EstimatorSettings,
     KernelSettings,
@@ -26,7 +27,7 @@ from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
-from reloop.experiments.report.settings import ReportSettings
+from reloop.experiments.report.settings import ReportSettings as PageSettings
 from reloop.experiments.scaling_law.__main__ import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
@@ -46,13 +47,14 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m experiments.stability": StabilitySettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python -m experiments.iso_depth": IsoDepthSettings,
-    "python -m experiments.report": ReportSettings,
+    "python run.py action=report": PageSettings,
     "python -m benchmarks.time_to_quality": QualitySettings,
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.profile_step": ProfileSettings,
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,
     "python -m benchmarks.persistent": PersistentSettings,
+    "python -m benchmarks.report": ReportSettings,
     "python -m benchmarks.probes": ProbeSettings,
     "python -m benchmarks.solvers": SolverSettings,
     "python -m benchmarks.samplers": SamplerSettings,

@@ -38,8 +38,9 @@ class Linear(Task):
         # Subclasses may have other functions or other noise.
         if type(self) not in (Linear, NoisyLinear, SparseLinear):
             return super().no_posterior_mean()
-        if self.distinct_prompts:
-            return f"it is not known for task.distinct_prompts={self.distinct_prompts}"
+        for name in ("distinct_prompts", "distinct_functions"):
+            if count := getattr(self, name):
+                return f"it is not known for task.{name}={count}"
         return ""
 
 

@@ -16,13 +16,14 @@ from torch import Generator, Tensor
 
 from reloop.conf.checks.config import check_setting
 from reloop.conf.checks.task_settings import task_names
-from reloop.conf.mistakes import nearest
+from reloop.conf.mistakes import ConfigError, nearest
 from reloop.conf.plugins import add_task
 
 from .prompts import Prompts
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 
 _FAMILY = 0x5EED  # the family of numbered prompts that `distinct_prompts` is a part of
+_FUNCTIONS = 0xF00D  # the family whose functions `distinct_functions` draws from
 _REGISTRY: dict[str, type[Task]] = {}
 _AnyTask = TypeVar("_AnyTask", bound="type[Task]")
 
@@ -33,11 +34,13 @@ class Task(ABC):
 
     A subclass adds its settings as fields, samples its parameters (`parameters`) and maps inputs to
     outputs (`outputs`). With `distinct_prompts` = N > 0 there are only N prompts: prompt j has the
-    same numbers whenever it is sampled.
+    same numbers whenever it is sampled. With `distinct_functions` = N > 0 there are only N
+    functions, each as likely, and endless prompts of them.
     """
 
     dims: int
     distinct_prompts: int = 0
+    distinct_functions: int = 0
 
     name: ClassVar[str]  # given by `register_task`
     loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` = 2 outputs
@@ -50,6 +53,14 @@ class Task(ABC):
         for field in fields(self):
             value = getattr(self, field.name)
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
+        if self.distinct_functions:
+            if self.distinct_prompts:
+                raise ConfigError(
+                    "distinct_functions",
+                    "has no meaning with distinct_prompts, each of which has its own function",
+                )
+            if reason := self.no_distinct_functions():
+                raise ConfigError("distinct_functions", f"cannot be given: {reason}")
 
     @property
     @abstractmethod
@@ -75,8 +86,19 @@ class Task(ABC):
 
     def for_evaluation(self) -> Task:
         """The task whose prompts a model of this one is evaluated on: the endless set, also for a
-        model that was trained on finitely many prompts."""
-        return replace(self, distinct_prompts=0)
+        model that was trained on finitely many prompts or functions."""
+        return replace(self, distinct_prompts=0, distinct_functions=0)
+
+    def no_distinct_functions(self) -> str:
+        """Why this task cannot have finitely many functions; empty if it can."""
+        return ""
+
+    def functions(self) -> Any:
+        """The parameters of all of its `distinct_functions` functions, as `parameters` returns
+        them."""
+        return self.parameters(
+            NumberedPrompts(torch.arange(self.distinct_functions), _FUNCTIONS), self.dims
+        )
 
     def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
         """The observed outputs, from the values ys [B, n]; by default ys itself."""
@@ -110,12 +132,14 @@ class Task(ABC):
         if not self.min_dims <= dims <= self.dims:
             raise ValueError(f"dims must lie in {self.min_dims}..{self.dims}, got {dims}")
         random: RandomSource = FreshNumbers(generator, batch)
+        count = self.distinct_prompts or self.distinct_functions
+        numbered = random
+        if count:
+            index = torch.randint(count, (batch,), generator=generator, device=generator.device)
+            numbered = NumberedPrompts(index, _FAMILY if self.distinct_prompts else _FUNCTIONS)
         if self.distinct_prompts:
-            index = torch.randint(
-                self.distinct_prompts, (batch,), generator=generator, device=generator.device
-            )
-            random = NumberedPrompts(index, _FAMILY)
-        parameters = self.parameters(random, dims)
+            random = numbered
+        parameters = self.parameters(numbered, dims)
         return self.prompts(parameters, random, points, dims), parameters
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
@@ -158,7 +182,11 @@ def task_class(name: str) -> type[Task]:
 
 
 def make_task(
-    name: str, dims: int, distinct_prompts: int = 0, settings: Mapping[str, Any] | None = None
+    name: str,
+    dims: int,
+    distinct_prompts: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    distinct_functions: int = 0,
 ) -> Task:
     """Build a registered task; ValueError for a setting that it does not have."""
     cls = task_class(name)
@@ -167,4 +195,4 @@ def make_task(
         if key not in names:
             raise ValueError(f"task {name} has no setting {key!r}{nearest(key, names)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (settings or {}).items()}
-    return cls(dims=dims, distinct_prompts=distinct_prompts, **values)
+    return cls(dims, distinct_prompts, distinct_functions, **values)

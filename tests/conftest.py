@@ -60,6 +60,12 @@ if find_spec("hypothesis"):
     settings.load_profile("fixed")
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Types in the names of tests as everywhere else, so that -k bf16 selects them."""
+    names = {torch.bfloat16: "bf16", torch.float32: "fp32"}
+    return names.get(val) if isinstance(val, torch.dtype) else None
+
+
 def tiny_config(folder: Path) -> Config:
     """Sparse regression in three dimensions, 40 steps of a very small looped model."""
     return Config(

@@ -142,6 +142,22 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     assert "no members are trained together" in out
 
 
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("loops.stop_at=0.1", "loops.stop_at ends the loops of each run by its own states"),
+        ("loops.sampling=uniform", "loops drawn for each step differ between seeds"),
+    ],
+)
+def test_members_that_cannot_be_trained_together_are_told_why(
+    word: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for word in TINY if not word.startswith("training.steps")]
+    grid = ["-m", *words, "training.steps=0", "seed=0,1", "together=true", word]
+    assert run.main(grid) == 0
+    assert f"no members are trained together: {why}\n" in capsys.readouterr().out
+
+
 def test_of_a_group_with_a_folder_in_use_the_others_are_trained_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

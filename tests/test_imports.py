@@ -111,7 +111,8 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__, "
-            "reloop.experiments.report.__main__, reloop.experiments.report.write",
+            "reloop.experiments.report.command, reloop.experiments.report.write, "
+            "reloop.experiments.named.command",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
         ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

@@ -23,7 +23,9 @@ def build_task(config: Config) -> Task:
     """The task; ConfigError for an unknown task or an invalid setting."""
     task = config.task
     try:
-        return make_task(task.name, task.dims, task.distinct_prompts, task.settings)
+        return make_task(
+            task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
+        )
     except ConfigError as error:
         raise ConfigError("task." + error.key, str(error).removeprefix(error.key + " ")) from None
     except (TypeError, ValueError) as error:

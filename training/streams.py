@@ -7,7 +7,6 @@ group.update(step)                          # for each, the same as its own upda
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from .graph import GraphRunner
 from .step import Trainer
@@ -26,14 +25,8 @@ class Streams:
 
     def update(self, step: int) -> None:
         """Make step `step` with every trainer."""
-        for trainer in self.trainers:
-            trainer.prepare(step)
-        stages = tuple(trainer.curriculum(step) for trainer in self.trainers)
-        steps = [
-            partial(trainer._step, stage)
-            for trainer, stage in zip(self.trainers, stages, strict=True)
-        ]
-        self.runner.run_all(stages, steps, [trainer.generators for trainer in self.trainers])
+        stages, bodies = zip(*(trainer.begin(step) for trainer in self.trainers), strict=True)
+        self.runner.run_all(stages, bodies, [trainer.generators for trainer in self.trainers])
 
 
 def side_by_side(trainers: Sequence[Trainer]) -> Trainer | Streams | Together:

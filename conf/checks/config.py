@@ -17,14 +17,14 @@ MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums ov
 
 
 def check_setting(key: str, value: Any) -> None:
-    """Check one setting of a task: a whole number is at least 1 (`distinct_prompts` may be 0, for
-    no limit), any other number is finite and not negative, the path of a folder is not empty.
-    Raises ConfigError."""
+    """Check one setting of a task: a whole number is at least 1 (`distinct_prompts` and
+    `distinct_functions` may be 0, for no limit), any other number is finite and not negative, the
+    path of a folder is not empty. Raises ConfigError."""
     if isinstance(value, str) and key.endswith("_dir"):
         check_path(key, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
-    least = 1 if isinstance(value, int) and not key.endswith("distinct_prompts") else 0
+    least = 1 if isinstance(value, int) and "distinct_" not in key else 0
     check_count(key, value, least)
 
 
@@ -47,6 +47,11 @@ def _check_task(config: Config) -> None:
     check_settings("task.", task)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
+    if task.distinct_functions and (task.distinct_prompts or task.name == "tables"):
+        other = "task.distinct_prompts" if task.distinct_prompts else "task=tables"
+        raise ConfigError("task.distinct_functions", f"has no meaning with {other}")
+    if task.settings.get("condition", 1) < 1:
+        raise ConfigError("task.condition", f"must be at least 1, got {task.settings['condition']}")
     if task.settings.get("sparsity", 1) > task.dims:
         sparsity = task.settings["sparsity"]
         raise ConfigError("task.sparsity", f"is {sparsity}, but there are {task.dims} dims")

@@ -24,12 +24,19 @@ def check_model(model: ModelConfig) -> None:
     _check_attention(model)
     _check_family(model)
     _check_connectivity(model)
+    _check_linear_attention(model)
     _check_norm(model)
     _check_scaling(model)
 
 
 def check_prompts_fit(model: ModelConfig, task: TaskConfig) -> None:
     """Raises ConfigError where the model cannot read the task's prompts."""
+    if model.injection == "linear_attention" and model.n_embd != task.dims:
+        raise ConfigError(
+            "model.n_embd",
+            f"must be task.dims={task.dims} with model.injection=linear_attention, "
+            f"got {model.n_embd}",
+        )
     if task.points > model.n_positions:
         raise ConfigError(
             "task.points",
@@ -42,6 +49,16 @@ def check_prompts_fit(model: ModelConfig, task: TaskConfig) -> None:
             "model.attention",
             f"cannot be sliding: a window of {window} tokens, a quarter of what "
             f"model.n_positions={model.n_positions} can hold, hides none of {tokens}",
+        )
+
+
+def check_has_states(model: ModelConfig) -> None:
+    """Raises ConfigError for a model without hidden states, which cannot be probed."""
+    if model.injection == "linear_attention":
+        raise ConfigError(
+            "run",
+            "is a loop of linear attention, whose states are the labels themselves: there "
+            "is nothing hidden to be measured",
         )
 
 
@@ -128,6 +145,20 @@ def _check_connectivity(model: ModelConfig) -> None:
             f"cannot be {model.injection!r} with model.lanes: the lanes carry the prompt; it must "
             "be none",
         )
+
+
+def _check_linear_attention(model: ModelConfig) -> None:
+    """Settings of blocks and loops that a loop of linear attention does not have."""
+    if model.injection != "linear_attention":
+        return
+    for name in ("n_layer", "n_head", "block", "attention", "norm", "prelude", "coda",
+                 "residual_scaling"):  # fmt: skip
+        default = 1 if name == "n_head" else getattr(ModelConfig, name)
+        if getattr(model, name) != default:
+            raise ConfigError(
+                f"model.{name}",
+                f"must be {default} with model.injection=linear_attention, which has no block",
+            )
 
 
 def _check_norm(model: ModelConfig) -> None:

@@ -159,6 +159,8 @@ def _check_time(sizes: _Sizes, names: Mapping[str, str], loops: int) -> None:
 
 
 def _parameters(s: _Sizes) -> int:
+    if s["model.injection"] == "linear_attention":
+        return int(s["model.n_embd"] * (s["model.n_embd"] + 1))
     width, layers = s["model.n_embd"], s["model.n_layer"] + s["model.prelude"] + s["model.coda"]
     hidden = 4 * width  # a gated MLP's three matrices are as large as two of this width
     keys = (
@@ -189,7 +191,11 @@ def _training(s: _Sizes) -> int:
     coda = s["model.coda"] * window * layer
     activations = _FLOAT * batch * tokens * (per_token + coda)
     states = _FLOAT * (_STATES + bool(s["training.ema_decay"])) * _parameters(s)
-    prompts = batch * _prompt(s) * (3 if s["task.distinct_prompts"] else 1)
+    prompts = (
+        batch
+        * _prompt(s)
+        * (3 if s["task.distinct_prompts"] or s["task.distinct_functions"] else 1)
+    )
     run = _layers(s) + states + activations + prompts + s["training.shards"] * _SHARD
     return int(_PROCESS + s["together"] * run)
 
@@ -240,7 +246,9 @@ def _solver_size(s: _Sizes) -> int:
 
 
 _SOLVERS = {
-    **dict.fromkeys(("linear", "relu_network", "tables", "halfspaces"), ("least_squares",)),
+    **dict.fromkeys(
+        ("linear", "conditioned_linear", "relu_network", "tables", "halfspaces"), ("least_squares",)
+    ),
     **{"noisy_linear": ("ridge",), "sparse_linear": ("lasso",)},
 }
 

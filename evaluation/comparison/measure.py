@@ -109,9 +109,9 @@ def _name(run: Run) -> str:
 
 
 def _task_settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
-    """The settings of two runs' tasks, except the number of distinct training prompts."""
+    """The settings of two runs' tasks, except the numbers of distinct prompts and functions."""
     first_settings, other_settings = asdict(first.task), asdict(other.task)
-    keys = [key for key in first_settings | other_settings if key != "distinct_prompts"]
+    keys = [key for key in first_settings | other_settings if "distinct_" not in key]
     return [(f"task.{key}", first_settings.get(key), other_settings.get(key)) for key in keys]
 
 
@@ -137,7 +137,7 @@ def _result(
         assert run_settings.loops is not None
         entries[_name(run)] = {
             "family": run.config.model.family,
-            "kind": kind_of(run.config.model),
+            "style": kind_of(run.config.model),
             "seed": run.config.seed,
             "b": trained_loops(run.config),
             "step": run.step,

@@ -46,7 +46,7 @@ def run_labels(result: Comparison) -> dict[str, str]:
 
 def _styles(result: Comparison) -> dict[str, LineStyle]:
     """The styles of runs and solvers, the same in all three pictures."""
-    kinds = {run: entry.get("kind", entry["family"]) for run, entry in result["runs"].items()}
+    kinds = {run: entry.get("style", entry["family"]) for run, entry in result["runs"].items()}
     kinds |= {name: name for name in result["baselines"]}
     return dict(zip(kinds, styles_of(list(kinds.values())), strict=True))
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -28,8 +30,9 @@ _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
 _LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
 _NARROWEST = 1.5  # inches of a panel, before panels are moved below each other
+_FEW_PANELS = 3
 _TALLER = 1.15  # a picture's height over its width, over that of a screen's
-_CHARACTERS_PER_INCH = 110  # of a title in letters of one point, a lower bound
+_CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.figsize": (6.4, 4.0),
     "figure.dpi": 150,
@@ -89,24 +92,26 @@ class Pictures:
 
     def figure(self, width: float = 6.4, height: float = 4.0) -> Figure:
         """An empty picture of these inches on a screen; in a paper it has the paper's width, and is
-        as tall in proportion, or a little taller."""
+        as tall in proportion, in a column a little taller."""
         inches = _INCHES.get(self.settings.width or "")
         if inches is None:
             return Figure(figsize=(width, height))
-        return Figure(figsize=(inches, min(_TALLER * height * inches / width, 0.9 * inches)))
+        tall = height / width * (_TALLER if self.settings.width == "column" else 1)
+        return Figure(figsize=(inches, inches * min(tall, 0.9)))
 
     def panels(
-        self, count: int, columns: int, width: float, height: float
+        self, count: int, columns: int, width: float, height: float, share_y: bool = False
     ) -> tuple[Figure, list[Any]]:
         """A picture of `count` panels, each of these inches on a screen, at most so many beside
-        each other, in a paper fewer where they would be too narrow."""
+        each other; in a paper fewer where they would be too narrow, and a few below each other."""
         columns = min(columns, count)
         inches = _INCHES.get(self.settings.width or "")
         if inches is not None:
-            columns = min(columns, int(inches / _NARROWEST))
+            most = int(inches / _NARROWEST)
+            columns = 1 if most < columns + 1 and count <= _FEW_PANELS else min(columns, most)
         rows = -(-count // columns)
         figure = self._of_panels(rows, columns, width, height)
-        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        grid = list(figure.subplots(rows, columns, sharey=share_y, squeeze=False).flat)
         for axes in grid[count:]:
             axes.remove()
         return figure, grid[:count]
@@ -140,16 +145,17 @@ class Pictures:
         if inches is None:
             return Figure(figsize=(width * columns, height * rows))
         panel = inches / columns
-        return Figure(figsize=(inches, rows * panel * min(_TALLER * height / width, 1.0) + 0.3))
+        tall = min(_TALLER * height / width, 1.0 if columns > 1 else 0.75)
+        return Figure(figsize=(inches, rows * panel * tall + 0.3))
 
     def title(self, figure: Figure, text: str, remarks: Iterable[str] = ()) -> None:
         """Set a picture's title, if it is to have one, with the remarks on its runs below it, which
         it has in any case."""
         lines = [*(text.splitlines() if self.settings.title else []), *remarks]
-        per_inch = _CHARACTERS_PER_INCH / _POINTS[self.settings.width]
-        width = int(figure.get_figwidth() * per_inch)
         if lines:
-            figure.suptitle("\n".join(textwrap.fill(line, width) for line in lines))
+            title = figure.suptitle("")
+            inches = figure.get_figwidth() * 10 / float(title.get_fontsize())
+            title.set_text(_wrapped("\n".join(lines), inches))
 
     def save(
         self,
@@ -179,6 +185,7 @@ def save(
     for axes in figure.axes:
         label_log_axis(axes.xaxis)
         label_log_axis(axes.yaxis)
+        _wrap_labels(axes)
     files = []
     for form in FORMATS:
         file = path.with_suffix(f".{form}")
@@ -194,6 +201,31 @@ def save(
     writer.writerows(zip(x, *columns, strict=True))
     write_bytes(path.with_suffix(".csv"), text.getvalue().encode())
     return [*files, path.with_suffix(".csv")]
+
+
+def _wrap_labels(axes: Axes) -> None:
+    """Break the lines of a panel's title and labels that are longer than its share of the
+    picture."""
+    figure, place = axes.figure, axes.get_subplotspec()
+    assert isinstance(figure, Figure)
+    width, height = figure.get_size_inches()
+    if place is not None:  # none for the scale of colours
+        grid = place.get_gridspec()
+        width = width / grid.ncols
+        heights = np.asarray(grid.get_height_ratios(), dtype=np.float64)
+        height = height * float(heights[place.rowspan.start] / heights.sum())
+    for text, inches in (
+        (axes.title, 0.9 * width),
+        (axes.xaxis.label, width),
+        (axes.yaxis.label, 0.9 * height),
+    ):
+        text.set_text(_wrapped(text.get_text(), inches * 10 / float(text.get_fontsize())))
+
+
+def _wrapped(text: str, inches: float) -> str:
+    """Lines that are no longer than these inches, in letters of 10 points."""
+    width = max(12, int(inches * _CHARACTERS_PER_INCH))
+    return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
 def _write(figure: Figure, path: Path, form: str) -> None:

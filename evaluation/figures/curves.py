@@ -20,6 +20,7 @@ from .axes import AnyCurve, Curve, error_scale, log_above_rounding, whole_number
 
 _BAND = "band"  # the gid of bands
 _WIDEST_LEGEND = 0.3  # of the picture's width
+_NARROW = 4.0  # inches of a picture that has no legend beside it
 _FILL, _FILL_AMONG_THREE, _FILL_AMONG_FIVE = 0.2, 0.1, 0.05  # opacity, by the number of bands
 _EDGE = 0.45  # opacity of a band's edge, where there are three or more
 
@@ -118,9 +119,9 @@ def heat_map(
 
 
 def name_curves(figure: Figure, *panels: Axes) -> None:
-    """Add the legend of the labelled curves of these panels, by default of the last: beside the
-    picture where it takes at most three tenths of the width, else below, where the picture gets
-    taller by it."""
+    """Add the legend of the labelled curves of these panels, by default of the last: beside a
+    picture of some width where it takes at most three tenths of that, else below, where the picture
+    gets taller by it."""
     by_label: dict[str, Any] = {}
     for axes in panels or figure.axes[-1:]:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -128,15 +129,16 @@ def name_curves(figure: Figure, *panels: Axes) -> None:
     if not by_label:
         return
     names, handles = list(by_label), list(by_label.values())
+    width, height = figure.get_size_inches()
     legend = figure.legend(handles, names, loc="outside right center")
-    if legend.get_window_extent().width <= _WIDEST_LEGEND * figure.bbox.width:
+    most = _WIDEST_LEGEND if width >= _NARROW else 0
+    if legend.get_window_extent().width <= most * figure.bbox.width:
         return
     for columns in range(len(names), 0, -1):
         legend.remove()
         legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
         if legend.get_window_extent().width <= figure.bbox.width:
             break
-    width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
 
 

@@ -104,7 +104,7 @@ def finish(
 
 
 def _kind(result: Evaluation) -> str:
-    return result.get("model_kind", result["family"])
+    return result.get("style", result["family"])
 
 
 def _styles(result: Evaluation, names: Sequence[str]) -> list[LineStyle]:

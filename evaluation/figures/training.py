@@ -35,7 +35,7 @@ def draw_training(
     top, *below = figure.subplots(
         1 + len(shown), sharex=True, height_ratios=[4, *[1] * len(shown)], squeeze=False
     )[:, 0]
-    style = style_of(result.get("model_kind", result["family"]))
+    style = style_of(result.get("style", result["family"]))
     marker = "o" if len(steps) == 1 else None
     top.plot(steps, numbers(losses), color=style["color"], linewidth=0.6, alpha=0.4)
     top.plot(steps, numbers(smooth), color=style["color"], marker=marker)

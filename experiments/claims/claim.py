@@ -19,7 +19,10 @@ from reloop.conf.mistakes import ConfigError, nearest
 from reloop.conf.schema import Config
 
 _Item = TypeVar("_Item")
-_MODULES = ("in_context", "stability", "fully_looped", "iso_depth")  # of this folder, with claims
+_MODULES = (  # of this folder, with claims
+    *("in_context", "stability", "stability_trained", "fully_looped", "iso_depth"),
+    *("algorithms", "conditioning", "diversity"),
+)
 
 
 class NotMeasured(Exception):

@@ -1,4 +1,5 @@
-"""The claims of 'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524), by figure.
+"""The claims of 'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524) on models near
+their initialisation (Figures 2 to 4 and 9).
 
 Evidence.results["stability"] maps the name of a figure of `python -m experiments.stability` to the
 content of its JSON.
@@ -13,15 +14,15 @@ import numpy as np
 
 from reloop.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Estimator, Evidence, NotMeasured, claim
+from .claim import Estimate, Estimator, Evidence, claim
 from .statistics import over_seeds
 
 _BOUNDED = 1.25  # a norm or a change within a quarter, from the fewest loops to the most
-_LARGEST = "from the fewest loops to the most"
+ACROSS = "from the fewest loops to the most"
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
 
 
-def _of_paper(
+def of_paper(
     name: str,
     sentence: str,
     figure: str,
@@ -32,6 +33,7 @@ def _of_paper(
     steps: int = 0,
     size: str = "U = 12, d = 768",
 ) -> Callable[[Estimator], Estimator]:
+    """`claim` with the paper's source and size."""
     return claim(
         f"scaling_{name}",
         sentence,
@@ -60,11 +62,11 @@ _STACK = {"looped": "a looped stack", "non_shared": "an equally deep stack of la
 def _norm_claim(name: str) -> None:
     sharing, scaling, line, holds_if, what, published = _NORMS[name]
 
-    @_of_paper(
+    @of_paper(
         name,
         f"With residual branches {_SCALED[scaling]}, the norm of {_STACK[sharing]} {what}.",
         "Figure 2",
-        f"norm of the stream after the first steps, ratio {_LARGEST}",
+        f"norm of the stream after the first steps, ratio {ACROSS}",
         line,
         holds_if,
         published,
@@ -73,14 +75,14 @@ def _norm_claim(name: str) -> None:
     def norm(evidence: Evidence) -> Estimate:
         result = evidence.result("stability", "norms")
         norms = _by_seed(result["norm"][sharing][scaling])[:, :, -1]
-        return _sized(over_seeds(norms[:, -1] / norms[:, 0], log=True), result, result["steps"])
+        return sized(over_seeds(norms[:, -1] / norms[:, 0], log=True), result, result["steps"])
 
 
 for _name in _NORMS:
     _norm_claim(_name)
 
 
-@_of_paper(
+@of_paper(
     "fig3_looped_increments_agree",
     "The increments of a new looped stack point in one direction.",
     "Figure 3",
@@ -92,10 +94,10 @@ for _name in _NORMS:
 def looped_increments_agree(evidence: Evidence) -> Estimate:
     """Over pairs of different loops."""
     result = evidence.result("stability", "cosines")
-    return _sized(over_seeds(_by_seed(result["apart"]["looped"])), result, 0)
+    return sized(over_seeds(_by_seed(result["apart"]["looped"])), result, 0)
 
 
-@_of_paper(
+@of_paper(
     "fig3_deep_increments_do_not",
     "The increments of layers that share no weights are orthogonal.",
     "Figure 3",
@@ -107,7 +109,7 @@ def looped_increments_agree(evidence: Evidence) -> Estimate:
 def deep_increments_do_not(evidence: Evidence) -> Estimate:
     """Over pairs of different blocks."""
     result = evidence.result("stability", "cosines")
-    return _sized(over_seeds(_by_seed(result["apart"]["non_shared"])), result, 0)
+    return sized(over_seeds(_by_seed(result["apart"]["non_shared"])), result, 0)
 
 
 def _slopes(evidence: Evidence, steps: slice) -> tuple[dict[str, Floats], Any]:
@@ -121,7 +123,7 @@ def _slopes(evidence: Evidence, steps: slice) -> tuple[dict[str, Floats], Any]:
 def _slope_claims(figure: int, steps: slice, when: str, count: int) -> None:
     of_figure = f"Figure {figure}"
 
-    @_of_paper(
+    @of_paper(
         f"fig{figure}_none_moves_more",
         f"Unscaled, {when} moves the output more the more loops there are.",
         of_figure,
@@ -133,9 +135,9 @@ def _slope_claims(figure: int, steps: slice, when: str, count: int) -> None:
     )
     def none_moves_more(evidence: Evidence) -> Estimate:
         slopes, result = _slopes(evidence, steps)
-        return _sized(over_seeds(slopes["none"] - slopes["sqrt"]), result, count)
+        return sized(over_seeds(slopes["none"] - slopes["sqrt"]), result, count)
 
-    @_of_paper(
+    @of_paper(
         f"fig{figure}_sqrt_moves_more",
         f"Scaled by 1/√R, {when} still moves the output more the more loops there are.",
         of_figure,
@@ -147,9 +149,9 @@ def _slope_claims(figure: int, steps: slice, when: str, count: int) -> None:
     )
     def sqrt_moves_more(evidence: Evidence) -> Estimate:
         slopes, result = _slopes(evidence, steps)
-        return _sized(over_seeds(slopes["sqrt"] - slopes["linear"]), result, count)
+        return sized(over_seeds(slopes["sqrt"] - slopes["linear"]), result, count)
 
-    @_of_paper(
+    @of_paper(
         f"fig{figure}_linear_is_flat",
         f"Scaled by 1/R, {when} moves the output as far whatever the number of loops.",
         of_figure,
@@ -161,138 +163,11 @@ def _slope_claims(figure: int, steps: slice, when: str, count: int) -> None:
     )
     def linear_is_flat(evidence: Evidence) -> Estimate:
         slopes, result = _slopes(evidence, steps)
-        return _sized(over_seeds(slopes["linear"]), result, count)
+        return sized(over_seeds(slopes["linear"]), result, count)
 
 
 _slope_claims(4, slice(0, 1), "one optimiser step", 1)
 _slope_claims(9, slice(0, 10), "each of the first ten optimiser steps", 10)
-
-
-def _sweep(evidence: Evidence) -> Any:
-    """The sweep; NotMeasured if nothing was learned."""
-    result = evidence.result("stability", "sweep")
-    few, many = str(result["loops"][0]), str(result["loops"][-1])
-    for scaling, best in result["best"].items():
-        for loops in (few, many):
-            if best[loops] is None or best[loops]["error"] > 0.9 * result["initial"]:
-                raise NotMeasured(f"{scaling}, R = {loops}: still on the plateau at every rate")
-    return result
-
-
-def _from_verdict(verdict: Mapping[str, Any], sign: int = 1) -> Estimate:
-    """The 90 % interval of a sweep's verdict over seeds; NotMeasured, with its reason, if it is
-    unknown."""
-    if verdict["verdict"] == "unknown":
-        raise NotMeasured(verdict["reason"])
-    return over_seeds(sign * np.array(verdict["by_seed"]))
-
-
-@_of_paper(
-    "fig5_linear_gains",
-    "At its best learning rate 1/R has less error than 1/√R with many loops.",
-    "Figure 5",
-    "least error with 1/√R less that with 1/R, at the most loops",
-    0.0,
-    "above",
-    "0.025 nats at R = 8, 340M parameters",
-    20_000,
-)
-def linear_gains(evidence: Evidence) -> Estimate:
-    """The sweep's own gain."""
-    result = _sweep(evidence)
-    gain = _from_verdict(result["gain"][str(result["loops"][-1])])
-    return _sized(gain, result, result["steps"])
-
-
-@_of_paper(
-    "fig5_linear_rate_stays",
-    "With 1/R the best learning rate stays where it is however many loops there are.",
-    "Figure 5",
-    f"octaves by which the best rate moves either way {_LARGEST}, linear",
-    1.0,  # two rates of the sweep's grid
-    "below",
-    "a narrow band",
-    20_000,
-)
-def linear_rate_stays(evidence: Evidence) -> Estimate:
-    """The size of the movement: its interval reaches to 0 where the movement's covers it."""
-    result = _sweep(evidence)
-    found = _from_verdict(result["move"]["linear"])
-    ends = abs(found.low), abs(found.high)
-    low = 0.0 if found.low <= 0 <= found.high else min(ends)
-    moved = found._replace(mean=abs(found.mean), low=low, high=max(ends))
-    return _sized(moved, result, result["steps"])
-
-
-@_of_paper(
-    "fig5_sqrt_rate_falls",
-    "With 1/√R the best learning rate falls with the number of loops.",
-    "Figure 5",
-    f"octaves by which the best rate falls {_LARGEST}, sqrt",
-    0.5,  # half a step of the sweep's grid: the least that counts as a movement there
-    "above",
-    "",
-    20_000,
-)
-def sqrt_rate_falls(evidence: Evidence) -> Estimate:
-    """The sweep's own movement, downwards."""
-    result = _sweep(evidence)
-    return _sized(_from_verdict(result["move"]["sqrt"], -1), result, result["steps"])
-
-
-def _trained(evidence: Evidence) -> list[Any]:
-    """The finished runs with 1/R or its factored form, by loops."""
-    runs = evidence.result("stability", "trained")["runs"]
-    for run in runs:
-        if run["unfinished"] or not run["step"]:
-            raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
-    found = [run for run in runs if run["scaling"] in ("linear", "factored")]
-    return sorted(found, key=lambda run: run["loops"])
-
-
-@_of_paper(
-    "fig6_trained_increments_agree",
-    "After training, too, the increments of a loop agree in direction.",
-    "Figures 6 and 8",
-    "mean cosine of two different increments, over trained runs",
-    0.1,
-    "above",
-    "mostly positive, 0.3 to 0.6",
-    20_000,
-)
-def trained_increments_agree(evidence: Evidence) -> Estimate:
-    """Over the runs, which differ in their loops."""
-    runs = [run for run in _trained(evidence) if run["apart"] is not None]
-    estimate = over_seeds([run["apart"] for run in runs], what="run of several loops")
-    return _over_runs(estimate, runs)
-
-
-@_of_paper(
-    "fig7_norm_does_not_depend_on_loops",
-    "With 1/R trained models end with streams of one size however many loops they have.",
-    "Figure 7",
-    "largest over smallest norm of the stream after the last loop, over trained runs",
-    1.5,  # 1/√R would give 2 from R = 2 to 8
-    "below",
-    "similar",
-    20_000,
-)
-def norm_does_not_depend_on_loops(evidence: Evidence) -> Estimate:
-    """Of runs that differ in their loops, with the standard errors over prompts."""
-    runs = _trained(evidence)
-    if len({run["loops"] for run in runs}) < 2:
-        raise NotMeasured("no two trained runs that differ in their loops")
-    ends = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
-    small, large = ends[0]["norm"], ends[-1]["norm"]
-    ratio = large["mean"][-1] / small["mean"][-1]
-    parts = [each["standard_error"][-1] / each["mean"][-1] for each in (small, large)]
-    return _over_runs(over_seeds([ratio], [ratio * float(np.hypot(*parts))], log=True), runs)
-
-
-def _over_runs(estimate: Estimate, runs: list[Any]) -> Estimate:
-    loops = ", ".join(str(run["loops"]) for run in runs)
-    steps = min(run["step"] for run in runs)
-    return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
 
 
 def _by_seed(curve: Mapping[str, Any]) -> Floats:
@@ -300,7 +175,7 @@ def _by_seed(curve: Mapping[str, Any]) -> Floats:
     return np.array(curve["by_seed"], dtype=np.float64)
 
 
-def _sized(estimate: Estimate, result: Mapping[str, Any], steps: int) -> Estimate:
+def sized(estimate: Estimate, result: Mapping[str, Any], steps: int) -> Estimate:
     """With the size of the models of a result."""
     init = result.get("init")
     size = f"U = {init['layers']}, d = {init['width']}" if init else "U = 1, d = 32"

@@ -17,12 +17,13 @@ from .results import MemberResult, State
 from .state import progress
 
 
-def measured(member: Member) -> Measured | None:
-    """A finished member with the errors of its evaluation, measured now where they are not stored;
-    None for an unfinished one."""
-    if progress(member.config).state != "finished":
-        return None
-    run = load_run(progress(member.config).path)
+def measured(member: Member) -> Measured:
+    """A member with the errors of its evaluation, measured now where they are not stored; without
+    errors where its training is not finished."""
+    now = progress(member.config)
+    if now.state != "finished":
+        return Measured(member.label, member.config, now.step, {})
+    run = load_run(now.path)
     result = evaluate(run, member.config.evaluation, member.config.device)
     arrays = Artefacts(run.path / "evaluations", KIND).arrays(result["key"])
     return Measured(member.label, member.config, run.step, arrays, result["labels"], str(run.path))

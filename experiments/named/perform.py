@@ -18,8 +18,9 @@ from reloop.evaluation.tables import Part, document
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
 from ..claims.text import verdict_parts
-from .definition import Experiment
+from .definition import OF_RUNS, Experiment
 from .measured import measured, member_result
+from .measures.of_runs import adapter
 from .measures.request import Measurement, Request
 from .members import Member, described
 from .panels import panels
@@ -45,18 +46,22 @@ def perform(settings: ExperimentSettings) -> str:
         everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
         failures = train_all(everyone, settings.jobs, logs)
-    texts = []
+    texts, problems = [], [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
-        result = _finish(experiment, members[experiment.name], settings, failures)
+        try:
+            result = _finish(experiment, members[experiment.name], settings, failures)
+        except RunError as error:
+            problems.append(str(error))
+            continue
         folder = folder_of(settings.folder, experiment.name, settings.scale)
         texts.append(_text(result, folder, settings))
         if len(experiments) > 1:
             print(f"\n{texts[-1]}", flush=True)
-    text = "" if len(experiments) > 1 else texts[0]
-    if failures:
+    text = "" if len(experiments) > 1 else "".join(texts)
+    if problems:
         print(text, flush=True)
-        path, reason = next(iter(failures.items()))
-        raise RunError(f"{len(failures)} runs failed; the first: {path}: {reason}")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise RunError(f"{problems[0]}{more}")
     return text
 
 
@@ -72,7 +77,8 @@ def _finish(
     failures: Mapping[str, str],
 ) -> ExperimentResult:
     """Measure what is finished, draw, judge and write one experiment's result."""
-    runs = [run for member in members if (run := measured(member)) is not None]
+    everything = [measured(member) for member in members]
+    runs = [run for run in everything if run.arrays]
     measurement = _measured(experiment, settings, runs)
     results = [member_result(member, failures) for member in members]
     missing = [
@@ -87,7 +93,7 @@ def _finish(
             f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
             f"{experiment.command(settings.scale)} trains it"
         )
-    evidence = Evidence(tuple(runs), measurement.results)
+    evidence = Evidence(everything, measurement.results)
     command = experiment.command(settings.scale)
     verdicts = [
         judge(find_claim(name), evidence, scale=settings.scale, command=command)
@@ -125,13 +131,13 @@ def _measured(
 ) -> Measurement:
     if experiment.measure == "evaluation":
         return Measurement()
-    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    stored_only = settings.action == "figure"
     at_scale = experiment.at(settings.scale)
-    answer: Measurement = module.measure(
-        Request(
-            at_scale.settings, runs, settings.folder, settings.jobs, settings.action == "figure"
-        )
-    )
+    request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
+    if experiment.measure in OF_RUNS:
+        return adapter.measure(experiment.measure, request)
+    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    answer: Measurement = module.measure(request)
     return answer
 
 

@@ -281,7 +281,7 @@ def _panel(
 
 def _kind(of: Evaluation | ComparedRun) -> str:
     """The kind of a model's curve: its way to loop, or its family."""
-    named = of.get("model_kind") or of.get("kind")  # an evaluation's, a compared run's
+    named = of.get("style")  # an evaluation's, a compared run's
     return str(named or of["family"])
 
 

@@ -72,7 +72,7 @@ def row_of(run: Run) -> Row:
     once, rec = parameter_counts(run.model)
     loss = float(np.mean(numbers(result["by_examples"]["model_at_b"]["mean"])))
     prompts = run.step * config.training.batch_size
-    task = replace(config.task, distinct_prompts=0)
+    task = replace(config.task, distinct_prompts=0, distinct_functions=0)
     evaluation_key = (task, result["prompts"], result["seed"])
     remarks = tuple(result["remarks"])
     return Row(run.path.name, once, rec, config.loops.b, prompts, loss, evaluation_key, remarks)

@@ -182,9 +182,8 @@ def _slope_picture(
 ) -> None:
     """The slopes at both places over x."""
     columns = {}
-    figure, panels = pictures.panels(2, 2, 5.0, 4.0)
+    figure, panels = pictures.panels(2, 2, 5.0, 4.0, share_y=True)
     for axes, (part, place) in zip(panels, PLACES.items(), strict=True):
-        axes.sharey(panels[0])
         for scaling, curve in slopes_at[part].items():
             columns[f"{part}_{scaling}"] = csv_columns(curve)
             band(axes, x, band_of(curve), scaling, style_of(scaling))

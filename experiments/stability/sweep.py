@@ -224,9 +224,8 @@ def draw(result: Sweep, pictures: Pictures, name: str) -> None:
     """Error by rate, a panel for each scaling, a curve for each R with the least and the most of
     its seeds, a star at the best rate."""
     columns, rates = {}, result["rates"]
-    figure, panels = pictures.panels(len(result["scalings"]), 2, 5.0, 4.0)
+    figure, panels = pictures.panels(len(result["scalings"]), 2, 5.0, 4.0, share_y=True)
     for axes, (scaling, by_loops) in zip(panels, result["scalings"].items(), strict=True):
-        axes.sharey(panels[0])
         for R, cell in by_loops.items():
             collapse_counts = [row.count(None) for row in cell["errors"]]
             curve = mean_and_range(cell["errors"]) | {"collapsed": collapse_counts}
@@ -234,7 +233,7 @@ def draw(result: Sweep, pictures: Pictures, name: str) -> None:
             style = style_of_number(int(R))
             band(axes, rates, curve, f"R = {R}", style)
             if (best := result["best"][scaling][R]) is not None:
-                star = {"color": style["color"], "markersize": 10, "zorder": 3}
+                star = {"color": style["color"], "markersize": 9, "zorder": 3}
                 axes.plot(best["rate"], best["error"], "*", **star)
         ticks_at(axes, rates)
         axes.set_yscale("log")

@@ -31,13 +31,13 @@ PROMPTS = 64
 
 
 class TrainedRun(TypedDict):
-    """A run: the `kind` of its curves; `norm`, that of a token's state before the final norm from
-    index 0, the read-in, to loop b, over prompts; `cosine` [b, b] between increments, None if one
-    of the two is zero at all tokens; and `apart`, its mean over pairs of different ones, None if
-    there are none. `unfinished` says what its training lacks."""
+    """A run: the kind of its curves as `style`; `norm`, that of a token's state before the final
+    norm from index 0, the read-in, to loop b, over prompts; `cosine` [b, b] between increments,
+    None if one of the two is zero at all tokens; and `apart`, its mean over pairs of different
+    ones, None if there are none. `unfinished` says what its training lacks."""
 
     run: str
-    kind: str
+    style: str
     what: str
     step: int
     unfinished: list[str]
@@ -80,7 +80,7 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
     scaling = config.model.residual_scaling
     return {
         "run": str(run.path),
-        "kind": kind_of(config.model),
+        "style": kind_of(config.model),
         "what": f"{config.model.connectivity or config.model.family}, b = {b}"
         + (f", {scaling}" if scaling != "none" else ""),
         "step": run.step,
@@ -154,7 +154,7 @@ def _norms(runs: list[TrainedRun], pictures: Pictures, name: str) -> None:
     longest = max(run["loops"] for run in runs)
     figure, columns = pictures.figure(), {}
     axes = figure.subplots()
-    styles = styles_of([run["kind"] for run in runs])
+    styles = styles_of([run["style"] for run in runs])
     for index, (run, style) in enumerate(zip(runs, styles, strict=True), start=1):
         label = f"{index}: {run['what']}"
         band(axes, range(run["loops"] + 1), band_of(run["norm"]), label, style)

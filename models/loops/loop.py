@@ -47,6 +47,7 @@ class Loop(nn.Module, ABC):
     positions for up to `spec.length` tokens."""
 
     most_loops: int | None = None  # the limit of its steps, if any
+    reads_tokens = False  # whether it reads tokens and gives predictions: no read-in, no read-out
     positions: nn.Parameter | None
 
     def __init__(self, spec: BlockSpec) -> None:

@@ -9,6 +9,7 @@ from reloop.conf.plugins import add_name
 
 from ..spec import ModelSpec
 from .connected import ConnectedLoop
+from .linear_attention import LinearAttentionLoop
 from .loop import LayerLoop, Loop, SharedLoop
 from .recurrent import LanesLoop, RecurrentLoop
 
@@ -40,6 +41,8 @@ def make_loop(spec: ModelSpec) -> Loop:
         return LayerLoop(block)
     if spec.family == "tied":
         return SharedLoop(block, "none")
+    if spec.injection == "linear_attention":
+        return LinearAttentionLoop(block)
     if (registered := loop_class(spec.injection)) is not None:
         return registered(block)
     if spec.connectivity is not None:

@@ -98,7 +98,7 @@ def _bands(
     labels: Sequence[str],
 ) -> None:
     """Curves over all loops, on a log scale."""
-    styles = styles_of([result.get("model_kind", result["family"])] * len(curves))
+    styles = styles_of([result.get("style", result["family"])] * len(curves))
     for curve, label, style in zip(curves.values(), labels, styles, strict=True):
         band(axes, loop, curve, label, style)
     axes.set_yscale("log")
@@ -126,9 +126,7 @@ def _rank(result: Dynamics, pictures: Pictures) -> None:
     axes = figure.subplots()
     part = result["effective_rank"]
     values = numbers(part["value"])
-    axes.plot(
-        part["loop"], values, marker=".", **style_of(result.get("model_kind", result["family"]))
-    )
+    axes.plot(part["loop"], values, marker=".", **style_of(result.get("style", result["family"])))
     largest = max((value for value in part["value"] if value is not None), default=1.0)
     axes.set_ylim(0, 1.15 * largest)  # room for the label of b
     axes.set_xlim(-0.5, part["loop"][-1] + 0.5)  # also loops where the rank is nan

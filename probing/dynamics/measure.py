@@ -73,8 +73,8 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
     content = {**result, "figures": settings.figures.plain()}
     if not is_shown(path, "dynamics", content):
         path.unlink(missing_ok=True)  # it does not match the new pictures
-        kind = kind_of(run.config.model)
-        files = draw_dynamics({**result, "model_kind": kind}, run.path / FIGURES, settings.figures)
+        style = kind_of(run.config.model)
+        files = draw_dynamics({**result, "style": style}, run.path / FIGURES, settings.figures)
         show(path, "dynamics", content, files)
     return result
 

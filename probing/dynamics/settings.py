@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.model import check_has_states
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.output import FigureSettings, TableSettings
@@ -38,6 +39,7 @@ class DynamicsSettings:
             raise ConfigError("run", "must name the run folder to measure: run=runs/<name>")
         check_settings("", self)
         config = read_config(Path(self.run))
+        check_has_states(config.model)
         self._check_size(config, self.loops_of(config))
         check_folder("run", self.run)
 

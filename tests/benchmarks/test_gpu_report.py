@@ -4,44 +4,144 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import tarfile
+import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.benchmarks.checkout import write_checkout
 from tests.conftest import HOME
 
 SCRIPT = HOME / "benchmarks" / "gpu_report.sh"
+# Says its words; writes a file where one is named by json=; sleeps or fails in some parts.
 PYTHON = """#!/bin/sh
 echo "$@"
-case "$*" in *step_tree*) exit 7;; *step_relu*) sleep 60;; esac
+for word in "$@"; do case $word in json=*) echo '{}' >"${word#json=}";; esac; done
+case "$*" in
+    *step_tree*) exit 7;;
+    *step_relu*) [ -n "$SLEEP" ] && exec sleep 60;;
+    *benchmarks.report*) [ -n "$NO_SUMMARY" ] && exit 1;;
+esac
+exit 0
 """
 
 
-def run(folder: Path, *words: str, total: int) -> subprocess.CompletedProcess[str]:
+def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
     python = folder / "python"
     python.write_text(PYTHON, encoding="utf-8")
     python.chmod(0o755)
-    environment = {**os.environ, "PYTHON": str(python), "TOTAL": str(total)}
-    return subprocess.run(
-        [SCRIPT, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    return subprocess.Popen(
+        [SCRIPT, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHON": str(python), "TMPDIR": str(folder), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
-def test_a_part_that_fails_stops_no_other(tmp_path: Path) -> None:
+def run(folder: Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    process = start(folder, *words, **variables)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def report(out: Path) -> dict[str, dict[str, Any]]:
+    """The parts by name, of those of both halves."""
+    parts = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    return {f"{part['half']} {part['part']}": part for part in parts}
+
+
+def archived(out: Path) -> dict[str, str]:
+    """The files of the archive."""
+    with tarfile.open(out / "report.tar.gz") as files:
+        return {
+            member.name: file.read().decode()
+            for member in files
+            if (file := files.extractfile(member))
+        }
+
+
+def test_both_halves_leave_three_files_and_keep_their_time(tmp_path: Path) -> None:
+    checkout, out = write_checkout(tmp_path), tmp_path / "out"
+    code, said, err = run(tmp_path, str(checkout), "out", "part=2")
+    assert (code, err) == (0, ""), said
+    first = report(out)
+    assert {part["half"] for part in first.values()} == {2}
+    code, said, err = run(tmp_path, "part=1", str(checkout), "out")
+    assert (code, err) == (0, ""), said
+    parts = report(out)
+    assert {key: parts[key] for key in first} == first  # the other half's are kept
+    for half in (1, 2):
+        limits = [part["limit"] for part in parts.values() if part["half"] == half]
+        assert len(limits) > 6
+        assert 0 < sum(limits) <= 520
+    assert {path.name for path in out.iterdir()} == {
+        *("report.json", "report.tar.gz", "summary.md"),
+    }
+    assert parts["2 step_tree"]["exit_code"] == 7
+    assert all(
+        part["exit_code"] == 0 for key, part in parts.items() if not key.endswith("step_tree")
+    )
+    files = archived(out)
+    log = files["./half1/step_sparse.log"]
+    assert f"configs=sparse device=cuda reference={checkout} compiled_reference=true" in log
+    assert files["./half1/step_sparse.json"] == files["./half2/parity.json"] == "{}\n"
+    assert "-k bf16" in files["./half1/tests_bf16/test_mlp.log"]
+    assert not list(tmp_path.glob("tmp.*"))  # its working folder
+
+
+def test_a_part_may_fail_or_take_too_long(tmp_path: Path) -> None:
     checkout = write_checkout(tmp_path)
-    done = run(tmp_path, str(checkout), "out", total=5)
-    assert done.returncode == 0, done.stderr
-    parts = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
-    codes = {part["part"]: part["exit_code"] for part in parts}
-    assert codes["kernel_tests"] == codes["step_sparse"] == 0
-    assert codes["step_tree"] == 7
-    assert codes["step_relu"] == 124  # all the time that was left
-    assert codes["parity"] == -1
-    log = (tmp_path / "out" / "step_sparse.log").read_text(encoding="utf-8")
-    assert f"configs=sparse device=cuda reference={checkout} backend=[eager,triton]" in log
+    code, _, err = run(
+        tmp_path, str(checkout), "out", "part=2", TOTAL="5", SLEEP="1", NO_SUMMARY="1"
+    )
+    assert code == 0
+    assert "no summary: " in err
+    codes = {key: part["exit_code"] for key, part in report(tmp_path / "out").items()}
+    assert codes["2 step_linear"] == 0
+    assert codes["2 step_tree"] == 7
+    assert codes["2 step_relu"] == 124  # all the time that was left
+    assert codes["2 parity"] == -1
 
 
-def test_without_a_checkout_it_says_how(tmp_path: Path) -> None:
-    done = run(tmp_path, "nowhere", total=8)
-    assert done.returncode == 2
-    assert "REFERENCE must hold scripts/" in done.stderr
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_what_is_stopped_keeps_its_files(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    checkout, out = write_checkout(tmp_path), tmp_path / "out"
+    process = start(tmp_path, str(checkout), "out", "part=2", SLEEP="1")
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("tmp.*/half2/step_relu.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    assert report(out)["2 step_relu"]["exit_code"] not in (0, -1)
+    assert archived(out)["./half2/step_relu.json"] == "{}\n"  # of the part that was stopped, too
+    assert "2 step_standard" not in report(out)
+    assert not list(tmp_path.glob("tmp.*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "message"),
+    [
+        ([], {}, "usage: benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]"),
+        (["nowhere"], {}, "nowhere is no checkout of the reference: it holds no scripts/"),
+        ([".", "part=3"], {}, "part must be 1 or 2, got '3'"),
+        ([".", "python"], {}, "is no folder that can be written to"),
+        (["."], {"PYTHON": "no-python"}, "there is no 'no-python'"),
+        (["."], {"DEVICE": "tpu"}, "DEVICE must be cuda or cpu, got 'tpu'"),
+        (["."], {"TOTAL": "9m"}, "TOTAL must be a number of seconds, got '9m'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], variables: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    write_checkout(tmp_path)
+    code, said, err = run(tmp_path, *words, **variables)
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert message in err

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from reloop.benchmarks import step, timing
+from reloop.benchmarks import timing
+from reloop.benchmarks.step import table
+from reloop.benchmarks.step.__main__ import main
+from reloop.benchmarks.step.contender import Contender, Floor
 from reloop.benchmarks.variants import Variant
 from tests.benchmarks.checkout import write_checkout
 from tests.conftest import HOME
 
-SMALL = ["configs=small", "device=cpu", "pairs=2"]
-
-
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "_LEAST", 0.05)
+SMALL = ["configs=small", "device=cpu", "pairs=2", "least=0.05"]
 
 
 def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout, path = write_checkout(tmp_path), tmp_path / "new" / "step.json"
     words = [*SMALL, f"reference={checkout}", "precision=[fp32,bf16]", f"json={path}"]
-    assert step.main(words) == 0
+    assert main(words) == 0
     names = [
         *("reference eager fp32", "baseline eager fp32"),
         *("ours cpu fp32", "ours cpu bf16"),
@@ -40,6 +38,7 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
     assert report["device"]
     assert report["basis"] == "cpu"
     measured = report["settings"]["small"]
+    assert (measured["turns"], measured["clocks"]) == (2, None)
     assert measured["work"]["flops"] == pytest.approx(3.4919e9, rel=1e-3)
     assert [row["name"] for row in measured["variants"]] == names
     reference, baseline, ours, _ = measured["variants"]
@@ -59,57 +58,26 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "products" in row["rates_from"]
 
 
-def test_it_needs_no_hydra() -> None:
+def test_it_needs_no_hydra(tmp_path: Path) -> None:
     """Machines that lend a GPU do not have it."""
-    code = (
-        "import sys; sys.modules['hydra'] = sys.modules['omegaconf'] = None\n"
-        "from reloop.benchmarks import kernels, parity, probes, profile_step, step, timing\n"
-        f"timing._LEAST = 0.05; sys.exit(step.main({[*SMALL, 'precision=fp32']}))"
-    )
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, cwd=HOME, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    for name in ("hydra", "omegaconf"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError", encoding="utf-8")
+    code = "from reloop.benchmarks import kernels, parity, probes, profile_step, timing"
+    for words in (["-c", code], ["-m", "benchmarks.step", *SMALL, "precision=fp32"]):
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=HOME,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
     assert "ours cpu fp32" in done.stdout
 
 
 def cpu(seconds: dict[str, list[float]]) -> list[float]:
     return [user + system for user, system in zip(seconds["user"], seconds["system"], strict=True)]
-
-
-def test_a_variant_that_fails_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build = Variant.build
-
-    def broken(self: Variant, *arguments: object) -> timing.Step:
-        if self.precision == "bf16":
-            raise RuntimeError("no such\nkernel")
-        return build(self, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Variant, "build", broken)
-    assert step.main([*SMALL, "precision=[bf16,fp32]"]) == 1
-    printed = capsys.readouterr().out
-    assert printed.splitlines()[-1].split()[:3] == ["ours", "cpu", "bf16"]
-    assert "failed: RuntimeError: no such kernel" in printed
-    assert "ours cpu fp32" in printed
-
-
-def test_one_that_fails_later_leaves_the_others_their_pairs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path, calls = tmp_path / "step.json", []
-
-    def breaks_at_the_fourth(*arguments: Any) -> timing.Times:
-        calls.append(arguments)
-        if len(calls) == 4:  # two variants, two pairs: the second's second
-            raise RuntimeError("the card is gone")
-        return timing.measure(*arguments)
-
-    monkeypatch.setattr(step, "measure", breaks_at_the_fourth)
-    assert step.main([*SMALL, "precision=fp32", f"json={path}"]) == 1
-    measured = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
-    assert [row["name"] for row in measured["variants"]] == ["baseline eager fp32"]
-    assert measured["failures"] == {"ours cpu fp32": "RuntimeError: the card is gone"}
 
 
 def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
@@ -119,22 +87,21 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     monkeypatch.setattr(timing, "cuda_kernels", lambda step: seen)
     counted = timing.launches(lambda: None)
     assert counted == (43, 3)
-    contender = step.Contender(
+    contender = Contender(
         Variant("ours", "triton", "bf16", capture=True),
-        step=lambda: None,
         repeats=1,
         times=[timing.Times(0.001234, 0.0, 0.0)],
         peak=2**30,
         launches=counted,
-        floor=step.Floor(0.0005, "a sheet"),
+        floor=Floor(0.0005, "a sheet"),
     )
     plain = contender.plain({})
     assert (plain["kernels"], plain["copies_and_fills"], plain["floor_s"]) == (43, 3, 0.0005)
     head, line = (
         form.split()
         for form in (
-            step._head(torch.device("cuda"), ["baseline eager"]),
-            step._line(contender, [None]),
+            table.head(torch.device("cuda"), ["baseline eager"]),
+            table.line(contender, [None]),
         )
     )
     assert " ".join(head) == "wall ms steps/s x baseline eager kernels peak MiB of floor 500k, h"
@@ -143,23 +110,21 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     assert timing.launches(lambda: None) is None  # not 0: nothing was seen
 
 
-def test_seconds_of_runs_together_are_of_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path, made = tmp_path / "step.json", []
-
-    def two_seconds(make: timing.Step, repeats: int, device: torch.device) -> timing.Times:
-        made.append(make())
-        return timing.Times(2.0, 2.0, 0.0)
-
-    monkeypatch.setattr(step, "measure", two_seconds)
-    assert step.main([*SMALL, "precision=fp32", "runs=[1,2]", f"json={path}"]) == 0
-    _, one, two = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]["variants"]
-    assert (one["name"], two["name"]) == ("ours cpu fp32", "ours cpu fp32, 2 runs")
-    assert (one["median_s"]["wall"], two["median_s"]["wall"]) == (2.0, 1.0)
-    assert two["steps_per_second"] == 1.0
-    assert two["ratios"]["baseline eager"]["middle"] == 2.0
-    assert len(made) == 6
+def test_seconds_of_runs_together_are_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "step.json"
+    assert main([*SMALL, "precision=fp32", "runs=[1,2]", f"json={path}"]) == 0
+    _, *ours = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]["variants"]
+    assert [row["name"] for row in ours] == ["ours cpu fp32", "ours cpu fp32, 2 runs"]
+    times = [timing.Times(2.0, 2.0, 0.0)]
+    alone = Contender(Variant("baseline", "eager", "fp32"), 1, times=times)
+    two = Contender(Variant("ours", "cpu", "fp32", runs=2), 1, times=times)
+    ratios = two.ratios([alone, two], "wall")
+    plain = two.plain(ratios)
+    assert (plain["seconds"], plain["steps_per_second"]) == (
+        {"wall": [1.0], "user": [1.0], "system": [0.0]},
+        1.0,
+    )
+    assert ratios["baseline eager"] == (2.0, 2.0, 2.0)  # of one pair its ratio
 
 
 @pytest.mark.parametrize(
@@ -169,6 +134,8 @@ def test_seconds_of_runs_together_are_of_one(
         ("configs=sparce", "did you mean 'sparse'?"),
         ("pairs=1", "pairs must be"),
         ("warmup=0", "warmup must be"),
+        ("least=0", "least must be above 0"),
+        ("limit=0", "limit must be above 0"),
         ("backend=jax", "'jax'"),
         ("precision=tf32", "tf32"),
         ("capture=true", "capture"),
@@ -179,20 +146,19 @@ def test_seconds_of_runs_together_are_of_one(
 )
 def test_a_mistake_is_one_line(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = [] if "device" in words else ["device=cpu"]
-    assert step.main([*device, *words.split()]) == 2
+    assert main([*device, *words.split()]) == 2
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert named in told.err
 
 
-def test_a_short_step_is_made_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_step_is_made_many_times() -> None:
     made = []
     cpu = torch.device("cpu")
-    repeats = timing.warm_up(lambda: made.append(1), 3, cpu)
+    repeats = timing.warm_up(lambda: made.append(1), 3, cpu, least=0.05)
     assert repeats > 100
     made.clear()
     times = timing.measure(lambda: made.append(1), repeats, cpu)
     assert len(made) == repeats
     assert times.wall > 0
-    monkeypatch.setattr(timing, "_LEAST", 0.0)
-    assert timing.warm_up(lambda: None, 1, cpu) == 1
+    assert timing.warm_up(lambda: None, 1, cpu, least=1e-12) == 1

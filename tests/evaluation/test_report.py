@@ -196,7 +196,7 @@ def test_levels_titles_and_marks(
     marks = [
         list(np.asarray(line.get_xdata()))
         for line in undrawn["error_by_loop"].axes[0].lines
-        if line.get_linestyle() == "--"
+        if line.get_linestyle() == "--" and line.get_color() == "black"
     ]
     assert marks == [[2, 2], [4, 4]]
     texts = [text.get_text() for text in undrawn["difference_by_examples"].axes[0].texts]

@@ -58,10 +58,10 @@ def test_attention(batch: int, length: int, heads: int, size: int, size_of_score
             torch.testing.assert_close(our.double(), right, rtol=0, atol=1e-4)
         return
     assert_as_near(of_heads(attend_causally, qkv, along), of_heads(plain, qkv, along), exact)
-    with torch.no_grad():
-        heads_view = qkv.permute(2, 0, 3, 1, 4)
-        kept = attend_causally(heads_view.requires_grad_())
-        assert torch.equal(attend_causally(heads_view), kept)
+    heads_first = qkv.permute(2, 0, 3, 1, 4)
+    with_gradient = attend_causally(heads_first.detach().requires_grad_())
+    assert with_gradient.requires_grad
+    assert torch.equal(attend_causally(heads_first), with_gradient)
 
 
 def test_no_token_sees_a_later_one() -> None:

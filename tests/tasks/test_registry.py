@@ -24,7 +24,7 @@ def test_a_task_is_registered_under_the_name_of_its_file() -> None:
 def test_the_file_names_every_setting_and_its_default(any_name: str) -> None:
     written = yaml.safe_load((FOLDER / f"{any_name}.yaml").read_text())
     own = {f.name: f.default for f in fields(task_class(any_name))}
-    del own["dims"], own["distinct_prompts"]
+    del own["dims"], own["distinct_prompts"], own["distinct_functions"]
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
     assert written == {"name": any_name} | plain
 
@@ -38,8 +38,10 @@ def test_a_task_says_how_it_is_judged(any_name: str) -> None:
 
 def test_settings_reach_the_task() -> None:
     task = make_task("sparse_linear", 9, distinct_prompts=4, settings={"sparsity": 2})
-    assert vars(task) == {"dims": 9, "distinct_prompts": 4, "sparsity": 2}
-    assert vars(make_task("sparse_linear", 9)) == {"dims": 9, "distinct_prompts": 0, "sparsity": 3}
+    finite = {"distinct_prompts": 4, "distinct_functions": 0}
+    assert vars(task) == {"dims": 9, **finite, "sparsity": 2}
+    endless = {"distinct_prompts": 0, "distinct_functions": 0}
+    assert vars(make_task("sparse_linear", 9)) == {"dims": 9, **endless, "sparsity": 3}
 
 
 def test_a_task_is_frozen(any_name: str) -> None:

@@ -151,7 +151,8 @@ def _check_meaning(values: Mapping[str, Any]) -> None:
     settings = task_settings(values["task"]) if "task" in values else None
     for key in values:
         of_task = key.partition(".")[2] if key.startswith("task.") else ""
-        valid = settings is None or of_task in ("", "dims", "points", "distinct_prompts", *settings)
+        shared = ("", "dims", "points", "distinct_prompts", "distinct_functions")
+        valid = settings is None or of_task in (*shared, *settings)
         if not valid:
             raise ConfigError(key, f"has no meaning with task={values['task']}")
         if key in MEANINGLESS.get(values.get("model", ""), ()):

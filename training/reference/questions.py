@@ -34,9 +34,8 @@ def task_settings(task: str) -> dict[str, Any]:
         defaults = {field.name: field.default for field in fields(task_class(task))}
     except ValueError as error:
         raise ConfigError("task", f"is an {error}") from None
-    return {
-        key: value for key, value in defaults.items() if key not in ("dims", "distinct_prompts")
-    }
+    shared = ("dims", "distinct_prompts", "distinct_functions")
+    return {key: value for key, value in defaults.items() if key not in shared}
 
 
 def check_complete(source: ReferenceFile, values: Mapping[str, Any]) -> None:
@@ -93,7 +92,7 @@ def _examples(source: ReferenceFile, values: Mapping[str, Any]) -> dict[str, Any
     """An example value for every required key, consistent with the tensors and `values`."""
     shape = source.reference
     names = {key.removeprefix("task.") for key in values if key.startswith("task.")}
-    names -= {"dims", "points", "distinct_prompts"}
+    names -= {"dims", "points", "distinct_prompts", "distinct_functions"}
     tasks = _OF_CLASSES if shape.classes else _OF_TASKS
     fitting = (task for task in tasks if names <= task_settings(task).keys())
     task = values.get("task", next(fitting, tasks[0]))

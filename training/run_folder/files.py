@@ -95,9 +95,9 @@ class Record(NamedTuple):
 
 
 def write_record(path: Path, kind: str, content: Mapping[str, Any]) -> None:
-    """Write a JSON object with its `kind` and a checksum over all of it; both are keys that the
-    content cannot have."""
-    assert not {"kind", "checksum"} & set(content), path
+    """Write a JSON object with its `kind` and a checksum over all of it. `content` has no key of
+    these names."""
+    assert not {"kind", "checksum"} & content.keys(), "a record's own keys"
     record = {"kind": kind, **json.loads(json.dumps(content))}
     write_json(path, record | {"checksum": checksum_of(record)})
 

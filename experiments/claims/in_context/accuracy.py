@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from reloop.evaluation.bootstrap import Floats
 
-from ..claim import Estimate, Evidence
+from ..claim import Estimate, Evidence, NotMeasured
 from ..select import (
     Group,
     errors,
@@ -134,6 +134,8 @@ def below_standard_at_every_sparsity(evidence: Evidence) -> Estimate:
     """The least favourable sparsity: its interval is the one of the greatest upper end, so that it
     lies below the line only if all do."""
     pairs = pairs_by(evidence, lambda config: config.task, name="sparse_linear")
+    if len(pairs) < 2:
+        raise NotMeasured("one sparsity only")
     found = [ratio([each], over_examples) for each in pairs]
     return max(found, key=lambda estimate: estimate.high)
 

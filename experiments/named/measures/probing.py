@@ -1,7 +1,7 @@
 """Probes of an experiment's runs.
 
 The entry of `settings`, one, is those of `python -m probing`, without `run`. The results are the
-content of probing.json by the run's label; a label's further seeds are under "label, seed N".
+content of probing.json of each seed, in a list for each label.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ def _panel(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
 
 
 def _by_label(probed: Sequence[tuple[Measured, Probing]]) -> dict[str, Any]:
-    results: dict[str, Probing] = {}
+    """The probings of each label, one for each seed."""
+    results: dict[str, list[Probing]] = {}
     for measured, result in probed:
-        label = measured.label
-        results[f"{label}, seed {measured.config.seed}" if label in results else label] = result
+        results.setdefault(measured.label, []).append(result)
     return {"probing": results} if results else {}
 
 

@@ -42,6 +42,7 @@ def run(
     T: int = 4,
     start: int | None = None,
     distinct_prompts: int = 0,
+    distinct_functions: int = 0,
     sparsity: int = 2,
     steps: int = 1000,
     step: int | None = None,
@@ -57,7 +58,10 @@ def run(
         settings["sparsity"] = sparsity
     layers = model.pop("n_layer", 12 if family == "standard" else 1)
     config = Config(
-        task=TaskConfig(task, DIMS, points, distinct_prompts, settings),
+        task=TaskConfig(
+            task, DIMS, points, distinct_prompts, distinct_functions=distinct_functions,
+            settings=settings,
+        ),
         model=ModelConfig(family, layers, **model),
         loops=LoopsConfig(b, T),
         curriculum=CurriculumConfig(

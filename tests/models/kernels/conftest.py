@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -57,3 +57,22 @@ def _poisoned() -> Iterator[None]:
     assert torch.empty(1).isnan()
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(autouse=True)
+def _bounds_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton 3.6 interprets the bound of a kernel's loop by int() of an array with one element, an
+    error since NumPy 2.4. Here it reads the element, as Triton 3.7 does. Compiled kernels never
+    come there."""
+    import triton
+    from triton.runtime import interpreter
+
+    if not triton.__version__.startswith("3.6."):
+        return
+    patch_tensor = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch_tensor(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)

@@ -21,7 +21,7 @@ from reloop.training.device import place
 from reloop.training.step import Trainer
 from reloop.training.streams import Streams, side_by_side
 from reloop.training.together import Together
-from tests.training.graph.test_graph import VARIANTS, everything, variant
+from tests.training.graph.captured import VARIANTS, everything, variant
 from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

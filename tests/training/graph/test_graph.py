@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
-from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
 from reloop.training import train
 from reloop.training.graph import Body, GraphRunner
 from reloop.training.run_folder.checkpoint import Checkpoint
 from reloop.training.step import Trainer
-from tests.training.graph.tape import TapeRecorder
+from tests.training.graph.captured import (
+    RULE,
+    VARIANTS,
+    BrokenRecorder,
+    capture_all,
+    captured_trainer,
+    everything,
+    variant,
+)
 from tests.training.tiny import (
     Crash,
     after_step,
@@ -29,49 +34,6 @@ from tests.training.tiny import (
     spoil_ys,
     tiny,
 )
-
-# Stages of 6, 1, 3 and 5 steps, and what is left: some too short to be captured.
-_GROWTH = CurriculumConfig(
-    dims=GrowthConfig(start=1, intervals=(6, 30)),
-    points=GrowthConfig(start=3, intervals=(7, 3)),
-    loops=GrowthConfig(start=2, inc=1, intervals=(10, 5)),
-)
-_RULE: dict[str, Any] = {"clip": 0.5, "warmup": 9, "decay": 0.5, "weight_decay": 0.1}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "rule": {"training": _RULE},
-    "adam": {"training": _RULE | {"optimizer": "adam"}},
-    "muon": {"training": _RULE | {"optimizer": "muon"}},
-    "shards": {"training": {"shards": 2}},
-    "distinct": {"task": TaskConfig("linear", 2, 5, distinct_prompts=4)},
-    "noisy": {"task": TaskConfig("noisy_linear", 2, 5)},
-    "sparse": {"task": TaskConfig("sparse_linear", 2, 5, settings={"sparsity": 2})},
-    "tree": {"task": TaskConfig("decision_tree", 2, 5)},
-    "relu": {"task": TaskConfig("relu_network", 2, 5)},
-    "multiply": {"model": ModelConfig("looped", 1, 16, 2, 5, injection="multiply")},
-    "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},
-    "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
-}
-
-
-def variant(name: str, folder: Path) -> Config:
-    """A small run of 60 steps with one of VARIANTS."""
-    changes = dict(VARIANTS[name])
-    config = replace(tiny(folder, **changes.pop("training", {})), curriculum=_GROWTH)
-    return replace(config, **changes)
-
-
-def _taped(config: Config) -> tuple[Trainer, TapeRecorder]:
-    trainer, recorder = make_trainer(config), TapeRecorder()
-    trainer.runner = GraphRunner(recorder)
-    return trainer, recorder
-
-
-def everything(trainer: Trainer) -> dict[str, Tensor]:
-    """A copy of what a step leaves behind: state, gradients, totals."""
-    gradients = {name: p.grad for name, p in trainer.model.named_parameters()}
-    present = {f"grad.{name}": grad for name, grad in gradients.items() if grad is not None}
-    return copied(trainer.state() | present | {"totals": trainer.totals})
 
 
 def _spoil_weights(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
@@ -89,24 +51,12 @@ def _spoil_weights(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(Trainer, "update", spoil)
 
 
-def _train_taped(monkeypatch: pytest.MonkeyPatch) -> list[TapeRecorder]:
-    """From here on every trainer captures; the recorders, as they are made."""
-    made: list[TapeRecorder] = []
-
-    def runner(recorder: None) -> GraphRunner:
-        made.append(TapeRecorder())
-        return GraphRunner(made[-1])
-
-    monkeypatch.setattr("reloop.training.step.GraphRunner", runner)
-    return made
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 def test_captured_is_uncaptured(name: str, tmp_path: Path) -> None:
     """To the bit, after every step: weights, Adam's state, gradients and totals. A tape knows
     nothing of Python: what the host changes and the device is not told stays as it was."""
     config = variant(name, tmp_path)
-    plain, (taped, recorder) = make_trainer(config), _taped(config)
+    plain, (taped, recorder) = make_trainer(config), captured_trainer(config)
     for step in range(22):
         plain.update(step)
         taped.update(step)
@@ -116,7 +66,7 @@ def test_captured_is_uncaptured(name: str, tmp_path: Path) -> None:
 
 
 def test_each_stage_is_run_three_times_then_captured_once(tmp_path: Path) -> None:
-    trainer, recorder = _taped(variant("plain", tmp_path))
+    trainer, recorder = captured_trainer(variant("plain", tmp_path))
     stages, wanted, made = [trainer.curriculum(step) for step in range(22)], [], 0
     for step, stage in enumerate(stages):
         made = made + 1 if step and stage == stages[step - 1] else 1
@@ -180,8 +130,8 @@ def test_without_a_recorder_the_body_is_called() -> None:
 
 def test_a_checkpoint_is_gone_on_from_without_the_old_graph(tmp_path: Path) -> None:
     """Loading puts Adam's state elsewhere, and a graph would write where it was."""
-    config = replace(tiny(tmp_path, **_RULE))
-    plain, (taped, recorder) = make_trainer(config), _taped(config)
+    config = tiny(tmp_path, **RULE)
+    plain, (taped, recorder) = make_trainer(config), captured_trainer(config)
     for step in range(5):
         plain.update(step)
     checkpoint = Checkpoint(5, copied(plain.state()))
@@ -203,9 +153,9 @@ def test_a_run_stopped_within_a_stage_ends_as_undisturbed(
 ) -> None:
     """Where it is captured again is another step than in the undisturbed run, which is not captured
     at all: the ends are the same."""
-    whole, stopped = (replace(tiny(tmp_path / name, **_RULE)) for name in ("whole", "stopped"))
+    whole, stopped = (tiny(tmp_path / name, **RULE) for name in ("whole", "stopped"))
     train(whole)
-    recorders = _train_taped(monkeypatch)
+    recorders = capture_all(monkeypatch)
     with monkeypatch.context() as patch:
         after_step(patch, stop, crash)
         with pytest.raises(Crash):
@@ -220,7 +170,7 @@ def test_a_rollback_is_the_same_captured(tmp_path: Path, monkeypatch: pytest.Mon
     plain, taped = (tiny(tmp_path / name, on_divergence="rollback") for name in ("a", "b"))
     _spoil_weights(monkeypatch, 17)
     train(plain)
-    recorders = _train_taped(monkeypatch)
+    recorders = capture_all(monkeypatch)
     train(taped)
     assert float(saved_tensors(plain)["rate_factor"]) == 0.5
     assert_same_bits(saved_tensors(taped), saved_tensors(plain))
@@ -229,7 +179,7 @@ def test_a_rollback_is_the_same_captured(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_record_of_a_bad_step_leaves_the_graph_as_it_was(tmp_path: Path) -> None:
     """Drawing another step's batch in between moves no later step."""
-    plain, (taped, _) = make_trainer(tiny(tmp_path)), _taped(tiny(tmp_path))
+    plain, (taped, _) = make_trainer(tiny(tmp_path)), captured_trainer(tiny(tmp_path))
     for step in range(12):
         plain.update(step)
         taped.update(step)
@@ -240,7 +190,7 @@ def test_the_record_of_a_bad_step_leaves_the_graph_as_it_was(tmp_path: Path) -> 
 
 def test_a_bad_step_is_named_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number of the host's would be that of the captured step for ever."""
-    trainer, _ = _taped(tiny(tmp_path))
+    trainer, _ = captured_trainer(tiny(tmp_path))
     for step in range(8):
         trainer.update(step)
     with torch.no_grad():
@@ -250,22 +200,11 @@ def test_a_bad_step_is_named_by_its_number(tmp_path: Path, monkeypatch: pytest.M
     assert trainer.fetch().bad_step == 8
 
 
-class _Broken(TapeRecorder):
-    """A capture that breaks in the midst of the body, and leaves its generators unusable."""
-
-    def capture(
-        self, bodies: Sequence[Body], generators: Sequence[Generator]
-    ) -> Callable[[], None]:
-        self.events.append("capture")
-        self.held = list(generators)
-        raise RuntimeError("operation not permitted when stream is capturing\nand more\nlines")
-
-
 def test_where_capturing_fails_training_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = variant("shards", tmp_path)
-    plain, taped, recorder = make_trainer(config), make_trainer(config), _Broken()
+    plain, taped, recorder = make_trainer(config), make_trainer(config), BrokenRecorder()
     taped.runner = GraphRunner(recorder)
     for step in range(22):
         plain.update(step)
@@ -282,7 +221,7 @@ def test_where_capturing_fails_training_goes_on(
 
 
 def test_a_mistake_in_a_step_is_no_failed_capture(tmp_path: Path) -> None:
-    trainer, _ = _taped(tiny(tmp_path))
+    trainer, _ = captured_trainer(tiny(tmp_path))
 
     def broken(*args: object, **settings: object) -> None:
         raise Crash
@@ -294,7 +233,7 @@ def test_a_mistake_in_a_step_is_no_failed_capture(tmp_path: Path) -> None:
 
 def test_the_tape_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that the host spoils from step 6 on: a captured step does not know of it."""
-    plain, (taped, _) = make_trainer(tiny(tmp_path)), _taped(tiny(tmp_path))
+    plain, (taped, _) = make_trainer(tiny(tmp_path)), captured_trainer(tiny(tmp_path))
     spoil_ys(monkeypatch, 7.0, lambda _, step, shard: step >= 6)
     for step in range(8):
         plain.update(step)

@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Generator
 
 from reloop.conf.schema import Config
 from reloop.training import Interrupted, Run, RunError, train, train_together
-from reloop.training.graph import Body, GraphRunner
+from reloop.training.graph import GraphRunner
 from reloop.training.run_folder.run import run_folder
 from reloop.training.step import Trainer
 from reloop.training.streams import Streams, side_by_side
+from tests.training.graph.captured import BrokenRecorder, capture_all, everything, variant
 from tests.training.graph.tape import TapeRecorder
-from tests.training.graph.test_graph import everything, variant
 from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
 
 
@@ -50,46 +49,35 @@ MEMBERS: dict[str, Callable[[Path], list[Config]]] = {
 }
 
 
+def _as_alone(configs: Sequence[Config], recorder: TapeRecorder, steps: int) -> Streams:
+    """So many steps of all, each of which leaves behind what it does for each run alone."""
+    alone, streams = [make_trainer(config) for config in configs], _streams(configs, recorder)
+    for step in range(steps):
+        streams.update(step)
+        for trainer, member in zip(alone, streams.trainers, strict=True):
+            trainer.update(step)
+            assert_same_bits(everything(member), everything(trainer))
+    for trainer, member in zip(alone, streams.trainers, strict=True):
+        assert member.fetch() == trainer.fetch()
+    return streams
+
+
 @pytest.mark.parametrize("name", MEMBERS)
 def test_each_is_as_alone(name: str, tmp_path: Path) -> None:
     """After the steps of several stages, with the operations of all replayed in turns: state,
     gradients and totals."""
-    configs, recorder = MEMBERS[name](tmp_path), TapeRecorder()
-    alone, streams = [make_trainer(config) for config in configs], _streams(configs, recorder)
-    for step in range(16):
-        for trainer in alone:
-            trainer.update(step)
-        streams.update(step)
-        for trainer, member in zip(alone, streams.trainers, strict=True):
-            assert_same_bits(everything(member), everything(trainer))
-    for trainer, member in zip(alone, streams.trainers, strict=True):
-        assert member.fetch() == trainer.fetch()
+    recorder = TapeRecorder()
+    _as_alone(MEMBERS[name](tmp_path), recorder, 16)
     assert recorder.events.count("aside") + recorder.events.count("replay") == 16
     assert recorder.events.count("capture") == 2
-
-
-class _Broken(TapeRecorder):
-    """A capture that breaks at the last body, and leaves all generators unusable."""
-
-    def capture(
-        self, bodies: Sequence[Body], generators: Sequence[Generator]
-    ) -> Callable[[], None]:
-        self.events.append("capture")
-        self.held = list(generators)
-        raise RuntimeError("out of registers")
 
 
 def test_where_capturing_fails_all_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configs, recorder = MEMBERS["shards"](tmp_path), _Broken()
-    alone, streams = [make_trainer(config) for config in configs], _streams(configs, recorder)
-    for step in range(8):
-        for trainer in alone:
-            trainer.update(step)
-        streams.update(step)
-    for trainer, member in zip(alone, streams.trainers, strict=True):
-        assert_same_bits(everything(member), everything(trainer))
+    recorder = BrokenRecorder()
+    streams = _as_alone(MEMBERS["shards"](tmp_path), recorder, 8)
+    for member in streams.trainers:
         assert not set(recorder.held) & set(member.generators)
     assert recorder.events.count("capture") == 1
     out = capsys.readouterr().out
@@ -140,16 +128,10 @@ def _assert_same_ends(configs: Sequence[Config], others: Sequence[Config]) -> No
 def on_streams(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[TapeRecorder]]:
     """From its call on, all training is captured, together on streams; the recorders, as they are
     made."""
-    made: list[TapeRecorder] = []
-
-    def runner(recorder: None) -> GraphRunner:
-        made.append(TapeRecorder())
-        return GraphRunner(made[-1])
 
     def begin() -> list[TapeRecorder]:
-        monkeypatch.setattr("reloop.training.step.GraphRunner", runner)
         monkeypatch.setattr("reloop.training.streams.Together", Streams)
-        return made
+        return capture_all(monkeypatch)
 
     return begin
 

@@ -79,9 +79,9 @@ def test_the_command_finds_the_same_result(
 ) -> None:
     asked(tmp_path, {"figure": "toy", **ENTRIES["toy"]})
     folder = tmp_path / "experiments" / "stability"
-    kept = times_of(folder, "*.json")
+    kept = times_of(folder, "toy-*.json")
     assert main(["figure=toy", "loops=[1,3]", "seeds=2", f"folder={folder}"]) == 0
-    assert times_of(folder, "*.json") == kept
+    assert times_of(folder, "toy-*.json") == kept
     assert "‖h_R‖" in capsys.readouterr().out
 
 

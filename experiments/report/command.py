@@ -1,25 +1,22 @@
-"""`python -m experiments.report`: one page of everything in the runs folder."""
+"""`python run.py action=report`: one page of everything in the runs folder."""
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
-
-    begin()
-
-import sys
+from collections.abc import Sequence
 
 from reloop.conf.command import described, run_command
-from reloop.experiments.report.settings import ReportSettings
 
+from .settings import ReportSettings
+
+_ACTION = "action=report"
 _HELP = """\
 Write one HTML page of what was measured: claims with verdicts and the commands that make them,
 figures that answer to mouse and keyboard with the numbers behind each, comparisons, scaling laws,
 training curves, the settings in which runs differ, and what they were made with.
 
-  python -m experiments.report
-  python -m experiments.report experiment=fig03
-  python -m experiments.report 'runs=[runs/A,runs/linear-*]' output=PATH
+  python run.py action=report
+  python run.py action=report experiment=fig03
+  python run.py action=report 'runs=[runs/A,runs/linear-*]' output=PATH
 
 Settings, with their defaults:
 {settings}
@@ -28,9 +25,15 @@ that have not changed are taken from the last report (<folder>/report_cache).
 """
 
 
-def main(words: list[str]) -> int:
+def is_for_report(words: Sequence[str]) -> bool:
+    """Whether run.py's words are for this command."""
+    return _ACTION in words
+
+
+def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    return run_command("experiments.report", ReportSettings, words, _help, _write)
+    rest = [word for word in words if word != _ACTION]
+    return run_command("run.py", ReportSettings, rest, _help, _write)
 
 
 def _help() -> str:
@@ -39,10 +42,6 @@ def _help() -> str:
 
 def _write(settings: ReportSettings) -> str:
     """Write the page; returns the text to print."""
-    from reloop.experiments.report.write import write_report
+    from .write import write_report
 
     return write_report(settings)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

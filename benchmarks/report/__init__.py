@@ -1,0 +1,1 @@
+"""What benchmarks/gpu_report.sh measured, as a text for a person."""

@@ -1,0 +1,1 @@
+"""The time of a whole training step: each variant in a process of its own, turn by turn."""

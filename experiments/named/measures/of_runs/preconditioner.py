@@ -1,0 +1,219 @@
+"""The preconditioner that looped linear attention learned beside theory, and its errors by loop
+beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292).
+
+result = measure([load_run(path)], EvaluationConfig(prompts=512))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict, cast
+
+import numpy as np
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.baselines.iterates import (
+    best_rate,
+    gradient_descent,
+    newton,
+    normal_equations,
+    predictions,
+)
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.evaluate_run import resolved
+from reloop.experiments.named.results import Panel
+from reloop.models.loops.linear_attention import LinearAttentionLoop
+from reloop.tasks import Prompts, Task
+from reloop.tasks.conditioned_linear import ConditionedLinear
+from reloop.tasks.linear import Linear
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import Run
+
+from .common import (
+    EstimateJson,
+    Group,
+    curve,
+    estimate,
+    file_name,
+    grouped,
+    over_seeds,
+    prompt_counts,
+    resampled,
+    unrolled,
+)
+
+_LABELS = {
+    "gradient_descent": "gradient descent",
+    "preconditioned": "preconditioned by the inverse covariance",
+    "newton": "Newton's method",
+}
+
+
+class Learned(TypedDict):
+    """What runs of one kind learned, A = attentionᵀ: the singular values of W = Σ^½ A Σ^½, all the
+    same where A is a multiple of Σ⁻¹ (mean over seeds, falling); `spread`, the largest over the
+    least, and the same of Σ alone; `asymmetry`, the norm of W's antisymmetric part over W's;
+    `input_values`, the norm of u over that of A; `rate`, W's mean eigenvalue over the rate of
+    gradient descent preconditioned by Σ⁻¹ that is best for b steps; `over_theory` and
+    `over_descent`, the error at b over that of b steps of this method and of plain gradient
+    descent at its best rate."""
+
+    label: str
+    b: int
+    singular_values: list[float]
+    spread: EstimateJson
+    spread_of_inputs: float
+    asymmetry: EstimateJson
+    input_values: EstimateJson
+    rate: EstimateJson
+    over_theory: EstimateJson
+    over_descent: EstimateJson
+
+
+class PreconditionerResult(TypedDict):
+    """All groups, and the pictures."""
+
+    prompts: int
+    groups: list[Learned]
+    panels: list[Panel]
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> PreconditionerResult:
+    """The learned preconditioner of each run. ConfigError for a model that is no loop of linear
+    attention, and for a task whose prompts do not share a covariance."""
+    groups, panels = [], []
+    for group in grouped(runs):
+        learned, panel = _group(group, settings)
+        groups.append(learned)
+        panels.append(panel)
+    return {"prompts": settings.prompts, "groups": groups, "panels": panels}
+
+
+def _group(group: Group, settings: EvaluationConfig) -> tuple[Learned, Panel]:
+    run = group.runs[0]
+    task, b, seed = run.task, trained_loops(run.config), settings.seed
+    covariance = _covariance(task)
+    loops = resolved(run, settings).max_loops or b
+    prompts, other_prompts = (
+        evaluation_prompts(task, settings.prompts, run.config.task.points, prompts_seed)
+        for prompts_seed in (seed, seed + 1)
+    )
+    outputs, pairs = prompts.ys.double().numpy()[:, -1], prompts.xs.shape[1] - 1
+    steps, rate = _solvers(prompts, other_prompts, covariance, b, loops)
+    models = np.stack([unrolled(r, prompts, loops, settings.batch_size) for r in group.runs])
+    counts = prompt_counts(len(outputs), settings.resamples, seed)
+    means = {}
+    for name, values in {"model": models[..., -1], **steps}.items():
+        squares = np.square(np.atleast_3d(values.T).T - outputs) / task.divisor
+        means[name] = resampled(counts, squares.swapaxes(1, 2))  # [resamples + 1, seeds, loops]
+    parts = [_read(run, covariance) for run in group.runs]
+
+    def over_runs(values: Sequence[float]) -> EstimateJson:
+        return estimate(np.tile(np.array(values), (settings.resamples + 1, 1)), seed)
+
+    singular_values = np.mean([part.singular_values for part in parts], axis=0)
+    learned: Learned = {
+        "label": group.label,
+        "b": b,
+        "singular_values": [float(value) for value in singular_values],
+        "spread": over_runs([part.spread for part in parts]),
+        "spread_of_inputs": float(np.linalg.cond(covariance)),
+        "asymmetry": over_runs([part.asymmetry for part in parts]),
+        "input_values": over_runs([part.input_values for part in parts]),
+        "rate": over_runs([part.mean / (rate * pairs) for part in parts]),
+        "over_theory": estimate(
+            means["model"][..., b - 1] / means["preconditioned"][..., b - 1], seed
+        ),
+        "over_descent": estimate(
+            means["model"][..., b - 1] / means["gradient_descent"][..., b - 1], seed
+        ),
+    }
+    lines = []
+    for name, values in means.items():
+        is_model = name == "model"
+        label, kind = (group.label, group.family) if is_model else (_LABELS[name], name)
+        band = over_seeds(values, seed).to_json()
+        lines.append(curve(name, label, kind, band, b if is_model else None))
+    return learned, {
+        "name": f"preconditioner_{file_name(group.label)}",
+        "title": f"{group.label} beside preconditioned gradient descent",
+        "x_label": "loop, or step of a solver",
+        "y_label": "squared error over the variance of y",
+        "x": [float(loop) for loop in range(1, loops + 1)],
+        "log_x": False,
+        "log_y": True,
+        "curves": lines,
+        "levels": {},
+    }
+
+
+def _solvers(
+    prompts: Prompts, other_prompts: Prompts, covariance: Floats, b: int, loops: int
+) -> tuple[dict[str, Floats], float]:
+    """Predictions [loops, B] for the last query of each method's steps; and the preconditioned
+    one's rate. Rates are the best for b steps on the other prompts."""
+    steps = range(1, loops + 1)
+    values, vectors = np.linalg.eigh(covariance)
+    root = (vectors / np.sqrt(values)) @ vectors.T  # x of covariance I are those times this
+
+    def pairs(prompts: Prompts, transform: Floats) -> tuple[Floats, Floats]:
+        return prompts.xs.double().numpy() @ transform, prompts.ys.double().numpy()
+
+    results, rate = {}, 0.0
+    # Descent on whitened inputs is descent preconditioned by the inverse covariance.
+    for name, transform in (("gradient_descent", np.eye(len(root))), ("preconditioned", root)):
+        other_xs, other_ys = pairs(other_prompts, transform)
+        rate = best_rate(normal_equations(other_xs, other_ys), other_xs, other_ys, b)
+        xs, ys = pairs(prompts, transform)
+        descent = gradient_descent(normal_equations(xs, ys), rate)
+        results[name] = predictions(xs, descent, steps)[..., -1]
+    xs, ys = pairs(prompts, np.eye(len(root)))
+    results["newton"] = predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1]
+    return results, rate
+
+
+class _Parts(NamedTuple):
+    """Of one run: the singular values of Σ^½ A Σ^½, its mean eigenvalue, and the sizes of what the
+    theory has none of."""
+
+    singular_values: Floats
+    mean: float
+    asymmetry: float
+    input_values: float
+
+    @property
+    def spread(self) -> float:
+        return float(self.singular_values[0] / max(self.singular_values[-1], 1e-12))
+
+
+def _read(run: Run, covariance: Floats) -> _Parts:
+    loop = run.model.loop
+    if not isinstance(loop, LinearAttentionLoop):
+        raise ConfigError("model", f"must be linear_attention, and {run.path} is another model")
+    preconditioner = loop.attention.detach().double().numpy().T
+    values, vectors = np.linalg.eigh(covariance)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    whitened = root @ preconditioner @ root
+    u = loop.input_values.detach().double().numpy()
+    size, whitened_size = (
+        max(float(np.linalg.norm(matrix)), 1e-12) for matrix in (preconditioner, whitened)
+    )
+    return _Parts(
+        np.linalg.svd(whitened, compute_uv=False),
+        float(np.trace(whitened)) / len(whitened),
+        float(np.linalg.norm(whitened - whitened.T)) / 2 / whitened_size,
+        float(np.linalg.norm(u)) / size,
+    )
+
+
+def _covariance(task: Task) -> Floats:
+    """The covariance that all prompts share; ConfigError where each has its own."""
+    if isinstance(task, ConditionedLinear):
+        if task.varied or task.rotated:
+            raise ConfigError("task", "must have varied=false and rotated=false: one covariance")
+        return cast(Floats, task.covariance().double().numpy())
+    if type(task) is Linear:
+        return np.eye(task.dims)
+    raise ConfigError("task", f"must be linear or conditioned_linear, got {task.name}")

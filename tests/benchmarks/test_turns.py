@@ -1,0 +1,172 @@
+"""Variants take turns, each in its process; one that fails, crashes or hangs stops no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+import torch
+
+from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
+from reloop.benchmarks.step.__main__ import measure
+from reloop.benchmarks.step.clocks import Clocks, parse_clocks, read_clocks, span
+from reloop.benchmarks.step.turns import Measured, take_turns
+from reloop.benchmarks.step.worker import Plan, Worker
+from reloop.benchmarks.timing import Step, Times
+from reloop.benchmarks.variants import Variant
+from reloop.conf.mistakes import RunError
+from reloop.conf.schema import Config
+
+PLAN = Plan(at_full_size(named_config("small")), torch.device("cpu"), 1, 1e-9, 1)
+
+
+def _raise() -> None:
+    raise RuntimeError("no such\nkernel")
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "raises": _raise,
+    "aborts": lambda: os.kill(os.getpid(), signal.SIGABRT),
+    "exits": lambda: os._exit(3),
+    "hangs": lambda: time.sleep(60),
+}
+
+
+@dataclass(frozen=True)
+class Fake(Variant):
+    """A variant whose steps add a line with its backend to a file, until one of them, counted from
+    0, ends as `precision` says."""
+
+    file: str = ""
+    last: int = 1000
+
+    def build(self, config: Config, device: torch.device) -> Step:
+        steps = count()
+
+        def step() -> None:
+            if next(steps) == self.last:
+                ENDS[self.precision]()
+            with open(self.file, "a", encoding="utf-8") as file:
+                file.write(self.backend)
+
+        return step
+
+
+def run(variants: list[Variant], limit: float | None = None) -> tuple[Measured, list[int]]:
+    """What three turns measure, and the turns at each time when it was saved."""
+    measured, saved = Measured("cpu"), list[int]()
+    take_turns(measured, variants, PLAN, 3, limit, lambda: saved.append(measured.turns))
+    return measured, saved
+
+
+def test_turns_are_in_order_and_each_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "steps"
+    measured, saved = run([Fake("baseline", name, "fp32", file=str(file)) for name in "abc"])
+    assert file.read_text(encoding="utf-8") == "abc" * 4  # one step of each for warming up
+    assert saved == [0, 1, 2, 3]
+    assert [len(row.times) for row in measured.rows()] == [3, 3, 3]
+    assert not measured.failures
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ("raises", "RuntimeError: no such kernel"),
+        ("aborts", "its process was ended by SIGABRT"),
+        ("exits", "its process ended with code 3"),
+    ],
+)
+@pytest.mark.parametrize("last", [0, 2])
+def test_one_that_fails_leaves_the_others_their_turns(
+    ends: str, message: str, last: int, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "steps")
+    variants = [
+        Fake("baseline", "a", "fp32", file=file),
+        Fake("ours", "b", ends, file=file, last=last),
+        Fake("reference", "c", "fp32", file=file),
+    ]
+    measured, _ = run([variants[0], variants[1], variants[2]])
+    assert measured.failures == {variants[1].name: message}
+    first, other = measured.rows()
+    assert len(first.times) == len(other.times) == 3
+    assert first.ratios(measured.rows(), "wall").keys() == {"reference c"}
+
+
+def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
+    file, start = str(tmp_path / "steps"), time.monotonic()
+    variants = [Fake("baseline", "a", "fp32", file=file), Fake("ours", "b", "hangs", last=0)]
+    measured, saved = run([*variants], limit=3.0)
+    assert measured.failures == {variants[1].name: "gave no answer within 3 s"}
+    assert saved == [0, 1, 2, 3]
+    assert time.monotonic() - start < 30  # far from the sleep's end
+
+
+def test_what_was_stopped_keeps_its_turns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle of the third of seven."""
+    path, ask, questions = tmp_path / "step.json", Worker.measure, list[Worker]()
+
+    def stops(self: Worker) -> Times:
+        questions.append(self)
+        if len(questions) == 6:
+            raise KeyboardInterrupt
+        return ask(self)
+
+    monkeypatch.setattr(Worker, "measure", stops)
+    variants: list[Variant] = [
+        Fake("baseline", name, "fp32", file=str(tmp_path / "steps")) for name in "ab"
+    ]
+    settings = StepSettings(configs=("small",), device="cpu", json=str(path), least=1e-9)
+    with pytest.raises(KeyboardInterrupt):
+        measure(variants, settings, PLAN.device)
+    kept = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
+    assert kept["turns"] == 2
+    assert [len(row["seconds"]["wall"]) for row in kept["variants"]] == [2, 2]
+    printed = capsys.readouterr().out
+    assert "baseline a fp32" in printed  # the table of what there is
+    assert "baseline b fp32" in printed
+    assert not any(worker._process.is_alive() for worker in questions)
+
+
+def test_a_failure_is_printed_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = tmp_path / "step.json", str(tmp_path / "steps")
+    variants: list[Variant] = [
+        Fake("baseline", "a", "fp32", file=file),
+        Fake("ours", "b", "exits", file=file, last=0),
+    ]
+    settings = StepSettings(configs=("small",), device="cpu", json=str(path), pairs=2, least=1e-9)
+    with pytest.raises(RunError, match="1 measurements failed"):
+        measure(variants, settings, PLAN.device)
+    kept = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
+    assert kept["failures"] == {"ours b exits": "its process ended with code 3"}
+    assert capsys.readouterr().out.splitlines()[-1].split() == (
+        ["ours", "b", "exits", "failed:", "its", "process", "ended", "with", "code", "3"]
+    )
+
+
+def test_clocks_of_a_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nvidia-smi tells them; what is not supported is None."""
+    assert parse_clocks("1980, 2619, 41, 312.52") == Clocks(1980, 2619, 41, 312.52)
+    assert parse_clocks("1980, [N/A], 41, [Unknown Error]") == Clocks(1980, None, 41, None)
+    assert parse_clocks("No devices were found") is None
+    assert span([Clocks(1980, None, 41, 300), Clocks(1755, None, 60, 700)]) == (
+        "1755 to 1980 MHz SM, 41 to 60 °C, 300 to 700 W"
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert read_clocks(torch.device("cuda")) is None
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 1980, 2619, 41, 70.1\n", encoding="utf-8")
+    program.chmod(0o755)
+    assert read_clocks(torch.device("cuda")) == Clocks(1980, 2619, 41, 70.1)

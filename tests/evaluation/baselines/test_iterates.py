@@ -1,0 +1,130 @@
+"""Iterates of solvers: against SciPy, closed forms and direct solutions."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse.linalg
+
+from reloop.evaluation.baselines.iterates import (
+    best_rate,
+    best_rates,
+    conjugate_gradients,
+    gradient_descent,
+    newton,
+    normal_equations,
+    predictions,
+)
+from reloop.evaluation.baselines.linear import least_squares, ridge
+from reloop.evaluation.bootstrap import Floats
+
+
+@pytest.fixture
+def pairs() -> tuple[Floats, Floats]:
+    random = np.random.default_rng(0)
+    xs = random.standard_normal((6, 11, 4)) * np.array([1.0, 0.7, 0.5, 1.3])
+    return xs, np.einsum("bnd,bd->bn", xs, random.standard_normal((6, 4)))
+
+
+def test_the_equations_at_k_are_those_of_the_k_pairs_before(pairs: tuple[Floats, Floats]) -> None:
+    xs, ys = pairs
+    equations = normal_equations(xs, ys, penalty=0.3)
+    for k in (0, 1, 7):
+        expected = xs[2, :k].T @ xs[2, :k] + 0.3 * np.eye(4)
+        np.testing.assert_allclose(equations.matrix[2, k], expected, atol=1e-12)
+        np.testing.assert_allclose(equations.right[2, k], xs[2, :k].T @ ys[2, :k], atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["gradient_descent", "conjugate_gradients", "newton"])
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_each_method_converges_to_least_squares_and_ridge(
+    pairs: tuple[Floats, Floats], method: str, penalty: float
+) -> None:
+    xs, ys = pairs
+    equations = normal_equations(xs, ys, penalty)
+    weights = {
+        "gradient_descent": lambda: gradient_descent(equations, best_rates(equations)),
+        "conjugate_gradients": lambda: conjugate_gradients(equations),
+        "newton": lambda: newton(equations),
+    }[method]()
+    steps = {"gradient_descent": 3000, "conjugate_gradients": 12, "newton": 80}[method]
+    expected = ridge(xs, ys, xs, penalty) if penalty else least_squares(xs, ys, xs)
+    last = predictions(xs, weights, [steps])[-1]
+    # Prefixes of about d pairs have condition numbers of thousands: gradient descent is slow there.
+    rows = slice(7, None) if method == "gradient_descent" else slice(None)
+    np.testing.assert_allclose(last[:, rows], expected[:, rows], atol=1e-6)
+
+
+def test_conjugate_gradients_make_scipys_steps(pairs: tuple[Floats, Floats]) -> None:
+    equations = normal_equations(*pairs)
+    ours = np.stack(list(islice(conjugate_gradients(equations), 4)))
+    for b, k in ((0, 10), (3, 6), (5, 2)):
+        steps: list[Floats] = []
+        scipy.sparse.linalg.cg(
+            equations.matrix[b, k], equations.right[b, k],
+            rtol=1e-14, maxiter=3, callback=lambda w, steps=steps: steps.append(w.copy()),
+        )  # fmt: skip
+        for step, expected in enumerate(steps, start=1):
+            np.testing.assert_allclose(ours[step, b, k], expected, atol=1e-10)
+
+
+def test_gradient_descent_is_its_closed_form_also_with_a_preconditioner() -> None:
+    random = np.random.default_rng(1)
+    xs, w = random.standard_normal((3, 9, 3)), random.standard_normal((3, 3))
+    equations = normal_equations(xs, np.einsum("bnd,bd->bn", xs, w))
+    preconditioner = np.array([[1.0, 0.2, 0], [0.1, 0.8, 0], [0, 0, 1.5]])
+    ours = np.stack(list(islice(gradient_descent(equations, 0.02, preconditioner), 6)))
+    for b in range(3):
+        contraction = np.eye(3) - 0.02 * preconditioner @ equations.matrix[b, 8]
+        for step in (0, 1, 5):
+            expected = w[b] - np.linalg.matrix_power(contraction, step) @ w[b]
+            np.testing.assert_allclose(ours[step, b, 8], expected, atol=1e-12)
+
+
+def test_newtons_iterates_are_those_of_the_matrix_iteration(pairs: tuple[Floats, Floats]) -> None:
+    equations = normal_equations(*pairs)
+    ours = np.stack(list(islice(newton(equations), 9)))
+    for b, k in ((0, 10), (3, 5), (5, 2)):  # of the last, the matrix is singular
+        matrix = equations.matrix[b, k]
+        inverse = matrix / np.linalg.norm(matrix, 2) ** 2
+        for step in range(9):
+            np.testing.assert_allclose(ours[step, b, k], inverse @ equations.right[b, k], atol=1e-9)
+            inverse = 2 * inverse - inverse @ matrix @ inverse
+
+
+def test_the_best_rates_minimise_the_worst_factor(pairs: tuple[Floats, Floats]) -> None:
+    equations = normal_equations(*pairs)
+    rates = best_rates(equations)
+    for b, k in ((0, 10), (4, 8)):
+        values = np.linalg.eigvalsh(equations.matrix[b, k])
+        found = scipy.optimize.minimize_scalar(
+            lambda rate, values=values: np.abs(1 - rate * values).max(),
+            bounds=(0, 2 / values[-1]), method="bounded", options={"xatol": 1e-10},
+        )  # fmt: skip
+        assert rates[b, k] == pytest.approx(found.x, rel=1e-4)
+    assert np.isfinite(rates).all()  # without pairs too
+
+
+def test_the_best_rate_has_the_least_error_of_gradient_descent_itself(
+    pairs: tuple[Floats, Floats],
+) -> None:
+    xs, ys = pairs
+    equations = normal_equations(xs, ys)
+
+    def error(rate: float) -> float:
+        last = predictions(xs, gradient_descent(equations, rate), [7])[-1, :, -1]
+        return float(np.square(last - ys[:, -1]).mean())
+
+    rate = best_rate(equations, xs, ys, steps=7)
+    around = [error(rate * factor) for factor in (0.5, 0.9, 1.1, 1.5)]
+    assert error(rate) < min(around)
+
+
+def test_a_rate_that_is_too_high_diverges_without_a_warning(pairs: tuple[Floats, Floats]) -> None:
+    xs, ys = pairs
+    with np.errstate(all="raise"):
+        diverged = predictions(xs, gradient_descent(normal_equations(xs, ys), 10.0), [60])
+    assert np.abs(diverged[-1, :, -1]).min() > 1e6

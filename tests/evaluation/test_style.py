@@ -1,0 +1,97 @@
+"""One style for each kind of curve, which readers in grey can tell apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations, pairwise
+
+import pytest
+
+from reloop.conf.schema import Config
+from reloop.evaluation.style import (
+    dash_of,
+    kind_of,
+    lightness,
+    style_of,
+    style_of_number,
+    styles_in_order,
+    styles_of,
+)
+from reloop.tasks import Task
+from reloop.tasks.decision_tree import DecisionTree
+from reloop.tasks.linear import Linear, SparseLinear
+from tests.conftest import HOME
+
+FAMILIES = ("looped", "standard", "tied")
+VARIANTS = ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")
+
+
+def differ_in_grey(first: str, second: str) -> bool:
+    """By the dash, or by a fifth of the way from black to white."""
+    lights = [lightness(style_of(kind)["color"]) for kind in (first, second)]
+    return dash_of(first) != dash_of(second) or abs(lights[0] - lights[1]) >= 0.2
+
+
+@pytest.mark.parametrize("task", [Linear, SparseLinear, DecisionTree])
+def test_what_a_task_draws_together_can_be_told_apart_in_grey(task: type[Task]) -> None:
+    for pair in combinations((*FAMILIES, *task.baselines, "bayes"), 2):
+        assert differ_in_grey(*pair), pair
+
+
+@pytest.mark.parametrize("kinds", [VARIANTS, ("none", "sqrt", "linear")])
+def test_what_an_experiment_draws_together_can_be_told_apart_in_grey(kinds: list[str]) -> None:
+    for pair in combinations(kinds, 2):
+        assert differ_in_grey(*pair), pair
+
+
+def test_further_curves_of_a_kind_keep_its_colour() -> None:
+    styles = styles_of(["looped", "lasso", "looped", "looped", "looped"])
+    assert styles[0] == style_of("looped")
+    assert styles[1] == style_of("lasso")
+    assert {style["color"] for style in (styles[0], *styles[2:])} == {styles[0]["color"]}
+    assert len({str(style) for style in styles}) == 5
+
+
+def test_a_name_from_outside_has_a_style_of_its_own_that_stays() -> None:
+    assert style_of("running_mean") == style_of("running_mean")
+    assert style_of("running_mean") != style_of("somebody_elses")
+
+
+def test_more_loops_are_darker_in_every_picture() -> None:
+    lights = [lightness(style_of_number(loops)["color"]) for loops in (0, 1, 2, 4, 8, 16, 32, 64)]
+    assert lights == sorted(lights, reverse=True)
+    assert all(a - b > 0.03 for a, b in pairwise(lights))
+    assert style_of_number(1000) == style_of_number(64)
+    ordered = [lightness(style["color"]) for style in styles_in_order(5)]
+    assert ordered == sorted(ordered, reverse=True)
+    assert styles_in_order(1)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ((), "looped"),
+        (("model=standard",), "standard"),
+        (("model=tied",), "tied"),
+        (("model=FLT",), "FLT"),
+        (("model=LT_i",), "LT_i"),
+        (("model=unnormed",), "unnormed"),
+        (("model=recurrent",), "recurrent"),
+        (("model.lanes=2", "model.injection=none", "loops.grad_loops=all"), "lanes"),
+    ],
+)
+def test_a_models_kind(words: tuple[str, ...], kind: str) -> None:
+    assert kind_of(Config.of("task=linear", *words).model) == kind
+
+
+def test_styles_need_no_torch_and_no_matplotlib() -> None:
+    code = "import sys; import reloop.evaluation.style, reloop.evaluation.tables; "
+    code += "sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], cwd=HOME, check=True)
+
+
+def test_lightness_is_that_of_the_ends() -> None:
+    assert lightness("#000000") == 0
+    assert lightness("#FFFFFF") == pytest.approx(1)
+    assert lightness("#777777") == pytest.approx(0.5, abs=0.01)

@@ -1,0 +1,135 @@
+"""Experiments carried out, from the command."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.experiments.named.command import main
+from reloop.training.run_folder.files import read_record
+from tests.conftest import HOME
+
+CLAIMS = "claims: [fig02_stays_beyond_b, fig03_tied_grows]"
+
+
+def result(name: str = "tiny") -> dict[str, Any]:
+    content = read_record(Path(f"runs/experiments/{name}-small/result.json"), "experiment").content
+    assert content is not None
+    return content
+
+
+def times(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_experiment_is_trained_judged_and_drawn(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.write_text(tiny.read_text("utf-8").replace("claims: []", CLAIMS), encoding="utf-8")
+    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
+    found, text = result(), capsys.readouterr().out
+    assert [member["state"] for member in found["members"]] == ["finished"] * 6
+    assert found["missing"] == []
+    stays, tied = found["verdicts"]
+    assert stays["seeds"] == 2
+    assert stays["verdict"] in ("holds", "fails", "not settled", "not measured")
+    assert (tied["verdict"], tied["mean"]) == ("not measured", None)
+    assert "no finished run with family = tied" in text
+    assert found["command"] == "python run.py experiment=tiny.yaml scale=small"
+    for panel in found["panels"]:
+        path = Path("runs/experiments/tiny-small/figures") / f"{panel['name']}.csv"
+        rows = list(csv.reader(path.read_text("utf-8").splitlines()))
+        assert len(rows) == len(panel["x"]) + 1
+        assert path.with_suffix(".png").stat().st_size > 1000
+
+
+def test_a_second_time_nothing_is_trained_and_nothing_drawn(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
+    before, first = times(Path("runs")), capsys.readouterr().out
+    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
+    changed = {path for path, time in times(Path("runs")).items() if before.get(path) != time}
+    assert not {path for path in changed if not path.endswith(".lock")}
+    assert capsys.readouterr().out.splitlines()[-1] == first.splitlines()[-1]
+
+
+def test_another_format_is_drawn_without_training(tiny: Path) -> None:
+    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
+    weights = {path: time for path, time in times(Path("runs")).items() if "checkpoints" in path}
+    assert main(["experiment=tiny.yaml", "action=figure", "figures.format=svg"]) == 0
+    assert {path: times(Path("runs"))[path] for path in weights} == weights
+    figures = Path("runs/experiments/tiny-small/figures")
+    assert {path.suffix for path in figures.iterdir()} == {".svg", ".csv"}
+
+
+def test_a_figure_of_a_half_finished_experiment_says_what_is_missing(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.write_text(tiny.read_text("utf-8").replace("claims: []", CLAIMS), encoding="utf-8")
+    assert main(["experiment=tiny.yaml", "action=figure"]) == 1
+    assert "tiny at scale=small has nothing finished to draw" in capsys.readouterr().err
+    assert not Path("runs/experiments").exists()
+    assert main(["experiment=tiny.yaml", "jobs=1", "seeds=1"]) == 0
+    capsys.readouterr()
+    assert main(["experiment=tiny.yaml", "action=figure"]) == 0
+    text = capsys.readouterr().out
+    assert "standard (task=linear model=standard" in text or "standard (model=standard" in text
+    assert len(result()["missing"]) == 3
+    assert {v["claim"]: v["seeds"] for v in result()["verdicts"]}["fig02_stays_beyond_b"] == 1
+
+
+def test_one_experiment_without_runs_does_not_stop_the_others(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tiny.with_name("other.yaml")
+    other.write_text(tiny.read_text("utf-8").replace("steps: 4", "steps: 5"), encoding="utf-8")
+    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
+    capsys.readouterr()
+    assert main(["experiment=[other.yaml,tiny.yaml]", "action=figure"]) == 1
+    said = capsys.readouterr()
+    assert "other at scale=small has nothing finished to draw" in said.err
+    assert "runs/experiments/tiny-small: result.json, figures/" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["action=plan"], "must name an experiment"),
+        (["experiment=[fig02,fig02]"], "holds fig02 twice"),
+        (["experiment=[all,fig02]"], "holds all and more"),
+        (["experiment=fig02", "scale=huge"], "scale cannot be 'huge'"),
+        (["experiment=fig02", "seeds=0"], "seeds must be at least 1"),
+        (["experiment=fig02", "action=figures"], "did you mean 'figure'"),
+        (["experiment=fig02", "task=linear"], "task is not a setting"),
+        (["experiment=fig02", "-m"], "-m is for runs"),
+        (["experiment=fig20"], "did you mean 'fig12'"),
+    ],
+)
+def test_a_mistake_in_the_command_is_one_line(
+    tiny: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not said.out
+    assert not Path("runs").exists()
+
+
+def test_names_with_signs_of_html_and_formulas_are_drawn_as_they_are(tiny: Path) -> None:
+    text = tiny.read_text("utf-8").replace("label: standard", "label: 'a <b>, $x_1$ & \"c\"'")
+    tiny.write_text(text, encoding="utf-8")
+    assert main(["experiment=tiny.yaml", "jobs=1", "seeds=1"]) == 0
+    labels = {curve["label"] for panel in result()["panels"] for curve in panel["curves"]}
+    assert 'a <b>, $x_1$ & "c"' in labels
+
+
+def test_help_lists_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment=all", "--help"]) == 0
+    text = capsys.readouterr().out
+    for path in (HOME / "conf" / "experiment").glob("*.yaml"):
+        assert f"  {path.stem} " in text
