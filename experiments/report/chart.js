@@ -38,7 +38,8 @@ class Chart {
   }
   withNumbers(curve) {
     const column = (i) => (i === undefined ? null : this.columns[i] || []);
-    return { ...curve, points: curve.points || this.spec.names?.length > 0, xs: column(curve.x), mean: column(curve.mean), low: column(curve.low), high: column(curve.high) };
+    const shape = this.spec.curves.indexOf(curve);
+    return { ...curve, shape, points: curve.points || this.spec.names?.length > 0, xs: column(curve.x), mean: column(curve.mean), low: column(curve.low), high: column(curve.high) };
   }
   now() { // the curves at the slider's place, hidden ones as well
     if (this.spec.law) return lawCurves(this.spec.law, this.columns, this.index);
@@ -123,20 +124,21 @@ class Chart {
     for (const level of levels) if ((!logY || level > 0) && level < high * 3 && (logY ? level > low / 10 : true)) { low = Math.min(low, level); high = Math.max(high, level); }
     if (logY) { low /= 1.15; high *= 1.15; }
     else { const pad = (high - low || Math.abs(high) || 1) * 0.05; low = low >= 0 && low - pad < 0 ? 0 : low - pad; high += pad; }
-    return { x: [least(xs), most(xs)], y: [low, high] };
+    const room = this.spec.names?.length ? 0.5 : 0;
+    return { x: [least(xs) - room, most(xs) + room], y: [low, high] };
   }
 
   draw() {
-    const width = Math.max(this.canvas.clientWidth || 420, 200), height = Math.round(Math.min(Math.max(width * 0.58, 210), 330));
+    const width = Math.max(this.canvas.clientWidth || 420, 200), names = this.spec.names || [], longest = Math.min(Math.max(0, ...names.map((name) => name.length)), NAME);
+    const height = Math.round(Math.min(Math.max(width * 0.58, 210), 330) + 4.4 * longest);
     this.width = this.canvas.clientWidth;
     this.canvas.querySelector("svg")?.remove();
     const svg = add(this.canvas, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${this.figure.querySelector("h4").textContent}. ${this.figure.querySelector("figcaption p").textContent}` });
     const domain = this.domain();
     if (!domain) { add(svg, "text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no curve is shown"); this.frame = null; return; }
     const y = axisOf(...domain.y, this.log.y, 6);
-    const names = this.spec.names || [], longest = Math.min(Math.max(0, ...names.map((name) => name.length)), NAME);
-    const box = { left: 12 + 6.6 * Math.max(2, ...y.ticks.map((t) => numberText(t).length)), right: 12, top: 26, bottom: 40 + 4.2 * longest };
-    if (names.length) { box.left += 14; box.right += 14; }
+    const box = { left: 12 + 6.6 * Math.max(2, ...y.ticks.map((t) => numberText(t).length)), right: 12, top: 26, bottom: 40 + 4.4 * longest };
+    if (names.length) box.left = Math.max(box.left, 4.6 * Math.min(names[0].length, NAME));
     const across = width - box.left - box.right, down = height - box.top - box.bottom;
     const x = axisOf(...domain.x, this.log.x, Math.max(3, Math.floor(across / 62)));
     const px = (v) => box.left + across * (x.high > x.low ? x.place(v) : 0.5), py = (v) => box.top + down * (1 - y.place(v));

@@ -20,6 +20,7 @@ from reloop.experiments.named.results import Curve, Panel
 _DIGITS = 5  # of a number in the page: more than a picture shows
 _SOLVERS = {*names_of(Baseline), "published"}  # kinds that do not decide on an axis
 _KEPT = ("b", "at", "points")  # of a curve, for the script
+_READ = ("loop", "layer")  # a slider says at which one a reader wants the values
 _NAMED = 4  # curves whose numbers the sentence gives
 # What a data link may hold as it is; quote adds letters, digits and _.-~
 _PLAIN = ",:;=+*/()@!$[]"
@@ -49,7 +50,7 @@ def figure(panel: Panel, command: str, *, of: str = "") -> Figure:
         "levels": panel["levels"],
         "slider": panel.get("slider", ""),
         "start": panel.get("start"),
-        "read": panel.get("read", ""),
+        "read": panel.get("read", panel["x_label"] if panel["x_label"] in _READ else ""),
         "names": panel.get("x_names", []),
     }
     name = re.sub(r"[^\w.-]+", "_", f"{of}-{panel['name']}" if of else panel["name"])

@@ -9,18 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from reloop.training.run_folder.files import read_record, write_record
 
 _KIND = "report part"
-_CODE = (  # beside this folder: what parts are made of
-    "reloop.experiments.named.results",
-    "reloop.experiments.scaling_law.fit",
-    "reloop.evaluation.figures.evaluation",
-    "reloop.evaluation.style",
+# The code that parts are made by.
+_CODE = (
+    *("experiments/report/*.py", "experiments/named/results.py", "experiments/scaling_law/*.py"),
+    *("evaluation/figures/*.py", "evaluation/style.py"),
 )
 
 
@@ -70,8 +68,6 @@ class Kept:
 
 
 def _digest_of_code() -> bytes:
-    here = Path(__file__).parent
-    specs = (find_spec(name) for name in _CODE)
-    origins = (Path(spec.origin) for spec in specs if spec is not None and spec.origin)
-    paths = [*sorted(here.glob("*.py")), *origins]
+    home = Path(__file__).parents[2]
+    paths = (path for pattern in _CODE for path in sorted(home.glob(pattern)))
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).digest()

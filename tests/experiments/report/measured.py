@@ -68,6 +68,11 @@ def experiment(run: Path) -> dict[str, Any]:
         "slider": "loop", "start": 2.0,
         "curves": [*curves, _curve("ls", NASTY, "least_squares", [1.0, 0.4, 1e-9])],
     }  # fmt: skip
+    tables = {
+        "name": "tables", "title": "Accuracy by table", "x_label": "table", "y_label": "accuracy",
+        "x": [0, 1], "x_names": ["wind, 1", "<i>credit</i>"], "log_x": False, "log_y": False,
+        "levels": {}, "curves": [_curve("looped", "looped", "looped", [0.8, 0.7])],
+    }  # fmt: skip
     names = ("holds", "fails", "not settled", "not measured")
     member = {
         "label": NASTY, "run": str(run), "words": ["task=linear", "loops.b=[1,2]"], "seed": 0,
@@ -77,7 +82,7 @@ def experiment(run: Path) -> dict[str, Any]:
     return {
         "experiment": "fig02", "title": f"Title {NASTY}", "source": "arXiv 2311.12424",
         "scale": "small", "command": "python run.py experiment=fig02", "members": [member],
-        "panels": [panel], "verdicts": [verdict(name) for name in names],
+        "panels": [panel, tables], "verdicts": [verdict(name) for name in names],
         "missing": [f"{NASTY}: 7 of 90 steps"],
     }  # fmt: skip
 

@@ -211,6 +211,16 @@ def test_a_reader_chooses_the_loop_at_which_errors_are_read(opened: Callable[...
     assert in_figure(browser, title, text).startswith("loop 1: looped: ")
 
 
+def test_an_axis_of_names_shows_them_below_single_points(opened: Callable[..., Any]) -> None:
+    browser = opened()
+    ticks = "return [...figure.querySelectorAll('.xtick')].map((t) => t.textContent);"
+    assert in_figure(browser, "Accuracy", ticks) == ["wind, 1", "<i>credit</i>"]
+    assert in_figure(browser, "Accuracy", "return figure.querySelectorAll('polyline').length") == 0
+    places = "return [...figure.querySelectorAll('.canvas path.open')].map((p) => p.getBBox().y);"
+    first, second = in_figure(browser, "Accuracy", places)
+    assert first < second  # 0.8 above 0.7
+
+
 def test_a_legend_s_name_hides_its_curve_and_log_axes_switch(opened: Callable[..., Any]) -> None:
     browser = opened()
     count = "return figure.querySelectorAll('polyline').length;"

@@ -98,6 +98,14 @@ def test_a_figure_s_columns_lead_to_its_numbers(index: Path) -> None:
     assert looped["colour"] != solver["colour"]
 
 
+def test_an_axis_of_names_has_them_in_csv_and_sentence(index: Path) -> None:
+    page = Page(index)
+    figure = page.figure("Accuracy by table")
+    assert figure["chart"]["names"] == ["wind, 1", "<i>credit</i>"]
+    assert [row[-1] for row in figure["csv"]] == ["name", "wind, 1", "<i>credit</i>"]
+    assert "accuracy by table. At <i>credit</i>: looped: 0.7 (0.63 to 0.77)." in page.text
+
+
 def test_every_figure_has_numbers_a_sentence_and_a_command(index: Path) -> None:
     page = Page(index)
     assert len(page.figures) > 12
