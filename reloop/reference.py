@@ -25,7 +25,7 @@ from reloop.conf.schema import Config
 from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
-from reloop.experiments.scaling_law.__main__ import ScalingSettings
+from reloop.experiments.scaling_law.settings import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.settings import FetchSettings
