@@ -51,19 +51,20 @@ _NAMES: dict[tuple[str, ...], str] = {
 _ALIASES: dict[str, tuple[str, ...]] = {
     alias: names for names, aliases in _NAMES.items() for alias in aliases.split()
 }
+_SHOWN = ("figures.", "tables.")
 
 
 def resolve_alias(key: str, names: Iterable[str]) -> str | None:
     """The setting among `names` that `key` is another name of: the same name in another group, or
-    its name in other codes. One of the key's own group is preferred; None where there is none."""
+    its name in other codes. One of the key's own group is preferred, then one of a run before one
+    of how it is shown (`width` is a model's); None where there is none."""
     group, _, last = key.rpartition(".")
     last = last.replace("-", "_").lower()
     options = list(names)
     matches = [name for alias in (last, *_ALIASES.get(last, ())) for name in _named(alias, options)]
     in_group = [name for name in matches if group and name.startswith(f"{group}.")]
-    # How results are shown is meant least often: width is the model's before the pictures'.
-    matches.sort(key=lambda name: name.startswith(("figures.", "tables.")))
-    return next(iter([*in_group, *matches]), None)
+    of_runs = [name for name in matches if not name.startswith(_SHOWN)]
+    return next(iter([*in_group, *of_runs, *matches]), None)
 
 
 def _named(alias: str, options: list[str]) -> list[str]:

@@ -28,7 +28,7 @@ from reloop.evaluation.ship import ShipSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
 from reloop.experiments.report.settings import ReportSettings as PageSettings
-from reloop.experiments.scaling_law.__main__ import ScalingSettings
+from reloop.experiments.scaling_law.settings import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.settings import FetchSettings

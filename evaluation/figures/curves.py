@@ -22,6 +22,7 @@ _BAND = "band"  # the gid of bands
 _WIDEST_LEGEND = 0.3  # of the picture's width
 _NARROW = 4.0  # inches of a picture that has no legend beside it
 _FILL, _FILL_AMONG_THREE, _FILL_AMONG_FIVE = 0.2, 0.1, 0.05  # opacity, by the number of bands
+_BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1}
 _EDGE = 0.45  # opacity of a band's edge, where there are three or more
 
 
@@ -61,6 +62,7 @@ def note_level(axes: Axes, height: float, text: str) -> None:
         ha="right",
         color="#555555",
         fontsize="small",
+        bbox=_BEHIND_TEXT,
     )
 
 
@@ -92,7 +94,7 @@ def mark_loops(axes: Axes, b: int, text: str | None = None, **style: Any) -> Non
         va="top",
         fontsize="small",
         color=style.get("color", "black"),
-        bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1},
+        bbox=_BEHIND_TEXT,
         gid="loops",
     )
 

@@ -8,21 +8,15 @@ if __name__ == "__main__":  # before the imports, which take a while
     begin()
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import described, run_command
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.output import FigureSettings, TableSettings
-from reloop.conf.setting import check_settings, setting
 from reloop.experiments.scaling_law.run_folders import run_folders
+from reloop.experiments.scaling_law.settings import PUBLISHED, ScalingSettings
 
 if TYPE_CHECKING:
     from reloop.experiments.scaling_law.table import ScalingTable
-
-PUBLISHED = "minima"  # the name of the table that comes with the project
 
 _HELP = """\
 Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta to the losses of models of several sizes,
@@ -51,34 +45,6 @@ is moved further and further out, the others refitted, until the losses reject i
 do not determine is in brackets and named, with the reason: too few values of N, D or r (two of D
 do not determine E, B and beta together), a profile without an end, an E that may as well be 0.
 """
-
-
-@dataclass(frozen=True)
-class ScalingSettings:
-    """The table or the runs, the fixed parameter E, and the bootstrap of the intervals."""
-
-    table: str = setting("", "a CSV file, or the name of the published table")
-    runs: tuple[str, ...] = setting((), "run folders, or folders of them")
-    E: float | None = setting(None, "the irreducible loss; null: fitted", at_least=0)
-    clusters: tuple[str, ...] = setting((), "columns: rows alike in all are resampled together")
-    resamples: int = setting(200, "of the bootstrap", at_least=20, at_most=1_000_000)
-    seed: int = setting(0, "of the bootstrap", at_least=0)
-    folder: str = setting("runs", "where the results are written")
-    figures: FigureSettings = FigureSettings()
-    tables: TableSettings = TableSettings()
-
-    def check(self) -> None:
-        """Raises ConfigError for the first invalid setting."""
-        if self.runs:
-            if self.table:
-                raise ConfigError("runs", "cannot stand beside table=")
-            run_folders(self.runs)
-        elif not self.table:
-            raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
-        elif self.table != PUBLISHED and not Path(self.table).is_file():
-            raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
-        check_settings("", self)
-        check_folder("folder", self.folder)
 
 
 def main(words: list[str]) -> int:

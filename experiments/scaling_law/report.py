@@ -100,6 +100,7 @@ def write(result: Fitted, folder: Path, figures: FigureSettings | None = None) -
     """Write scaling_law.json and, as `figures` say, the figure into a folder; the figure unless it
     is there."""
     content = result.to_json()
+    folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "scaling_law.json", content)
     key = key_of([content, dict(result.table.labels)])
     undetermined = list(result.certainty.not_determined)

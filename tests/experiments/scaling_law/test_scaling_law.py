@@ -75,6 +75,7 @@ def test_one_command_fits_shows_and_writes(
     assert lines[under + 1].split()[-1] == f"{low:.4g}"
     assert lines[under + 2].split()[-1] == f"{high:.4g}"
     assert {each.name for each in (folder / "figures").iterdir()} == {
+        "drawn.json",
         "scaling_law.png",
         "scaling_law.csv",
     }

@@ -74,7 +74,8 @@ def test_all_tables_in_two_processes_and_everything_is_found_again(
         lines = list(csv.DictReader(file))
     assert [line["name"] for line in lines] == ["third", "abalone"]
     assert float(lines[1]["looped_published_mean"]) == 0.6622
-    assert {path.name for path in (place / "figures").iterdir()} == {"accuracy.png", "accuracy.csv"}
+    names = {"accuracy.png", "accuracy.csv", "drawn.json"}
+    assert {path.name for path in (place / "figures").iterdir()} == names
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     caches = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*cache/*.npz")}
     assert main([*given[:-3], "jobs=1", *given[-2:]]) == 0

@@ -1,0 +1,43 @@
+"""The settings of `python -m experiments.scaling_law`. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.output import FigureSettings, TableSettings
+from reloop.conf.setting import check_settings, setting
+
+from .run_folders import run_folders
+
+PUBLISHED = "minima"  # the name of the table that comes with the project
+
+
+@dataclass(frozen=True)
+class ScalingSettings:
+    """The table or the runs, the fixed parameter E, and the bootstrap of the intervals."""
+
+    table: str = setting("", "a CSV file, or the name of the published table")
+    runs: tuple[str, ...] = setting((), "run folders, or folders of them")
+    E: float | None = setting(None, "the irreducible loss; null: fitted", at_least=0)
+    clusters: tuple[str, ...] = setting((), "columns: rows alike in all are resampled together")
+    resamples: int = setting(200, "of the bootstrap", at_least=20, at_most=1_000_000)
+    seed: int = setting(0, "of the bootstrap", at_least=0)
+    folder: str = setting("runs", "where the results are written")
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        if self.runs:
+            if self.table:
+                raise ConfigError("runs", "cannot stand beside table=")
+            run_folders(self.runs)
+        elif not self.table:
+            raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
+        elif self.table != PUBLISHED and not Path(self.table).is_file():
+            raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
+        check_settings("", self)
+        check_folder("folder", self.folder)
