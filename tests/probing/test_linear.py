@@ -89,7 +89,8 @@ def test_the_outputs_can_be_parted() -> None:
     whole = fitted(states, targets, readings(SEEN)).solve(0.1)
     parts = whole.split([1, 2])
     found = torch.cat([part.predict(1, states[1]) for part in parts], -1)
-    assert torch.equal(found, whole.predict(1, states[1]))
+    # Up to rounding: some processors sum products of one column and of three in other orders.
+    torch.testing.assert_close(found, whole.predict(1, states[1]), rtol=1e-12, atol=1e-12)
     assert [part.maps.shape[-1] for part in parts] == [1, 2]
 
 

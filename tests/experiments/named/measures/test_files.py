@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from reloop.conf.build import build
-from reloop.experiments.named.definition import load, names
+from reloop.experiments.named.definition import OF_RUNS, load, names
 from reloop.experiments.named.measures import iso_depth, openml, stability
 from reloop.experiments.named.measures.request import Request
 from reloop.experiments.named.members import members_of
 from reloop.probing.settings import ProbingSettings
 
-MEASURED = [name for name in names() if load(name).measure != "evaluation"]
+MEASURED = [name for name in names() if load(name).measure not in ("evaluation", *OF_RUNS)]
 CASES = [(name, scale) for name in MEASURED for scale in load(name).scales]
 
 
