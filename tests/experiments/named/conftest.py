@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from reloop.experiments.named.command import main
 
 TINY = """
 title: Two tiny models
@@ -31,3 +34,21 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "tiny.yaml"
     path.write_text(TINY, encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs folder of the tiny experiment, carried out."""
+    folder = tmp_path_factory.mktemp("experiment")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Path("tiny.yaml").write_text(TINY, encoding="utf-8")
+        assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
+    return folder / "runs"
+
+
+@pytest.fixture
+def trained(tiny: Path, trained_once: Path) -> Path:
+    """The same as `tiny`, with its runs trained, evaluated and drawn in runs/."""
+    shutil.copytree(trained_once, tiny.parent / "runs")
+    return tiny

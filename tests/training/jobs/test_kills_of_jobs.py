@@ -132,6 +132,7 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
     assert min(subject.kills[who] for who in _WHO) > 0
 
 
+@pytest.mark.slow
 def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killable]) -> None:
     """The first is replaced; with the second the others save and end, while the same command starts
     again. In the end there is what an undisturbed command finds."""
