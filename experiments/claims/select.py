@@ -132,15 +132,16 @@ def ratio(
     return ratio_of(parts)
 
 
-def ratio_of(parts: Sequence[Floats]) -> Estimate:
-    """The geometric mean of the ratios of each two parts, values [seeds, prompts]."""
+def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> Estimate:
+    """The geometric mean of the ratios of each two parts, values [seeds, prompts]; `trained` says
+    which of them are of trainings, by default all."""
 
     def statistic(means: Sequence[Floats]) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
         return np.exp(np.mean(logs, axis=0))
 
-    return hierarchical_bootstrap(parts, statistic, log=True)
+    return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
 
 
 def within(of: Sequence[Group], above: Errors, below: Errors) -> Estimate:

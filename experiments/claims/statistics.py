@@ -33,6 +33,7 @@ def hierarchical_bootstrap(
     statistic: Statistic,
     *,
     log: bool = False,
+    trained: Sequence[bool] | None = None,
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Estimate:
@@ -42,29 +43,31 @@ def hierarchical_bootstrap(
     prompts, which are resampled together, while seeds are resampled group by group. `statistic`
     gets the mean of each group, [..., values], and returns the quantity for each leading index.
     `log` says that it is positive and that its logarithm is closer to a normal variable, as that of
-    a ratio. With one seed in every group the interval is over prompts alone.
+    a ratio. `trained` says which groups are of trainings; the others, of solvers, have no seeds to
+    count. With one seed in every group the interval is over prompts alone.
     """
     floats = [np.asarray(group, dtype=np.float64) for group in groups]
     value = float(statistic([group.mean((0, 1)) for group in floats]))
     seeds = [len(group) for group in floats]
+    of_trainings = [n for n, is_trained in zip(seeds, trained or seeds, strict=True) if is_trained]
     if not math.isfinite(value):
-        return Estimate(value, math.nan, math.nan, min(seeds))
+        return Estimate(value, math.nan, math.nan, min(of_trainings))
     crossed = statistic(crossed_means(floats, resamples, seed))
     low, high = map(float, np.percentile(crossed, _ENDS))
     if max(seeds) > 1:
-        scale = np.log if log else np.asarray
+        scale = _log if log else np.asarray
         over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
-        parts = [(float(scale(statistic(over_prompts)).var()), floats[0].shape[1] - 1.0)]
+        parts = [(_variance(scale(statistic(over_prompts))), floats[0].shape[1] - 1.0)]
         for index, count in enumerate(seeds):
             if count > 1:
                 left_out = scale(statistic(_without_each_seed(floats, index)))
-                parts.append(((count - 1) * float(left_out.var()), count - 1.0))
+                parts.append(((count - 1) * _variance(left_out), count - 1.0))
         half, center = _half_width(parts), float(scale(value))
         ends = (center - half, center + half)
         if log:
             ends = (_exp(ends[0]), _exp(ends[1]))
         low, high = min(low, ends[0]), max(high, ends[1])
-    return Estimate(value, low, high, min(seeds), note=_note(seeds))
+    return Estimate(value, low, high, min(of_trainings), note=_note(of_trainings))
 
 
 def over_seeds(
@@ -122,6 +125,18 @@ def _without_each_seed(groups: Sequence[Floats], index: int) -> list[Floats]:
     means = [np.repeat(group.mean((0, 1))[None], count, axis=0) for group in groups]
     means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
     return means
+
+
+def _log(values: Floats) -> Floats:
+    """Logarithms; those of 0, as of the error of an exact solver, are infinite."""
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _variance(values: Floats) -> float:
+    """The variance; nan where a value is infinite."""
+    with np.errstate(invalid="ignore"):
+        return float(values.var())
 
 
 def _exp(value: float) -> float:
