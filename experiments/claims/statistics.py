@@ -127,10 +127,10 @@ def _without_each_seed(groups: Sequence[Floats], index: int) -> list[Floats]:
     return means
 
 
-def _log(values: Floats) -> Floats:
+def _log(values: ArrayLike) -> Floats:
     """Logarithms; those of 0, as of the error of an exact solver, are infinite."""
     with np.errstate(divide="ignore"):
-        return np.log(values)
+        return np.log(np.asarray(values, dtype=np.float64))
 
 
 def _variance(values: Floats) -> float:

@@ -52,7 +52,7 @@ def _draw(result: ExperimentResult, panel: Panel, pictures: Pictures) -> None:
         note_level(axes, height, name)
     name_curves(figure)
     count = len(result["missing"])
-    remarks = [f"{count} not finished: {result['missing'][0]}"] if count else []
+    remarks = [f"{count} of its trainings or measurements not finished"] if count else []
     pictures.title(figure, f"{result['title']}: {panel['title']}", remarks)
     curves = {curve["name"]: _band(curve) for curve in panel["curves"]}
     x = panel.get("x_names", panel["x"])
