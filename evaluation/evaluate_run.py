@@ -52,13 +52,7 @@ def evaluate(
     resumes. A run can be evaluated while it is trained.
     """
     settings = resolved(run, settings or run.config.evaluation)
-    request = {
-        "format": FORMAT,
-        "step": run.step,
-        "weights": weights_digest(run.model),
-        "settings": asdict(settings),
-        "sources": evaluation_sources(run.task, settings),
-    }
+    request = _request(run, settings)
     artefacts, run_remarks = Artefacts(run.path / "evaluations", KIND), remarks(run)
     result: Evaluation | None = artefacts.find(request)
     figures = figures or run.config.figures
@@ -69,6 +63,27 @@ def evaluate(
             result = result or artefacts.keep(request, *_measure(run, settings, device))
             _write_union(run, artefacts, result, run_remarks, figures)
     return {**result, "remarks": run_remarks}
+
+
+def measured(run: Run, settings: EvaluationConfig, device: str = "auto") -> tuple[Summary, Arrays]:
+    """The result of one evaluation and its errors prompt by prompt: the stored ones, of which
+    nothing is drawn again, or those of `evaluate`."""
+    artefacts = Artefacts(run.path / "evaluations", KIND)
+    result: Evaluation = artefacts.find(_request(run, resolved(run, settings))) or evaluate(
+        run, settings, device
+    )
+    return result, artefacts.arrays(result["key"])
+
+
+def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
+    """All that an evaluation by resolved settings depends on."""
+    return {
+        "format": FORMAT,
+        "step": run.step,
+        "weights": weights_digest(run.model),
+        "settings": asdict(settings),
+        "sources": evaluation_sources(run.task, settings),
+    }
 
 
 def evaluation_of(run: Run) -> Evaluation:

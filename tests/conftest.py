@@ -14,7 +14,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -163,23 +163,25 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
 
 def without_rendering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """The same while this monkeypatch lasts."""
-    return _saved(monkeypatch, lambda figure, file, **_: file.write(b"not rendered"))
+    return _saved(monkeypatch, lambda _, path, __: path.write_bytes(b"not rendered"))
 
 
 @pytest.fixture
 def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """The figures that are saved, by their file's name, the latest of each name."""
-    from matplotlib.figure import Figure
+    from reloop.evaluation.figures.canvas import write_picture
 
-    return _saved(monkeypatch, Figure.savefig)
+    return _saved(monkeypatch, write_picture)
 
 
-def _saved(monkeypatch: pytest.MonkeyPatch, save: Callable[..., object]) -> dict[str, Figure]:
+def _saved(
+    monkeypatch: pytest.MonkeyPatch, save: Callable[[Figure, Path, str], object]
+) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
 
-    def note(figure: Figure, file: IO[bytes], **settings: Any) -> None:
-        figures[Path(file.name).name.partition(".")[0]] = figure
-        save(figure, file, **settings)
+    def note(figure: Figure, path: Path, form: str) -> None:
+        figures[path.name.partition(".")[0]] = figure
+        save(figure, path, form)
 
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", note)
+    monkeypatch.setattr("reloop.evaluation.figures.canvas.write_picture", note)
     return figures

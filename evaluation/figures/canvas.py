@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -190,7 +191,7 @@ def save(
     for form in FORMATS:
         file = path.with_suffix(f".{form}")
         if form in (settings or FigureSettings()).format:
-            _write(figure, file, form)
+            write_picture(figure, file, form)
             files.append(file)
         else:
             file.unlink(missing_ok=True)
@@ -228,9 +229,17 @@ def _wrapped(text: str, inches: float) -> str:
     return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
-def _write(figure: Figure, path: Path, form: str) -> None:
+def write_picture(figure: Figure, path: Path, form: str) -> None:
+    """Write the picture in one format, the same bytes for the same picture."""
     metadata: dict[str, Any] = dict(_METADATA[form])
-    write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
+    if form == "png":  # savefig would draw it twice
+        canvas = FigureCanvasAgg(figure)
+        write_with(
+            path,
+            lambda file: canvas.print_png(file, metadata=metadata),  # type: ignore[no-untyped-call]
+        )
+    else:
+        write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
 
 
 def drawn_once(

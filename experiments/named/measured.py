@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.artefacts import Artefacts
-from reloop.evaluation.evaluate_run import KIND
+from reloop.evaluation import evaluate_run, load_run
 from reloop.evaluation.remarks import remarks
 from reloop.training.run_folder.run import RunFolder
 
@@ -24,8 +22,7 @@ def measured(member: Member) -> Measured:
     if now.state != "finished":
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
-    result = evaluate(run, member.config.evaluation, member.config.device)
-    arrays = Artefacts(run.path / "evaluations", KIND).arrays(result["key"])
+    result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
     return Measured(member.label, member.config, run.step, arrays, result["labels"], str(run.path))
 
 

@@ -14,6 +14,7 @@ from reloop.conf.mistakes import RunError
 from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.tables import Part, document
+from reloop.training.run_folder.lock import holding
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
@@ -30,6 +31,7 @@ from .settings import ExperimentSettings
 from .train import train_all
 
 KIND = "experiment"
+_DRAWN_WITHIN = 120.0  # seconds that another process's drawing of the same experiment is waited for
 
 
 def perform(settings: ExperimentSettings) -> str:
@@ -118,12 +120,11 @@ def _finish(
 def _keep(result: ExperimentResult, folder: Path, figures: FigureSettings) -> None:
     """Write and draw the result, unless the same one is there."""
     path, key = folder / "result.json", key_of([result, figures.plain()])
-    if is_shown(path, KIND, {"key": key}):
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # while the pictures are others
-    files = draw_panels(result, folder / "figures", figures)
-    show(path, KIND, {**result, "key": key}, files)
+    with holding(folder, KIND, _DRAWN_WITHIN):
+        if not is_shown(path, KIND, {"key": key}):
+            path.unlink(missing_ok=True)  # while the pictures are others
+            files = draw_panels(result, folder / "figures", figures)
+            show(path, KIND, {**result, "key": key}, files)
 
 
 def _measured(

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import cast
 
 from reloop.conf.schema import Config, EvaluationConfig
-from reloop.evaluation import evaluate, load_run
+from reloop.evaluation import load_run
+from reloop.evaluation.evaluate_run import measured
 from reloop.training import Run, RunError, train_together
 from reloop.training.jobs.processes import Outcome, cores, run_jobs
 from reloop.training.run_folder.run import run_folder
@@ -36,7 +37,7 @@ class TrainAndEvaluate:
                 failures.append(str(run))
                 continue
             for request in requests:
-                evaluate(run, request, config.device)
+                measured(run, request, config.device)
         return failures
 
     def describe(self, result: list[str]) -> str:

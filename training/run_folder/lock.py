@@ -26,9 +26,10 @@ _HOLDER_TIMEOUT = 2.0  # seconds until a process that holds a lock has written i
 
 
 @contextmanager
-def holding(folder: Path, part: str = "") -> Iterator[None]:
+def holding(folder: Path, part: str = "", wait: float = _LOCK_TIMEOUT) -> Iterator[None]:
     """Lock the folder, created if absent, against other processes; or, with a name, that `part` of
-    it alone: a run can be evaluated during its training.
+    it alone: a run can be evaluated during its training. A lock that another process holds is
+    waited for, `wait` seconds.
 
     Raises HeldElsewhere, naming the process that holds the lock, and ConfigError where the folder
     cannot be created.
@@ -37,7 +38,7 @@ def holding(folder: Path, part: str = "") -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
-        lock.acquire(timeout=_LOCK_TIMEOUT)
+        lock.acquire(timeout=wait)
     except Timeout:
         raise HeldElsewhere(folder, _describe(holder), path) from None
     except OSError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reloop.experiments.named.command import main
+from tests.conftest import without_rendering
 
 TINY = """
 title: Two tiny models
@@ -42,6 +43,7 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("experiment")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        without_rendering(patch)
         Path("tiny.yaml").write_text(TINY, encoding="utf-8")
         assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
     return folder / "runs"

@@ -12,10 +12,10 @@ from unittest.mock import patch
 from urllib.parse import unquote
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate
+from reloop.evaluation.figures import canvas
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.table import COLUMNS, ScalingTable
@@ -29,7 +29,7 @@ LAW = Law(E=0.2, A=8.0, B=30.0, alpha=0.5, beta=0.4, phi=0.45)
 
 def make(folder: Path) -> Path:
     """`_measured`, without matplotlib's pictures, which take most of its time and no page shows."""
-    with patch.object(Figure, "savefig", lambda *_, **__: None):
+    with patch.object(canvas, "write_picture", lambda _, path, __: path.write_bytes(b"")):
         return _measured(folder)
 
 
