@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.evaluation.bootstrap import Interval, clustered_bootstrap, plain
+from reloop.evaluation.bootstrap import Interval, clustered_bootstrap
 from reloop.tasks import SHIFTS
 from reloop.training.assemble import trained_loops
 
 from ..claims.claim import Measured
+from .curves import curve, file_name, panel
 from .definition import PanelSpec
 from .members import setting_of
 from .results import Curve, Panel
 
 _RESAMPLES, _SEED = 1000, 2024
-_PREDICTING_ZERO = {"predicting zero": 1.0}
+_NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
+_EXAMPLES = ("in-context examples k", "squared error")
 
 
 def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
@@ -28,7 +30,7 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
     found = []
     for spec in specs:
         for title, part in _parts(spec, runs).items():
-            name = "-".join(filter(None, (spec.kind, _file_name(title))))
+            name = "-".join(filter(None, (spec.kind, file_name(title))))
             found += _KINDS[spec.kind](spec, part, name, title)
     return found
 
@@ -48,16 +50,13 @@ def _parts(spec: PanelSpec, runs: Sequence[Measured]) -> dict[str, list[Measured
 def _by_loop(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
     length = max(run.arrays["by_loop"].shape[1] for run in runs)
     curves = _curves(runs, lambda run: run.arrays["by_loop"], length)
-    return [
-        _panel(name, title, "loop", "error of the last query", list(range(1, length + 1)), curves)
-    ]
+    x = range(1, length + 1)
+    return [_errors(name, title, ("loop", _ERROR_NAMES["last"]), x, curves)]
 
 
 def _by_examples(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
-    points = runs[0].config.task.points
     curves = [*_curves(runs, lambda run: run.arrays["model"]), *_solvers(runs[0])]
-    ks = list(range(points))
-    return [_panel(name, title, "in-context examples k", "squared error", ks, curves)]
+    return [_errors(name, title, _EXAMPLES, range(runs[0].config.task.points), curves)]
 
 
 def _by_value(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
@@ -71,8 +70,8 @@ def _by_value(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) 
             part = [run for run in same if float(setting_of(run.config, spec.x)) == value]
             points.append(_interval([_error(run, spec.of) for run in part]) if part else None)
         curves.append(_curve(same[0], points))
-    panel = _panel(name, title, spec.x, _ERROR_NAMES[spec.of], values, curves)
-    return [{**panel, "log_x": spec.log_x}]
+    axes = (spec.x, _ERROR_NAMES[spec.of])
+    return [_errors(name, title, axes, values, curves, log="xy" if spec.log_x else "y")]
 
 
 def _shifts(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
@@ -83,11 +82,9 @@ def _shifts(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) ->
             continue
         errors = partial(_shifted, shift)
         curves = [*_curves(runs, errors), *_solvers(runs[0], shift)]
-        ks = list(range(errors(runs[0]).shape[1]))
+        ks = range(errors(runs[0]).shape[1])
         label = f"{title}, {SHIFTS[shift].label}"
-        found.append(
-            _panel(f"{name}-{shift}", label, "in-context examples k", "squared error", ks, curves)
-        )
+        found.append(_errors(f"{name}-{shift}", label, _EXAMPLES, ks, curves))
     return found
 
 
@@ -104,6 +101,9 @@ _KINDS: Mapping[str, Callable[[PanelSpec, Sequence[Measured], str, str], list[Pa
 _ERROR_NAMES = {"last": "error of the last query", "mean": "mean error over k"}
 
 
+_errors = partial(panel, log="y", levels={"predicting zero": 1.0})
+
+
 def _curves(
     runs: Sequence[Measured], errors: Callable[[Measured], NDArray[Any]], length: int = 0
 ) -> list[Curve]:
@@ -113,30 +113,17 @@ def _curves(
         same = [run for run in runs if run.label == label]
         shortest = min(errors(run).shape[1] for run in same)
         interval = _interval([errors(run)[:, :shortest] for run in same])
-        curve = _curve(same[0], [Interval(*part) for part in zip(*interval, strict=True)])
-        for part in ("mean", "low", "high"):
-            curve[part] += [None] * (length - shortest)
-        curves.append(curve)
+        found = [Interval(*part) for part in zip(*interval, strict=True)]
+        curves.append(_curve(same[0], [*found, *[None] * (length - shortest)]))
     return curves
 
 
 def _curve(run: Measured, points: Sequence[Interval | None]) -> Curve:
-    empty = Interval(*(np.array(np.nan) for _ in range(3)))
-    mean, low, high = (
-        plain(np.array([float(part) for part in parts], dtype=np.float64))
-        for parts in zip(*(point or empty for point in points), strict=True)
-    )
-    curve: Curve = {
-        "name": _file_name(run.label),
-        "label": run.label,
-        "kind": run.config.model.family,
-        "mean": mean,
-        "low": low,
-        "high": high,
-    }
-    if run.config.model.family != "standard":
-        curve["b"] = trained_loops(run.config)
-    return curve
+    """The curve of a run's label through points, None where there is none."""
+    parts = zip(*(point or _NOTHING for point in points), strict=True)
+    family = run.config.model.family
+    b = None if family == "standard" else trained_loops(run.config)
+    return curve(run.label, family, Interval(*map(np.array, parts)), b=b)
 
 
 def _solvers(run: Measured, shift: str = "") -> list[Curve]:
@@ -146,10 +133,7 @@ def _solvers(run: Measured, shift: str = "") -> list[Curve]:
         values = run.arrays.get(f"{shift}/{name}" if shift else name)
         if values is None:
             continue
-        mean, low, high = (plain(part) for part in _interval([values]))
-        curves.append(
-            {"name": name, "label": label, "kind": name, "mean": mean, "low": low, "high": high}
-        )
+        curves.append(curve(label, name, _interval([values]), name=name))
     return curves
 
 
@@ -164,24 +148,3 @@ def _error(run: Measured, of: str) -> NDArray[Any]:
     """The error of each prompt: of the last query, or the mean over all."""
     errors = run.arrays["model_at_b"]
     return errors[:, -1] if of == "last" else errors.mean(1)
-
-
-def _panel(
-    name: str, title: str, x_label: str, y_label: str, x: Sequence[float], curves: list[Curve]
-) -> Panel:
-    return {
-        "name": name,
-        "title": title,
-        "x_label": x_label,
-        "y_label": y_label,
-        "x": list(x),
-        "log_x": False,
-        "log_y": True,
-        "curves": curves,
-        "levels": _PREDICTING_ZERO,
-    }
-
-
-def _file_name(text: str) -> str:
-    """Lower case letters, digits and hyphens."""
-    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())

@@ -18,8 +18,8 @@ from reloop.evaluation.bootstrap import numbers
 from reloop.experiments.iso_depth.run import iso_depth, stored
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 
+from ..curves import curve, panel, without_interval
 from ..results import Panel
-from .curves import curve, panel, without_interval
 from .request import Measurement, Request
 
 Rows = Sequence[Mapping[str, Any]]

@@ -11,8 +11,8 @@ import numpy as np
 from reloop.experiments.stability.first_steps import PLACES
 from reloop.experiments.stability.tables import LABELS
 
+from ..curves import curve, over_seeds, panel
 from ..results import Curve, Panel
-from .curves import curve, over_seeds, panel
 
 _HIGHEST = 1e3  # as in the figure of the toy: exploding norms leave it
 _KINDS = {"looped": "looped", "deep": "not shared", "non_shared": "not shared"}

@@ -22,8 +22,8 @@ from reloop.openml_eval.pictures import accuracy_curves
 from reloop.openml_eval.run_settings import RunSettings, split_words
 from reloop.openml_eval.tables.store import check_tables
 
+from ..curves import curve, panel, without_interval
 from ..results import Curve, Panel
-from .curves import curve, panel, without_interval
 from .request import Measurement, Request
 
 _PAPER = ", paper"  # ends the names of published accuracies

@@ -23,8 +23,8 @@ from reloop.probing.results import Probing
 from reloop.probing.settings import ProbingSettings
 
 from ...claims.claim import Measured
+from ..curves import curve, padded, panel, without_interval
 from ..results import Panel
-from .curves import curve, padded, panel, without_interval
 from .request import Measurement, Request
 
 _LEAST, _MOST = "control, {}", "knowing nothing"

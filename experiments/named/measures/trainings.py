@@ -10,8 +10,8 @@ import numpy as np
 from reloop.evaluation.bootstrap import Interval, numbers
 from reloop.experiments.stability.tables import LABELS
 
+from ..curves import curve, over_seeds, padded, panel, without_interval
 from ..results import Panel
-from .curves import curve, over_seeds, padded, panel, without_interval
 from .near_init import cosine_panels
 
 _Z = 1.645  # standard errors in half a 90 % interval

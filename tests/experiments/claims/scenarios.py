@@ -164,7 +164,7 @@ def _level(value: float) -> dict[str, Any]:
 
 
 def _number(value: float) -> dict[str, Any]:
-    return {"mean": value, "low": value, "high": value, "seeds": 2}
+    return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
 
 
 def _iterates(method: str, key: str) -> Made:

@@ -14,7 +14,7 @@ _MEMBER = Measured("looped", Config(), Config().training.steps, {})
 
 
 def _number(value: float | None) -> dict[str, float | None]:
-    return {"mean": value, "low": value, "high": value, "seeds": 2}
+    return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
 
 
 def _found(b: int, newton: float | None, descent: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _MEMBERS = [
 
 
 def _number(value: float) -> dict[str, float]:
-    return {"mean": value, "low": value, "high": value, "seeds": 1}
+    return {"mean": value, "low": value, "high": value, "seeds": 1, "note": ""}
 
 
 def _result(ratio: float | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasu
 
 
 def _number(value: float) -> dict[str, float]:
-    return {"mean": value, "low": value - 0.1, "high": value + 0.1, "seeds": 2}
+    return {"mean": value, "low": value - 0.1, "high": value + 0.1, "seeds": 2, "note": ""}
 
 
 def _members() -> list[Measured]:

@@ -1,4 +1,4 @@
-"""What all measures share: runs grouped by their settings, predictions loop by loop, curves."""
+"""What all measures share: runs grouped by their settings, predictions loop by loop, intervals."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ import torch
 
 from reloop.conf.build import config_to_mapping, flatten
 from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.bootstrap import Band, Floats, Interval
-from reloop.experiments.named.results import Curve
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import Band, Floats, Interval, crossed_means
+from reloop.experiments.claims.claim import Estimate
+from reloop.experiments.claims.statistics import Statistic, hierarchical_bootstrap, over_seeds
 from reloop.tasks import Prompts, Task
 from reloop.tasks.linear import Linear, NoisyLinear
 from reloop.training.run_folder.run import Run
 
+_ENDS = (5, 95)  # percentiles of a 90 % interval
 _NOT_NAMED = ("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb")
 
 
 class EstimateJson(TypedDict):
-    """A number with its 90 % interval (None where not finite), and the training seeds in it."""
+    """A number with its 90 % interval (None where not finite), the training seeds in it, and what a
+    reader of the interval must know."""
 
     mean: float | None
     low: float | None
     high: float | None
     seeds: int
+    note: str
 
 
 class Group(NamedTuple):
@@ -79,51 +84,55 @@ def penalty(task: Task) -> float:
     raise ConfigError("task", f"must be one of dense linear functions, got {task.name}")
 
 
-def resampled(counts: Floats, values: Floats) -> Floats:
-    """Means over seeds and prompts of values [seeds, prompts, ...] under `counts` of the prompts
-    [resamples, prompts], for each seed: [resamples, seeds, ...]."""
-    means = [counts @ part.reshape(len(part), -1) / len(part) for part in values]
-    return np.stack(means, axis=1).reshape(len(counts), len(values), *values.shape[2:])
+def band(groups: Sequence[Floats], statistic: Statistic, settings: EvaluationConfig) -> Interval:
+    """A curve of a picture: a statistic, [...], of the means of groups of trainings [seeds,
+    prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
+    resampled). Of few seeds it is too narrow to decide by: `estimate`."""
+    resampled = statistic(crossed_means(groups, settings.resamples, settings.seed))
+    low, high = np.percentile(resampled, _ENDS, axis=0)
+    return Interval(statistic([group.mean((0, 1)) for group in groups]), low, high)
 
 
-def prompt_counts(prompts: int, resamples: int, seed: int) -> Floats:
-    """How often each prompt is in each resample of the prompts, [resamples + 1, prompts]; the first
-    has each once."""
-    random = np.random.default_rng(seed)
-    counts = random.multinomial(prompts, np.full(prompts, 1 / prompts), size=resamples)
-    return np.concatenate([np.ones((1, prompts)), counts])
-
-
-def over_seeds(values: Floats, seed: int) -> Interval:
-    """The mean over seeds of values [resamples + 1, seeds, ...], the first row of which is of the
-    data as they are, and its 90 % interval: seeds are resampled too, a single one is not."""
-    resamples, seeds = len(values) - 1, values.shape[1]
-    random = np.random.default_rng(seed)
-    chosen = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
-    means = np.einsum("rs,rs...->r...", chosen, values[1:])
-    low, high = np.percentile(means, (5, 95), axis=0)
-    return Interval(values[0].mean(0), low, high)
-
-
-def estimate(values: Floats, seed: int) -> EstimateJson:
-    """The interval of one number, from values [resamples + 1, seeds], as plain values."""
-    mean, low, high = (
-        float(part) if math.isfinite(float(part)) else None for part in over_seeds(values, seed)
+def estimate(
+    groups: Sequence[Floats],
+    statistic: Statistic,
+    settings: EvaluationConfig,
+    *,
+    log: bool = False,
+    trained: Sequence[bool] | None = None,
+) -> EstimateJson:
+    """A number from groups [seeds, prompts, ...], with the interval of claims: see
+    `hierarchical_bootstrap`, which has the arguments."""
+    resamples, seed = settings.resamples, settings.seed
+    found = hierarchical_bootstrap(
+        groups, statistic, log=log, trained=trained, resamples=resamples, seed=seed
     )
-    return {"mean": mean, "low": low, "high": high, "seeds": values.shape[1]}
+    return _json(found)
 
 
-def file_name(label: str) -> str:
-    """A label as a part of a file's name."""
-    return "".join(c if c.isalnum() else "_" for c in label)
+def over_runs(values: Sequence[float]) -> EstimateJson:
+    """The mean of a number that is the runs' own, of no prompts; no interval for one run."""
+    if len(values) < 2:
+        return _json(Estimate(values[0], math.nan, math.nan, 1, note="one seed has no spread"))
+    return _json(over_seeds(values))
 
 
-def curve(name: str, label: str, kind: str, band: Band, b: int | None = None) -> Curve:
-    """A line of a picture from means and intervals over the panel's x."""
-    line = Curve(
-        name=name, label=label, kind=kind, mean=band["mean"], low=band["low"], high=band["high"]
-    )
-    return line if b is None else Curve(**line, b=b)
+def band_of(estimates: Sequence[EstimateJson]) -> Band:
+    """Estimates one after another, as the values of a curve."""
+    return {
+        "mean": [each["mean"] for each in estimates],
+        "low": [each["low"] for each in estimates],
+        "high": [each["high"] for each in estimates],
+    }
+
+
+def _json(found: Estimate) -> EstimateJson:
+    mean, low, high = map(_finite, (found.mean, found.low, found.high))
+    return {"mean": mean, "low": low, "high": high, "seeds": found.seeds, "note": found.note}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _named(run: Run) -> dict[str, object]:

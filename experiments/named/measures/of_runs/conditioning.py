@@ -16,24 +16,15 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.bootstrap import Floats
 from reloop.evaluation.errors import evaluation_prompts
+from reloop.experiments.named.curves import curve, file_name, panel
 from reloop.experiments.named.results import Curve, Panel
 from reloop.tasks.conditioned_linear import ConditionedLinear
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import (
-    EstimateJson,
-    Group,
-    curve,
-    estimate,
-    file_name,
-    grouped,
-    over_seeds,
-    prompt_counts,
-    resampled,
-    unrolled,
-)
+from .common import EstimateJson, Group, band, band_of, estimate, grouped, unrolled
 
+_ERROR = "squared error of the last query over the variance of y"
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 
 
@@ -68,7 +59,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResu
     """Errors of each run on `settings.prompts` prompts of each condition number. ConfigError for a
     task other than conditioned_linear, and runs of different condition numbers."""
     groups, curves = [], []
-    means: list[dict[float, Floats]] = []
+    at_b: list[dict[float, Floats]] = []
     for group in grouped(runs):
         task = group.runs[0].task
         if not isinstance(task, ConditionedLinear) or task.condition == 1:
@@ -77,19 +68,22 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResu
             max(1.0, factor * task.condition): _errors(group, task, factor, settings)
             for factor in _FACTORS
         }
-        result, band = _group(group, task, by_condition, settings)
+        result, line = _group(group, task, by_condition, settings)
         groups.append(result)
-        curves.append(band)
-        means.append({κ: errors[..., result["b"] - 1] for κ, errors in by_condition.items()})
+        curves.append(line)
+        at_b.append({κ: errors[..., -1:] for κ, errors in by_condition.items()})
     if len({group["condition"] for group in groups}) > 1:
         raise ConfigError("task.condition", "must be the same in all runs")
-    gain = _gain(groups, means)
-    largest = groups[0]["condition"]
+    pair = _fewest_and_most(groups, at_b)
     return {
         "prompts": settings.prompts,
         "groups": groups,
-        "gain": {f"{κ:g}": estimate(values, settings.seed) for κ, values in gain.items()},
-        "gain_ratio": estimate(gain[largest] / gain[min(gain)], settings.seed) if gain else None,
+        "gain": {
+            f"{κ:g}": estimate([few[κ], many[κ]], _gain, settings, log=True)
+            for few, many in pair
+            for κ in few
+        },
+        "gain_ratio": _gain_ratio(pair, groups[0]["condition"], settings),
         "panels": [_by_condition(groups), *_by_loop(groups, curves)],
     }
 
@@ -97,16 +91,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResu
 def _errors(
     group: Group, task: ConditionedLinear, factor: float, settings: EvaluationConfig
 ) -> Floats:
-    """Mean errors of the last query, [resamples + 1, seeds, b], at this factor of the largest
-    condition number of training."""
+    """Errors of the last query, [seeds, prompts, b], at this factor of the largest condition number
+    of training. Prompts are drawn from the same numbers for every factor."""
     config = group.runs[0].config
     one = replace(task, condition=max(1.0, factor * task.condition), varied=False)
     prompts = evaluation_prompts(one, settings.prompts, config.task.points, settings.seed)
     loops, outputs = trained_loops(config), prompts.ys[:, -1].double().numpy()
     models = [unrolled(run, prompts, loops, settings.batch_size)[..., -1] for run in group.runs]
-    squares = np.square(np.stack(models) - outputs).swapaxes(1, 2) / task.divisor
-    counts = prompt_counts(len(outputs), settings.resamples, settings.seed)
-    return resampled(counts, squares)
+    return np.square(np.stack(models) - outputs).swapaxes(1, 2) / task.divisor
 
 
 def _group(
@@ -115,79 +107,89 @@ def _group(
     by_condition: Mapping[float, Floats],
     settings: EvaluationConfig,
 ) -> tuple[ConditioningGroup, Curve]:
-    b, seed, κ = trained_loops(group.runs[0].config), settings.seed, task.condition
+    b, κ = trained_loops(group.runs[0].config), task.condition
     own = by_condition[κ]
-    least = np.minimum.accumulate(own, axis=-1)
-    rises = own[..., 1:] / least[..., :-1]
-    rise = np.maximum(rises.max(-1), 1) if b > 1 else np.ones(own.shape[:2])
+    beyond = np.stack((by_condition[10 * κ][..., -1], own[..., -1]), axis=-1)
     result: ConditioningGroup = {
         "label": group.label,
         "family": group.family,
         "b": b,
         "condition": κ,
         "errors": {
-            f"{other:g}": estimate(errors[..., b - 1], seed)
+            f"{other:g}": estimate([errors], lambda means: means[0][..., -1], settings, log=True)
             for other, errors in by_condition.items()
         },
-        "rise": estimate(rise, seed),
-        "beyond": estimate(by_condition[10 * κ][..., b - 1] / own[..., b - 1], seed),
+        "rise": estimate([own], _rise, settings, log=True),
+        "beyond": estimate(
+            [beyond], lambda means: means[0][..., 0] / means[0][..., 1], settings, log=True
+        ),
     }
-    return result, curve("model", group.label, group.family, over_seeds(own, seed).to_json(), b)
+    by_loop = band([own], lambda means: means[0], settings)
+    return result, curve(group.label, group.family, by_loop, name="model", b=b)
 
 
-def _gain(
-    groups: Sequence[ConditioningGroup], means: Sequence[Mapping[float, Floats]]
-) -> dict[float, Floats]:
-    """Of the looped models with the fewest and the most loops, the ratio of errors by condition
-    number, [resamples + 1, seeds]; empty where there is but one number of loops."""
+def _rise(means: Sequence[Floats]) -> Floats:
+    """The largest error of a loop over the least of an earlier one, 1 at least."""
+    errors = means[0]
+    least = np.minimum.accumulate(errors, axis=-1)
+    rises = errors[..., 1:] / least[..., :-1]
+    return np.maximum(rises.max(-1, initial=1.0), 1.0)
+
+
+_Pair = tuple[Mapping[float, Floats], Mapping[float, Floats]]
+
+
+def _fewest_and_most(
+    groups: Sequence[ConditioningGroup], errors: Sequence[Mapping[float, Floats]]
+) -> list[_Pair]:
+    """The errors by condition number of the looped models with the fewest and with the most loops,
+    as the one pair of a list; no pair where there is but one number of loops."""
     places = [i for i, group in enumerate(groups) if group["family"] == "looped"]
     if len({groups[i]["b"] for i in places}) < 2:
-        return {}
+        return []
     few, many = (choose(places, key=lambda i: groups[i]["b"]) for choose in (min, max))
-    return {κ: errors / means[many][κ].mean(1, keepdims=True) for κ, errors in means[few].items()}
+    return [(errors[few], errors[many])]
+
+
+def _gain(means: Sequence[Floats]) -> Floats:
+    """The error with few loops over that with many, at the condition number of the last place."""
+    return np.asarray(means[0][..., -1] / means[1][..., -1])
+
+
+def _gain_ratio(
+    pairs: Sequence[_Pair], largest: float, settings: EvaluationConfig
+) -> EstimateJson | None:
+    """The gain at the largest condition number of training over that at the smallest measured."""
+    for few, many in pairs:
+        both = [np.concatenate((part[min(part)], part[largest]), axis=-1) for part in (few, many)]
+        return estimate(
+            both, lambda means: _gain(means) / (means[0] / means[1])[..., 0], settings, log=True
+        )
+    return None
 
 
 def _by_condition(groups: Sequence[ConditioningGroup]) -> Panel:
     """Errors at b by condition number."""
-    x = [float(κ) for κ in groups[0]["errors"]]
     curves = [
-        Curve(
-            name=file_name(group["label"]),
-            label=group["label"],
-            kind=group["family"],
-            mean=[value["mean"] for value in group["errors"].values()],
-            low=[value["low"] for value in group["errors"].values()],
-            high=[value["high"] for value in group["errors"].values()],
-        )
+        curve(group["label"], group["family"], band_of(list(group["errors"].values())))
         for group in groups
     ]
-    level = f"largest of training: {groups[0]['condition']:g}"
-    return _panel("by_condition", f"by condition number ({level})", "condition number", x, curves)
+    title = f"by condition number (largest of training: {groups[0]['condition']:g})"
+    axes = ("condition number", _ERROR)
+    x = [float(κ) for κ in groups[0]["errors"]]
+    return panel("conditioning-by-condition", title, axes, x, curves, log="xy")
 
 
 def _by_loop(groups: Sequence[ConditioningGroup], curves: Sequence[Curve]) -> list[Panel]:
     """Errors by loop, or by layer, at the largest condition number of training."""
     return [
-        _panel(
-            f"by_loop_{file_name(group['label'])}",
+        panel(
+            f"conditioning-by-loop-{file_name(group['label'])}",
             f"{group['label']}, condition number {group['condition']:g}",
-            "layer" if group["family"] == "standard" else "loop",
-            [float(loop + 1) for loop in range(group["b"])],
+            ("layer" if group["family"] == "standard" else "loop", _ERROR),
+            range(1, group["b"] + 1),
             [line],
+            log="y",
         )
         for group, line in zip(groups, curves, strict=True)
     ]
-
-
-def _panel(name: str, title: str, x_label: str, x: list[float], curves: list[Curve]) -> Panel:
-    return {
-        "name": f"conditioning_{name}",
-        "title": title,
-        "x_label": x_label,
-        "y_label": "squared error of the last query over the variance of y",
-        "x": x,
-        "log_x": x_label == "condition number",
-        "log_y": True,
-        "curves": curves,
-        "levels": {},
-    }

@@ -16,15 +16,16 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.baselines.discrete import discrete_posterior
 from reloop.evaluation.baselines.linear import ridge
-from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.bootstrap import Band, Floats
 from reloop.evaluation.errors import evaluation_prompts
+from reloop.experiments.named.curves import curve, panel
 from reloop.experiments.named.results import Curve, Panel
 from reloop.tasks import Prompts, Task
 from reloop.tasks.linear import NoisyLinear
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, estimate, grouped, prompt_counts, resampled, unrolled
+from .common import EstimateJson, Group, band_of, estimate, grouped, unrolled
 
 _SETS = ("training", "new")  # the functions of the prompts
 _LABELS = {"training": "functions of training", "new": "new functions"}
@@ -75,7 +76,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> DiversityResult:
         groups.append(result)
         errors[group.family, result["functions"]] = new_errors
     ratios = {
-        str(count): estimate(_paired(errors["looped", count], values), settings.seed)
+        str(count): estimate([errors["looped", count], values], _ratio, settings, log=True)
         for (family, count), values in errors.items()
         if family == "standard" and ("looped", count) in errors
     }
@@ -88,7 +89,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> DiversityResult:
 
 
 def _group(group: Group, settings: EvaluationConfig) -> tuple[DiversityGroup, Floats]:
-    """And the errors on new functions, [resamples + 1, seeds]."""
+    """And the errors on new functions, [seeds, prompts]."""
     task, config = group.runs[0].task, group.runs[0].config
     if not isinstance(task, NoisyLinear) or task.renormalize or not task.distinct_functions:
         raise ConfigError(
@@ -122,81 +123,69 @@ def _compared(
     }
     loops = trained_loops(group.runs[0].config)
     models = np.stack([unrolled(r, prompts, loops, settings.batch_size)[-1] for r in group.runs])
-    counts = prompt_counts(len(ys), settings.resamples, settings.seed)
 
-    def means(first: Floats, second: Floats) -> Floats:
-        squares = np.square(first - second).mean(-1) / task.divisor  # [seeds, prompts]
-        return resampled(counts, np.broadcast_to(squares, (len(models), len(ys))))
+    def differences(first: Floats, second: Floats) -> Floats:
+        return np.square(first - second).mean(-1) / task.divisor  # [seeds, prompts]
 
-    errors = means(models, ys)
-    to = {name: means(models, values) for name, values in solvers.items()}
-    seed = settings.seed
+    def positive(values: Floats) -> EstimateJson:
+        return estimate([values], lambda means: means[0], settings, log=True)
+
+    errors = differences(models, ys)
+    to_dmmse, to_ridge = (differences(models, solvers[name]) for name in ("dmmse", "ridge"))
+    memorises = estimate([np.stack((to_ridge, to_dmmse), axis=-1)], _share, settings)
     return {
-        "error": estimate(errors, seed),
-        "to_dmmse": estimate(to["dmmse"], seed),
-        "to_ridge": estimate(to["ridge"], seed),
-        "memorises": estimate(to["ridge"] / (to["dmmse"] + to["ridge"]), seed),
-        "error_dmmse": estimate(means(solvers["dmmse"][None], ys), seed),
-        "error_ridge": estimate(means(solvers["ridge"][None], ys), seed),
+        "error": positive(errors),
+        "to_dmmse": positive(to_dmmse),
+        "to_ridge": positive(to_ridge),
+        "memorises": memorises,
+        "error_dmmse": positive(differences(solvers["dmmse"][None], ys)),
+        "error_ridge": positive(differences(solvers["ridge"][None], ys)),
     }, errors
+
+
+def _ratio(means: Sequence[Floats]) -> Floats:
+    return means[0] / means[1]
+
+
+def _share(means: Sequence[Floats]) -> Floats:
+    """The first of the last axis over their sum."""
+    return np.asarray(means[0][..., 0] / means[0].sum(-1))
 
 
 def _weights(task: Task) -> Floats:
     return np.asarray(task.functions().double().numpy(), np.float64)
 
 
-def _paired(looped: Floats, standard: Floats) -> Floats:
-    """Ratios of the first, seed by seed, to the mean of the second over its seeds: the prompts of
-    a resample are the same in both."""
-    return looped / standard.mean(1, keepdims=True)
-
-
 def _panels(groups: Sequence[DiversityGroup]) -> list[Panel]:
     """How far models have memorised, and their errors, by the number of functions."""
     counts = sorted({group["functions"] for group in groups})
-    memorises: Panel = _panel("memorises", "1: like dMMSE, 0: like ridge regression", counts)
-    error: Panel = _panel("error", "squared error over the variance of y", counts)
-    error["log_y"] = True
+    memorises: list[Curve] = []
+    errors: list[Curve] = []
     for family in dict.fromkeys(group["family"] for group in groups):
+        found = {group["functions"]: group for group in groups if group["family"] == family}
         for part in _SETS:
-            found = {g["functions"]: g for g in groups if g["family"] == family}
-            by_count = {n: g["new"] if part == "new" else g["training"] for n, g in found.items()}
-            name, label = f"{family}_{part}", f"{family}, {_LABELS[part]}"
-            rows: Mapping[int, Diversity] = by_count
-            memorises["curves"].append(
-                _line(name, label, family, [_of(rows, n, "memorises") for n in counts])
-            )
-            error["curves"].append(
-                _line(name, label, family, [_of(rows, n, "error") for n in counts])
-            )
-    for solver, label in (("dmmse", "dMMSE"), ("ridge", "ridge regression")):
-        first = {g["functions"]: g["new"] for g in groups}
-        key = f"error_{solver}"
-        error["curves"].append(
-            _line(solver, f"{label}, new functions", solver, [_of(first, n, key) for n in counts])
-        )
-    return [memorises, error]
+            rows = {n: g["new"] if part == "new" else g["training"] for n, g in found.items()}
+            label = f"{family}, {_LABELS[part]}"
+            memorises.append(curve(label, family, _band(rows, counts, "memorises")))
+            errors.append(curve(label, family, _band(rows, counts, "error")))
+    new = {group["functions"]: group["new"] for group in groups}
+    for solver, name in (("dmmse", "dMMSE"), ("ridge", "ridge regression")):
+        values = _band(new, counts, f"error_{solver}")
+        errors.append(curve(f"{name}, new functions", solver, values, name=solver))
+    title = "by the number of functions in training"
+    how_near = ("distinct functions", "1: like dMMSE, 0: like ridge regression")
+    error = ("distinct functions", "squared error over the variance of y")
+    return [
+        panel("diversity-memorises", title, how_near, counts, memorises, log="x"),
+        panel("diversity-error", title, error, counts, errors, log="xy"),
+    ]
 
 
-def _panel(name: str, y_label: str, counts: Sequence[int]) -> Panel:
-    return {
-        "name": f"diversity_{name}",
-        "title": "by the number of functions in training",
-        "x_label": "distinct functions",
-        "y_label": y_label,
-        "x": [float(count) for count in counts],
-        "log_x": True,
-        "log_y": False,
-        "curves": [],
-        "levels": {},
-    }
-
-
-def _of(rows: Mapping[int, Diversity], count: int, key: str) -> EstimateJson:
-    nothing: EstimateJson = {"mean": None, "low": None, "high": None, "seeds": 0}
-    return rows[count][key] if count in rows else nothing  # type: ignore[literal-required]
-
-
-def _line(name: str, label: str, kind: str, values: Sequence[EstimateJson]) -> Curve:
-    mean, low, high = ([value[part] for value in values] for part in ("mean", "low", "high"))
-    return Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high)
+def _band(rows: Mapping[int, Diversity], counts: Sequence[int], key: str) -> Band:
+    """A quantity by the number of functions, None where there are no runs."""
+    nothing: EstimateJson = {"mean": None, "low": None, "high": None, "seeds": 0, "note": ""}
+    values = [
+        rows[count][key] if count in rows else nothing  # type: ignore[literal-required]
+        for count in counts
+    ]
+    return band_of(values)

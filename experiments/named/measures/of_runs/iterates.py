@@ -24,24 +24,13 @@ from reloop.evaluation.baselines.iterates import (
 from reloop.evaluation.bootstrap import Band, Floats
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.evaluate_run import resolved
+from reloop.experiments.named.curves import curve, file_name, panel
 from reloop.experiments.named.results import Curve, Panel
 from reloop.tasks import Prompts
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import (
-    EstimateJson,
-    Group,
-    curve,
-    estimate,
-    file_name,
-    grouped,
-    over_seeds,
-    penalty,
-    prompt_counts,
-    resampled,
-    unrolled,
-)
+from .common import EstimateJson, Group, band, estimate, grouped, penalty, unrolled
 
 METHODS = {
     "gradient_descent": "gradient descent, one rate",
@@ -134,24 +123,21 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[GroupResult, list[
         "loops": list(range(1, loops + 1)),
         "methods": {},
     }
-    mean_cosines: dict[str, Floats] = {}
+    cosines = {name: _cosines(models, steps, outputs) for name, steps in iterates.items()}
     for method, steps in iterates.items():
-        result["methods"][method], mean_cosines[method] = _nearest(
-            models, steps, outputs, task.divisor, _STEPS[method], (first, last), settings
-        )
-    for method, values in mean_cosines.items():
-        nearer = estimate(values - mean_cosines["gradient_descent"], settings.seed)
-        result["methods"][method]["nearer"] = nearer
+        distances = _distances(models[..., -1], steps[..., -1]) / task.divisor
+        numbers = np.array(_STEPS[method], np.float64)
+        both = (cosines[method], cosines["gradient_descent"])
+        result["methods"][method] = _nearest(both, distances, numbers, (first, last), settings)
     shown = min(loops, 64)  # every method has its iterates up to there
     solvers = {method: steps[None, 1 : shown + 1] for method, steps in iterates.items()}
     curves = []
     for name, values in {"model": models[:, :shown], **solvers}.items():
         squares = np.square(values[..., -1] - outputs[:, -1]).swapaxes(1, 2) / task.divisor
-        counts = prompt_counts(len(outputs), settings.resamples, settings.seed)
-        errors = over_seeds(resampled(counts, squares), settings.seed)
+        errors = band([squares], lambda means: means[0], settings)
         is_model = name == "model"
         label, kind = (group.label, group.family) if is_model else (METHODS[name], name)
-        curves.append(curve(name, label, kind, errors.to_json(), b if is_model else None))
+        curves.append(curve(label, kind, errors, name=name, b=b if is_model else None))
     return result, _panels(result, curves)
 
 
@@ -173,47 +159,61 @@ def _iterates(
 
 
 def _nearest(
-    models: Floats,
-    iterates: Floats,
-    outputs: Floats,
-    divisor: float,
-    steps: Sequence[int],
+    cosines: tuple[Floats, Floats],
+    distances: Floats,
+    numbers: Floats,
     window: tuple[int, int],
     settings: EvaluationConfig,
-) -> tuple[NearestIterate, Floats]:
-    """models [seeds, loops, B, n] beside iterates [steps, B, n]; and the mean cosine over the
-    window in each resample, [resamples + 1, seeds]."""
-    counts = prompt_counts(len(outputs), settings.resamples, settings.seed)
-    numbers, seed = np.array(steps, np.float64), settings.seed
-    errors = iterates[:, :, 1:] - outputs[:, 1:]  # without examples all predict alike
-    with np.errstate(over="ignore", invalid="ignore"):
-        errors /= np.linalg.norm(errors, axis=2, keepdims=True)
-        cosines = [_cosines(model[:, :, 1:] - outputs[:, 1:], errors) for model in models]
-        distances = [_distances(model[:, :, -1], iterates[:, :, -1]) / divisor for model in models]
-    similar = resampled(counts, np.stack(cosines))  # [resamples + 1, seeds, loops, steps]
-    apart = resampled(counts, np.stack(distances))
-    nearest = numbers[similar.argmax(-1)]
-    cosine = similar.max(-1)
-    first, last = window
-    loops = np.arange(first, last + 1)
-    part = nearest[..., first - 1 : last]
-    centred = loops - loops.mean()
-    slope = (part * centred).sum(-1) / max(np.square(centred).sum(), 1)
-    places = part.shape[-1]
-    middle = (part[..., (places - 1) // 2] + part[..., places // 2]) / 2
-    acceleration = (part[..., -1] - middle) / np.maximum(middle - part[..., 0], 0.5)
-    mean_cosine = cosine[..., first - 1 : last].mean(-1)
-    result: NearestIterate = {
-        "nearest": over_seeds(nearest, seed).to_json(),
-        "cosine": over_seeds(cosine, seed).to_json(),
-        "nearest_at_last": over_seeds(numbers[apart.argmin(-1)], seed).to_json(),
-        "distance": over_seeds(apart.min(-1), seed).to_json(),
-        "per_loop": estimate(slope, seed),
-        "acceleration": estimate(acceleration, seed),
-        "mean_cosine": estimate(mean_cosine, seed),
-        "nearer": estimate(mean_cosine * 0, seed),  # until all methods are there
+) -> NearestIterate:
+    """Of one method from cosines [seeds, B, loops, steps], its own and those of gradient descent
+    with one rate, and distances of the same shape; `numbers` [steps] are those of the iterates."""
+    own = cosines[0].shape[-1]
+    loops = slice(window[0] - 1, window[1])
+
+    def nearest(means: Sequence[Floats]) -> Floats:
+        return np.asarray(numbers[means[0][..., :own].argmax(-1)])
+
+    def cosine(means: Sequence[Floats]) -> Floats:
+        return np.asarray(means[0][..., :own].max(-1))
+
+    def nearer(means: Sequence[Floats]) -> Floats:
+        other = means[0][..., own:].max(-1)
+        return np.asarray((cosine(means) - other)[..., loops].mean(-1))
+
+    both = [np.concatenate(cosines, axis=-1)]  # paired by seed and prompt
+    return {
+        "nearest": band([cosines[0]], nearest, settings).to_json(),
+        "cosine": band([cosines[0]], cosine, settings).to_json(),
+        "nearest_at_last": band(
+            [distances], lambda means: numbers[means[0].argmin(-1)], settings
+        ).to_json(),
+        "distance": band([distances], lambda means: means[0].min(-1), settings).to_json(),
+        "per_loop": estimate(
+            [cosines[0]], lambda means: _slope(nearest(means)[..., loops]), settings
+        ),
+        "acceleration": estimate(
+            [cosines[0]], lambda means: _acceleration(nearest(means)[..., loops]), settings
+        ),
+        "mean_cosine": estimate(
+            [cosines[0]], lambda means: cosine(means)[..., loops].mean(-1), settings
+        ),
+        "nearer": estimate(both, nearer, settings),
     }
-    return result, mean_cosine
+
+
+def _slope(values: Floats) -> Floats:
+    """The least-squares slope along the last axis."""
+    places = np.arange(values.shape[-1])
+    centred = places - places.mean()
+    return np.asarray((values * centred).sum(-1) / max(np.square(centred).sum(), 1))
+
+
+def _acceleration(values: Floats) -> Floats:
+    """Growth in the second half of the last axis over that in the first."""
+    places = values.shape[-1]
+    middle = (values[..., (places - 1) // 2] + values[..., places // 2]) / 2
+    growth = np.maximum(middle - values[..., 0], 0.5)
+    return np.asarray((values[..., -1] - middle) / growth)
 
 
 def _falling(errors: Floats, zero: float) -> tuple[int, int]:
@@ -226,54 +226,51 @@ def _falling(errors: Floats, zero: float) -> tuple[int, int]:
     return max(min(first, last - 2), 1), last
 
 
-def _cosines(model: Floats, units: Floats) -> Floats:
-    """Cosines [B, loops, steps] of the model's errors [loops, B, n] with unit vectors [steps, B,
-    n]; an iterate that has diverged beyond all numbers is opposite to everything."""
-    lengths = np.linalg.norm(model, axis=2, keepdims=True)
-    unit = model / np.where(lengths > 0, lengths, 1)
-    cosines = unit.transpose(1, 0, 2) @ units.transpose(1, 2, 0)
-    return np.asarray(np.nan_to_num(cosines, nan=-1.0), np.float64)
+def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
+    """Cosines [seeds, B, loops, steps] of the errors of models [seeds, loops, B, n] with those of
+    iterates [steps, B, n]; an iterate that has diverged beyond all numbers is opposite to
+    everything."""
+    errors = iterates[:, :, 1:] - outputs[:, 1:]  # without examples all predict alike
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors /= np.linalg.norm(errors, axis=2, keepdims=True)
+    found = []
+    for model in models:
+        own = model[:, :, 1:] - outputs[:, 1:]
+        lengths = np.linalg.norm(own, axis=2, keepdims=True)
+        own /= np.where(lengths > 0, lengths, 1)
+        with np.errstate(invalid="ignore"):
+            found.append(own.transpose(1, 0, 2) @ errors.transpose(1, 2, 0))
+    return np.asarray(np.nan_to_num(np.stack(found), nan=-1.0), np.float64)
 
 
-def _distances(model: Floats, iterates: Floats) -> Floats:
-    """Squared differences [B, loops, steps] of predictions [loops, B] and [steps, B]."""
-    squares = np.square(model.T[:, :, None] - iterates.T[:, None, :])
+def _distances(models: Floats, iterates: Floats) -> Floats:
+    """Squared differences [seeds, B, loops, steps] of predictions [seeds, loops, B] and [steps, B];
+    of an iterate that has diverged beyond all numbers, a number larger than all."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.square(models.swapaxes(1, 2)[..., None] - iterates.T[:, None, :])
     return np.asarray(np.nan_to_num(squares, nan=1e300, posinf=1e300), np.float64)
 
 
 def _panels(result: GroupResult, errors: list[Curve]) -> list[Panel]:
     """The nearest iterate and its cosine by loop, and errors at the last query by loop or step."""
-    file = file_name(result["label"])
-    parts: tuple[tuple[Literal["nearest", "cosine"], str], ...] = (
-        ("nearest", "nearest iterate"),
-        ("cosine", "cosine of its errors with the model's"),
-    )
-    panels: list[Panel] = [
-        {
-            "name": f"{part}_{file}",
-            "title": f"{result['label']}, by loop",
-            "x_label": "loop",
-            "y_label": text,
-            "x": [float(loop) for loop in result["loops"]],
-            "log_x": False,
-            "log_y": part == "nearest",
-            "curves": [
-                curve(name, METHODS[name], name, nearest[part], result["b"])
-                for name, nearest in result["methods"].items()
-            ],
-            "levels": {},
-        }
-        for part, text in parts
-    ]
-    by_step: Panel = {
-        "name": f"errors_{file}",
-        "title": f"{result['label']} beside the solvers' steps",
-        "x_label": "loop, or step of a solver",
-        "y_label": "squared error over the variance of y",
-        "x": [float(step + 1) for step in range(len(errors[0]["mean"]))],
-        "log_x": False,
-        "log_y": True,
-        "curves": errors,
-        "levels": {},
-    }
-    return [*panels, by_step]
+    file, title = file_name(result["label"]), f"{result['label']}, by loop"
+
+    def by_loop(part: Literal["nearest", "cosine"]) -> list[Curve]:
+        return [
+            curve(METHODS[name], name, nearest[part], name=name, b=result["b"])
+            for name, nearest in result["methods"].items()
+        ]
+
+    cosine = ("loop", "cosine of its errors with the model's")
+    error = ("loop, or step of a solver", "squared error over the variance of y")
+    return [
+        panel(
+            f"nearest-{file}", title, ("loop", "nearest iterate"), result["loops"],
+            by_loop("nearest"), log="y",
+        ),
+        panel(f"cosine-{file}", title, cosine, result["loops"], by_loop("cosine")),
+        panel(
+            f"errors-{file}", f"{result['label']} beside the solvers' steps", error,
+            range(1, len(errors[0]["mean"]) + 1), errors, log="y",
+        ),
+    ]  # fmt: skip

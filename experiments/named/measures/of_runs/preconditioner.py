@@ -23,6 +23,7 @@ from reloop.evaluation.baselines.iterates import (
 from reloop.evaluation.bootstrap import Floats
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.evaluate_run import resolved
+from reloop.experiments.named.curves import curve, file_name, panel
 from reloop.experiments.named.results import Panel
 from reloop.models.loops.linear_attention import LinearAttentionLoop
 from reloop.tasks import Prompts, Task
@@ -31,18 +32,7 @@ from reloop.tasks.linear import Linear
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import (
-    EstimateJson,
-    Group,
-    curve,
-    estimate,
-    file_name,
-    grouped,
-    over_seeds,
-    prompt_counts,
-    resampled,
-    unrolled,
-)
+from .common import EstimateJson, Group, band, estimate, grouped, over_runs, unrolled
 
 _LABELS = {
     "gradient_descent": "gradient descent",
@@ -85,9 +75,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> PreconditionerRe
     attention, and for a task whose prompts do not share a covariance."""
     groups, panels = [], []
     for group in grouped(runs):
-        learned, panel = _group(group, settings)
+        learned, picture = _group(group, settings)
         groups.append(learned)
-        panels.append(panel)
+        panels.append(picture)
     return {"prompts": settings.prompts, "groups": groups, "panels": panels}
 
 
@@ -103,15 +93,21 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[Learned, Panel]:
     outputs, pairs = prompts.ys.double().numpy()[:, -1], prompts.xs.shape[1] - 1
     steps, rate = _solvers(prompts, other_prompts, covariance, b, loops)
     models = np.stack([unrolled(r, prompts, loops, settings.batch_size) for r in group.runs])
-    counts = prompt_counts(len(outputs), settings.resamples, seed)
-    means = {}
+    errors: dict[str, Floats] = {}  # [seeds, prompts, loops]
     for name, values in {"model": models[..., -1], **steps}.items():
         squares = np.square(np.atleast_3d(values.T).T - outputs) / task.divisor
-        means[name] = resampled(counts, squares.swapaxes(1, 2))  # [resamples + 1, seeds, loops]
+        errors[name] = squares.swapaxes(1, 2)
     parts = [_read(run, covariance) for run in group.runs]
 
-    def over_runs(values: Sequence[float]) -> EstimateJson:
-        return estimate(np.tile(np.array(values), (settings.resamples + 1, 1)), seed)
+    def over(solver: str) -> EstimateJson:
+        both = [errors["model"][..., b - 1 : b], errors[solver][..., b - 1 : b]]
+        return estimate(
+            both,
+            lambda means: (means[0] / means[1])[..., 0],
+            settings,
+            log=True,
+            trained=(True, False),
+        )
 
     singular_values = np.mean([part.singular_values for part in parts], axis=0)
     learned: Learned = {
@@ -123,30 +119,23 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[Learned, Panel]:
         "asymmetry": over_runs([part.asymmetry for part in parts]),
         "input_values": over_runs([part.input_values for part in parts]),
         "rate": over_runs([part.mean / (rate * pairs) for part in parts]),
-        "over_theory": estimate(
-            means["model"][..., b - 1] / means["preconditioned"][..., b - 1], seed
-        ),
-        "over_descent": estimate(
-            means["model"][..., b - 1] / means["gradient_descent"][..., b - 1], seed
-        ),
+        "over_theory": over("preconditioned"),
+        "over_descent": over("gradient_descent"),
     }
-    lines = []
-    for name, values in means.items():
+    curves = []
+    for name, values in errors.items():
         is_model = name == "model"
         label, kind = (group.label, group.family) if is_model else (_LABELS[name], name)
-        band = over_seeds(values, seed).to_json()
-        lines.append(curve(name, label, kind, band, b if is_model else None))
-    return learned, {
-        "name": f"preconditioner_{file_name(group.label)}",
-        "title": f"{group.label} beside preconditioned gradient descent",
-        "x_label": "loop, or step of a solver",
-        "y_label": "squared error over the variance of y",
-        "x": [float(loop) for loop in range(1, loops + 1)],
-        "log_x": False,
-        "log_y": True,
-        "curves": lines,
-        "levels": {},
-    }
+        mean = band([values], lambda means: means[0], settings)
+        curves.append(curve(label, kind, mean, name=name, b=b if is_model else None))
+    return learned, panel(
+        f"preconditioner-{file_name(group.label)}",
+        f"{group.label} beside preconditioned gradient descent",
+        ("loop, or step of a solver", "squared error over the variance of y"),
+        range(1, loops + 1),
+        curves,
+        log="y",
+    )
 
 
 def _solvers(

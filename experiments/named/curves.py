@@ -1,4 +1,4 @@
-"""Curves and panels of measurements, from the values of seeds.
+"""Curves and panels: the pictures of experiments as numbers.
 
 curve("looped, sqrt", "sqrt", over_seeds([[1.0, 2.0], [1.2, 2.4]]))
 """
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reloop.evaluation.bootstrap import Interval, bootstrap
+from reloop.evaluation.bootstrap import Band, Interval, bootstrap
 
-from ..results import Curve, Panel
+from .results import Curve, Panel
 
 _RESAMPLES, _SEED = 1000, 2024
 Values = Sequence[float | None]
@@ -39,19 +39,26 @@ def without_interval(values: ArrayLike) -> Interval:
     return Interval(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
 
 
-def curve(label: str, kind: str, interval: Interval, number: float | None = None) -> Curve:
-    """A curve, its values None where they are not finite; `number`: see `Curve`."""
-    parts = (_plain(part) for part in interval)
-    mean, low, high = parts
-    found: Curve = {
-        "name": file_name(label),
-        "label": label,
-        "kind": kind,
-        "mean": mean,
-        "low": low,
-        "high": high,
-    }
-    return found if number is None else {**found, "number": number}
+def curve(
+    label: str,
+    kind: str,
+    values: Interval | Band,
+    number: float | None = None,
+    *,
+    name: str = "",
+    b: int | None = None,
+) -> Curve:
+    """A curve, its values None where they are not finite; `number` and `b`: see `Curve`. `name`, by
+    default made of the label, is that of its columns."""
+    band = _finite(values).to_json() if isinstance(values, Interval) else values
+    mean, low, high = band["mean"], band["low"], band["high"]
+    name = name or file_name(label)
+    found = Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high)
+    if number is not None:
+        found["number"] = number
+    if b is not None:
+        found["b"] = b
+    return found
 
 
 def panel(
@@ -94,5 +101,5 @@ def _interval(column: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tupl
     return tuple(float(part) for part in bootstrap(column, _RESAMPLES, _SEED))
 
 
-def _plain(values: ArrayLike) -> list[float | None]:
-    return [float(v) if np.isfinite(v) else None for v in np.array(values, dtype=np.float64)]
+def _finite(values: Interval) -> Interval:
+    return Interval(*(np.where(np.isfinite(part), part, np.nan) for part in values))
