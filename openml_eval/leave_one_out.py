@@ -19,8 +19,7 @@ from reloop.conf.schema import Config
 from reloop.evaluation.cache import Arrays
 from reloop.evaluation.figures import drawn_once
 from reloop.training.assemble import build_task
-from reloop.training.device import place
-from reloop.training.jobs.processes import Outcome, cores, run_jobs
+from reloop.training.jobs.processes import Outcome, processes_for, run_jobs
 from reloop.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
 
 from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores
@@ -54,7 +53,7 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> Leave
     plan = _plan(settings, configs)
     outcomes = run_jobs(
         plan.jobs,
-        _process_count(settings, plan.first, len(plan.jobs)),
+        processes_for(len(plan.jobs), settings.jobs, plan.first),
         plan.folder / "logs",
     )
     return _finish(settings, plan, outcomes)
@@ -136,13 +135,6 @@ def _run_configs(
         for config in configs.values()
         for seed in settings.seeds or (config.seed,)
     ]
-
-
-def _process_count(settings: RunSettings, config: Config, jobs: int) -> int:
-    """How many jobs to run at once: one per core, as small models gain little from two; one on a
-    GPU."""
-    on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"
-    return min(settings.jobs or (cores() if on_cpu else 1), jobs)
 
 
 def _digest(

@@ -53,7 +53,8 @@ class Measured:
     `arrays` are those of its evaluation: `model_at_b` [prompts, k] at its b loops, `model`
     [prompts, k] at `evaluation.loops`, `by_loop` [prompts, loops] of the last query, each solver's
     by its name [prompts, k], and those on shifted inputs as '<shift>/model_at_b'. All are over the
-    task's divisor.
+    task's divisor. `remarks` are what its numbers must be read with, such as that other code
+    trained it.
     """
 
     label: str
@@ -62,6 +63,7 @@ class Measured:
     arrays: Mapping[str, NDArray[Any]]
     labels: Mapping[str, str] = field(default_factory=dict)  # of the solvers, by name
     path: str = ""
+    remarks: Sequence[str] = ()
 
     @property
     def finished(self) -> bool:

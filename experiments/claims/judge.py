@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reloop.evaluation.remarks import unfinished
+from reloop.evaluation.remarks import shared, unfinished
 from reloop.training.assemble import build_task
 
 from ..named.results import Verdict, VerdictName
@@ -45,6 +45,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
         _size_note(claim, estimate, usable.asked, steps, scale),
         estimate.note,
         *_left_out(usable.left_out),
+        *shared({_named(member): member.remarks for member in usable.asked}),
     ]
     note = "; ".join(filter(None, notes))
     return _verdict(claim, estimate, decide(claim, estimate), steps, scale, note, command)
@@ -98,9 +99,13 @@ def _size(size: str, steps: int | None) -> str:
     return ", ".join(filter(None, [size, "" if steps is None else f"{steps:,} steps"]))
 
 
+def _named(member: Measured) -> str:
+    return f"{member.label}, seed {member.config.seed}"
+
+
 def _left_out(found: Sequence[Unfinished]) -> list[str]:
     """A text on the runs that were left out, if any were."""
-    runs = [f"{member.label}, seed {member.config.seed} ({reason})" for member, reason in found]
+    runs = [f"{_named(member)} ({reason})" for member, reason in found]
     return [f"left out: {', '.join(runs)}"] if runs else []
 
 

@@ -71,9 +71,10 @@ class Experiment:
         at_scale: AtScale = self.scales[scale]
         return at_scale
 
-    def command(self, scale: str) -> str:
-        """The command that makes it."""
-        return f"python run.py experiment={self.word} scale={scale}"
+    def command(self, scale: str, seeds: int | None = None) -> str:
+        """The command that makes it, with a number of seeds that is not its own."""
+        own = f" seeds={seeds}" if seeds else ""
+        return f"python run.py experiment={self.word} scale={scale}{own}"
 
 
 def names() -> list[str]:

@@ -23,11 +23,19 @@ def measured(member: Member) -> Measured:
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
-    return Measured(member.label, member.config, run.step, arrays, result["labels"], str(run.path))
+    return Measured(
+        member.label,
+        member.config,
+        run.step,
+        arrays,
+        result["labels"],
+        str(run.path),
+        tuple(remarks(run)),
+    )
 
 
-def member_result(member: Member, failures: Mapping[str, str]) -> MemberResult:
-    """How far a member is, as plain values."""
+def member_result(member: Member, run: Measured, failures: Mapping[str, str]) -> MemberResult:
+    """How far a member is, as plain values; `run` is what `measured` returned for it."""
     now = progress(member.config)
     state: State = "missing"
     if now.path in failures or now.state == "failed":
@@ -36,10 +44,8 @@ def member_result(member: Member, failures: Mapping[str, str]) -> MemberResult:
         state = "finished"
     elif now.step:
         state = "unfinished"
-    lines: list[str] = []
-    if state == "finished":
-        lines = remarks(load_run(now.path))
-    elif state == "failed":
+    lines = list(run.remarks)
+    if state == "failed":
         reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
         lines = [failures.get(now.path) or str(reason)]
     return {

@@ -13,6 +13,7 @@ from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import RunError
 from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import is_shown, show
+from reloop.evaluation.remarks import shared
 from reloop.evaluation.tables import Part, document
 from reloop.training.run_folder.lock import holding
 
@@ -55,8 +56,7 @@ def perform(settings: ExperimentSettings) -> str:
         except RunError as error:
             problems.append(str(error))
             continue
-        folder = folder_of(settings.folder, experiment.name, settings.scale)
-        texts.append(_text(result, folder, settings))
+        texts.append(_text(result, settings.result_folder(experiment), settings))
         if len(experiments) > 1:
             print(f"\n{texts[-1]}", flush=True)
     text = "" if len(experiments) > 1 else "".join(texts)
@@ -65,11 +65,6 @@ def perform(settings: ExperimentSettings) -> str:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise RunError(f"{problems[0]}{more}")
     return text
-
-
-def folder_of(folder: str, name: str, scale: str) -> Path:
-    """Where the result of an experiment is kept: result.json and its pictures."""
-    return Path(folder) / "experiments" / f"{name}-{scale}"
 
 
 def _finish(
@@ -82,7 +77,10 @@ def _finish(
     everything = [measured(member) for member in members]
     runs = [run for run in everything if run.arrays]
     measurement = _measured(experiment, settings, runs)
-    results = [member_result(member, failures) for member in members]
+    results = [
+        member_result(member, run, failures)
+        for member, run in zip(members, everything, strict=True)
+    ]
     missing = [
         f"{described(member, members)}: {each['state']}, "
         f"{each['step']:,} of {each['steps']:,} steps"
@@ -93,10 +91,10 @@ def _finish(
     if not runs and not measurement.results and settings.action == "figure":
         raise RunError(
             f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
-            f"{experiment.command(settings.scale)} trains it"
+            f"{settings.command(experiment)} trains it"
         )
     evidence = Evidence(everything, measurement.results)
-    command = experiment.command(settings.scale)
+    command = settings.command(experiment)
     verdicts = [
         judge(find_claim(name), evidence, scale=settings.scale, command=command)
         for name in experiment.claims
@@ -112,8 +110,7 @@ def _finish(
         "verdicts": verdicts,
         "missing": missing,
     }
-    folder = folder_of(settings.folder, experiment.name, settings.scale)
-    _keep(result, folder, settings.figures)
+    _keep(result, settings.result_folder(experiment), settings.figures)
     return result
 
 
@@ -148,5 +145,18 @@ def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) 
         parts += ["", *verdict_parts(result["verdicts"])]
     if result["missing"]:
         parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+    if lines := _remarks(result):
+        parts += ["", "remarks:", *(f"  {line}" for line in lines)]
     parts += ["", f"{folder}: result.json, figures/"]
     return document(parts, settings.tables.format)
+
+
+def _remarks(result: ExperimentResult) -> list[str]:
+    """What the numbers of the finished trainings must be read with, each remark once, with the
+    trainings that it is on."""
+    remarks = {
+        f"{each['label']}, seed {each['seed']} ({' '.join(each['words'])})": each["remarks"]
+        for each in result["members"]
+        if each["state"] == "finished"
+    }
+    return shared(remarks)

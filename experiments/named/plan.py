@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reloop.training.jobs.processes import cores
+from reloop.training.jobs.processes import processes_for
 from reloop.training.run_folder.run import run_folder
 
 from .definition import Experiment
@@ -30,7 +30,7 @@ def plan(settings: ExperimentSettings) -> str:
     for experiment in experiments:
         lines += ["", *_table(experiment, members[experiment.name], left, seen)]
     total, number = sum(left.values()), sum(seconds > 0 for seconds in left.values())
-    processes = settings.jobs or cores()
+    processes = processes_for(number, settings.jobs, configs[0]) if configs else 1
     summary = (
         f"{number} of {len(unique)} runs are to be trained: about {_time(total)} of processor time"
     )

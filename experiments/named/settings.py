@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
@@ -12,6 +13,7 @@ from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
 from .definition import Experiment, selected
+from .folders import folder_of
 from .members import Member, members_of
 
 
@@ -48,12 +50,31 @@ class ExperimentSettings:
         check_settings("", self)
         for experiment in self.experiments:
             self.members(experiment)
+            is_named = self.experiment != ("all",)
+            if self.seeds and is_named and not experiment.at(self.scale).runs:
+                problem = "whose trainings are those of another command"
+                raise ConfigError("seeds", f"has no meaning for {experiment.name}, {problem}")
         check_folder("folder", self.folder)
 
     @property
     def experiments(self) -> list[Experiment]:
         """The named experiments; for `all`, those that have settings at the scale."""
         return selected(self.experiment, self.scale)
+
+    def seeds_of(self, experiment: Experiment) -> int | None:
+        """The number of seeds asked for; None where that is the experiment's own, or where it
+        trains no runs."""
+        at_scale = experiment.at(self.scale)
+        return self.seeds if at_scale.runs and self.seeds != at_scale.seeds else None
+
+    def command(self, experiment: Experiment) -> str:
+        """The command that makes one of them as asked."""
+        return experiment.command(self.scale, self.seeds_of(experiment))
+
+    def result_folder(self, experiment: Experiment) -> Path:
+        """Where the result of one of them is kept."""
+        seeds = self.seeds_of(experiment)
+        return folder_of(self.folder, experiment.name, self.scale, seeds)
 
     def members(self, experiment: Experiment) -> list[Member]:
         """The trainings of one of them."""

@@ -12,7 +12,7 @@ from reloop.conf.schema import Config, EvaluationConfig
 from reloop.evaluation import load_run
 from reloop.evaluation.evaluate_run import measured
 from reloop.training import Run, RunError, train_together
-from reloop.training.jobs.processes import Outcome, cores, run_jobs
+from reloop.training.jobs.processes import Outcome, processes_for, run_jobs
 from reloop.training.run_folder.run import run_folder
 from reloop.training.together import groups
 
@@ -88,7 +88,9 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
         )
         for part in parts
     ]
-    outcomes = run_jobs(jobs, min(processes or cores(), max(len(jobs), 1)), logs)
+    if not jobs:
+        return {}
+    outcomes = run_jobs(jobs, processes_for(len(jobs), processes, configs[0]), logs)
     failures: dict[str, str] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         if problem := _problem(outcome):

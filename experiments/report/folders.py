@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from reloop.conf.mistakes import ConfigError, nearest
 from reloop.conf.shipped import unpacked
+from reloop.experiments.named.folders import experiment_of
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
 
 from .settings import ReportSettings
@@ -100,7 +101,7 @@ def _experiments(folder: Path, name: str) -> Found:
     """The results of one named experiment at every scale, or of all, and the runs they are of."""
     by_name: dict[str, list[Path]] = {}
     for path in _below(folder, "result.json", "experiments"):
-        by_name.setdefault(path.parent.name.rpartition("-")[0], []).append(path)
+        by_name.setdefault(experiment_of(path.parent), []).append(path)
     if not by_name:
         command = f"python run.py experiment={name} makes one"
         raise ConfigError("experiment", f"has no result in {folder}: {command}")

@@ -19,6 +19,9 @@ from typing import Any
 
 from tqdm import tqdm
 
+from reloop.conf.schema import Config
+
+from ..device import place
 from ..signals import deferred_signals
 from .queue import AGAIN, Queue
 from .worker import Held, Job, Lost, Working, run_job, start
@@ -28,6 +31,13 @@ from .worker import Outcome as Outcome
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes_for(jobs: int, asked: int | None, config: Config) -> int:
+    """How many of `jobs` trainings to run at once: as many as asked for, else one a core, as small
+    models gain little from two; one on a GPU."""
+    on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"
+    return max(min(asked or (cores() if on_cpu else 1), jobs), 1)
 
 
 def run_jobs(jobs: Sequence[Job], at_once: int, logs: Path) -> list[Outcome]:

@@ -13,7 +13,7 @@ from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasu
 _MEMBER = Measured("looped", Config(), Config().training.steps, {})
 
 
-def _number(value: float | None) -> dict[str, float | None]:
+def _number(value: float | None) -> dict[str, float | str | None]:
     return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
 
 

@@ -19,7 +19,7 @@ _MEMBERS = [
 ]
 
 
-def _number(value: float) -> dict[str, float]:
+def _number(value: float) -> dict[str, float | str]:
     return {"mean": value, "low": value, "high": value, "seeds": 1, "note": ""}
 
 

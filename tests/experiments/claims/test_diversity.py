@@ -11,7 +11,7 @@ from reloop.experiments.claims import diversity as diversity
 from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
 
 
-def _number(value: float) -> dict[str, float]:
+def _number(value: float) -> dict[str, float | str]:
     return {"mean": value, "low": value - 0.1, "high": value + 0.1, "seeds": 2, "note": ""}
 
 

@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 
 from reloop.experiments.named.command import main
+from reloop.experiments.report.folders import find
+from reloop.experiments.report.settings import ReportSettings
+from reloop.training.run_folder import environment
 from reloop.training.run_folder.files import read_record
 from tests.conftest import HOME
 
 CLAIMS = "claims: [fig02_stays_beyond_b, fig03_tied_grows]"
 
 
-def result(name: str = "tiny") -> dict[str, Any]:
-    content = read_record(Path(f"runs/experiments/{name}-small/result.json"), "experiment").content
+def result(name: str = "tiny", which: str = "small") -> dict[str, Any]:
+    path = Path(f"runs/experiments/{name}-{which}/result.json")
+    content = read_record(path, "experiment").content
     assert content is not None
     return content
 
@@ -81,6 +85,44 @@ def test_a_figure_of_a_half_finished_experiment_says_what_is_missing(
     assert {v["claim"]: v["seeds"] for v in result()["verdicts"]}["fig02_stays_beyond_b"] == 1
 
 
+def test_another_number_of_seeds_is_another_result(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = result()
+    assert main(["experiment=tiny.yaml", "seeds=1", "action=figure"]) == 0
+    assert result() == first
+    one = result("tiny", "small-1-seed")
+    assert one["command"] == "python run.py experiment=tiny.yaml scale=small seeds=1"
+    assert [member["seed"] for member in one["members"]] == [0, 0, 0]
+    assert main(["experiment=tiny.yaml", "seeds=2", "action=figure"]) == 0  # the experiment's own
+    assert sorted(path.name for path in Path("runs/experiments").glob("tiny*")) == [
+        "tiny-small",
+        "tiny-small-1-seed",
+    ]
+    assert find(ReportSettings(experiment="tiny")).experiments == [
+        Path("runs/experiments/tiny-small/result.json"),
+        Path("runs/experiments/tiny-small-1-seed/result.json"),
+    ]
+
+
+def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained.write_text(trained.read_text("utf-8").replace("claims: []", CLAIMS), encoding="utf-8")
+    words = ["experiment=tiny.yaml", "action=figure", "figures.format=svg"]
+    assert main(words) == 0
+    assert "other code" not in capsys.readouterr().out
+    before = {"models/model.py": "of another day"}
+    monkeypatch.setattr(environment, "training_sources", lambda *_: before)
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "all: trained by other code" in text
+    (stays, _) = result()["verdicts"]
+    assert "trained by other code" in stays["note"]
+    drawn = next(Path("runs/experiments/tiny-small/figures").glob("*.svg")).read_text("utf-8")
+    assert "6 of its 6 trainings are by other code" in drawn
+
+
 def test_one_experiment_without_runs_does_not_stop_the_others(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +142,7 @@ def test_one_experiment_without_runs_does_not_stop_the_others(
         (["experiment=[all,fig02]"], "holds all and more"),
         (["experiment=fig02", "scale=huge"], "scale cannot be 'huge'"),
         (["experiment=fig02", "seeds=0"], "seeds must be at least 1"),
+        (["experiment=stability_fig5", "seeds=3"], "seeds has no meaning for stability_fig5"),
         (["experiment=fig02", "action=figures"], "did you mean 'figure'"),
         (["experiment=fig02", "task=linear"], "task is not a setting"),
         (["experiment=fig02", "-m"], "-m is for runs"),
