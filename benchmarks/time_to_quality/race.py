@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reloop.conf.checks.sizes import parameters
+from reloop.conf.checks.memory import parameters
 from reloop.conf.checksum import key_of
 from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError, RunError

@@ -12,12 +12,8 @@ import pytest
 
 from reloop.conf.build import config_from_mapping
 from reloop.conf.checks.machine import _of_groups, has_gpu, total_memory
-from reloop.conf.checks.sizes import (
-    check_training_size,
-    evaluation_bytes,
-    parameters,
-    training_bytes,
-)
+from reloop.conf.checks.memory import evaluation_bytes, parameters, training_bytes
+from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.compose import commands
 from reloop.conf.groups import choices
 from reloop.conf.mistakes import ConfigError
@@ -179,7 +175,7 @@ def test_this_machine_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 _MEASURE = """
 import resource, sys
 from reloop.conf.compose import commands
-from reloop.conf.checks.sizes import training_bytes
+from reloop.conf.checks.memory import training_bytes
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.step import Trainer
