@@ -21,7 +21,7 @@ from reloop.conf.schema import Config
 _Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
     *("in_context", "stability", "stability_trained", "fully_looped", "iso_depth"),
-    *("algorithms", "conditioning", "diversity"),
+    *("algorithms", "conditioning", "diversity", "mixture"),
 )
 
 
@@ -61,7 +61,8 @@ class Measured:
     config: Config
     step: int
     arrays: Mapping[str, NDArray[Any]]
-    labels: Mapping[str, str] = field(default_factory=dict)  # of the solvers, by name
+    # Of the solvers by name, under "" on the inputs of training and by shift on shifted ones.
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     path: str = ""
     remarks: Sequence[str] = ()
 

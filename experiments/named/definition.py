@@ -18,7 +18,8 @@ from reloop.conf.groups import choices, read_values
 from reloop.conf.mistakes import ConfigError, check_choice, one_line
 from reloop.conf.words import read_yaml
 
-OF_RUNS = ("iterates", "preconditioner", "diversity", "conditioning")  # in measures/of_runs/
+# In measures/of_runs/.
+OF_RUNS = ("iterates", "preconditioner", "diversity", "conditioning", "mixture")
 MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 SCALES = ("small", "medium", "paper")

@@ -28,7 +28,7 @@ def measured(member: Member) -> Measured:
         member.config,
         run.step,
         arrays,
-        result["labels"],
+        {"": result["labels"]} | {name: s["labels"] for name, s in result["shifts"].items()},
         str(run.path),
         tuple(remarks(run)),
     )

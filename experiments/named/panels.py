@@ -129,7 +129,7 @@ def _curve(run: Measured, points: Sequence[Interval | None]) -> Curve:
 def _solvers(run: Measured, shift: str = "") -> list[Curve]:
     """The solvers' curves beside a run: they are the same beside all runs of a panel."""
     curves: list[Curve] = []
-    for name, label in run.labels.items():
+    for name, label in run.labels.get(shift, {}).items():
         values = run.arrays.get(f"{shift}/{name}" if shift else name)
         if values is None:
             continue

@@ -17,7 +17,9 @@ from tests.tasks.visible import hidden
 
 def parts(parameters: Any) -> tuple[Tensor, ...]:
     """A task's parameters as a tuple of tensors."""
-    return (parameters,) if isinstance(parameters, Tensor) else tuple(parameters)
+    if isinstance(parameters, Tensor):
+        return (parameters,)
+    return tuple(tensor for part in parameters for tensor in parts(part))
 
 
 @pytest.mark.parametrize("distinct_prompts", [0, 100])

@@ -218,6 +218,22 @@ def _diverse(functions: int) -> Made:
     return made
 
 
+def _mixed(key: str) -> Made:
+    """Models of a mixture of two classes, and of each alone; `key` has the value."""
+
+    def made(value: float) -> Evidence:
+        classes = ("linear", "relu_network")
+        numbers = {name: _number(1.0) for name in classes}
+        group: dict[str, Any] = {"family": "looped", "errors": numbers, "over_alone": numbers,
+                                 "worst": _number(1.0), "sums": _number(1.0)}  # fmt: skip
+        found: dict[str, Any] = {"groups": [group], "looped_over_standard": _number(1.0)}
+        (group if key in group else found)[key] = _number(value)
+        runs = [seeds(family=family, task="mixture") for family in ("looped", "standard")]
+        return evidence(*runs, *(seeds(task=name) for name in classes), mixture=found)
+
+    return made
+
+
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "fig02_matches_standard": (_pair(), 1.0, 2.0),
@@ -331,4 +347,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "few_functions_are_memorised": (_diverse(4), 0.9, 0.1),
     "many_functions_are_left_behind": (_diverse(256), 0.1, 0.9),
     "looped_needs_no_more_functions": (_diverse(32), 0.8, 1.5),
+    "mixture_is_told_apart": (_mixed("worst"), 1.1, 1.5),
+    "mixture_looped_matches_standard": (_mixed("looped_over_standard"), 1.1, 1.5),
+    "mixture_fails_between_classes": (_mixed("sums"), 2.0, 1.1),
 }  # fmt: skip

@@ -26,8 +26,10 @@ def runs(tiny: Path) -> list[Measured]:
             "by_loop": random.random((8, loops)),
             "least_squares": np.full((8, 4), 0.25),
             "noise/model": random.random((8, 4)),
+            "noise/least_squares": np.full((8, 4), 0.75),
         }
-        found.append(Measured(member.label, member.config, 4, arrays, {"least_squares": "LS"}))
+        labels = {"": {"least_squares": "optimal"}, "noise": {"least_squares": "least squares"}}
+        found.append(Measured(member.label, member.config, 4, arrays, labels))
     return found
 
 
@@ -77,8 +79,11 @@ def test_a_panel_for_each_value_of_what_splits_it(tiny: Path) -> None:
 
 
 def test_shifted_inputs_have_a_panel_each(tiny: Path) -> None:
-    found = panels([PanelSpec("shifts")], runs(tiny))
-    assert [panel["name"].endswith("noise") for panel in found] == [True]
+    (panel,) = panels([PanelSpec("shifts")], runs(tiny))
+    assert panel["name"].endswith("noise")
+    solver = panel["curves"][-1]
+    assert solver["mean"] == [0.75] * 4
+    assert solver["label"] == "least squares"  # which is optimal on the inputs of training alone
 
 
 def test_a_setting_that_does_not_exist_is_named() -> None:

@@ -1,0 +1,188 @@
+"""Models of several function classes, on prompts of each class beside models of that class alone,
+and on sums of functions of all classes, of which training had none (arXiv 2311.00871).
+
+result = measure(runs, EvaluationConfig(prompts=512))   # runs of task=mixture, and of its classes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.experiments.named.curves import curve, file_name, panel
+from reloop.experiments.named.results import Panel
+from reloop.tasks import Prompts, Task
+from reloop.tasks.mixture import Mixture
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import Run
+
+from .common import EstimateJson, Group, band, estimate, grouped, unrolled
+
+_SUMS = "sums of functions of all classes"
+
+
+class MixtureGroup(TypedDict):
+    """Runs of the mixture that differ in their seeds alone. By class: `errors` of the last query at
+    b over the variance of y, and `over_alone`, this error over that of the runs of the same family
+    that were trained on this class alone. `worst`: the largest of these ratios, None without such
+    runs. `sums`: the error on sums of functions of all classes over the mean of the classes'."""
+
+    label: str
+    family: str
+    errors: dict[str, EstimateJson]
+    over_alone: dict[str, EstimateJson]
+    worst: EstimateJson | None
+    sums: EstimateJson
+
+
+class MixtureResult(TypedDict):
+    """All groups, `looped_over_standard`, the looped mixture's error over the standard one's, means
+    over classes, None without both; and the pictures."""
+
+    prompts: int
+    groups: list[MixtureGroup]
+    looped_over_standard: EstimateJson | None
+    panels: list[Panel]
+
+
+class _Errors(NamedTuple):
+    """The errors [seeds, prompts, points] at b of a group, by the functions of the prompts."""
+
+    group: Group
+    by_set: Mapping[str, Floats]
+
+    def last(self, name: str) -> Floats:
+        """Of the last query, [seeds, prompts, 1]."""
+        return self.by_set[name][..., -1:]
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> MixtureResult:
+    """Errors of each run on `settings.prompts` prompts of each class, and of their sums.
+    ConfigError for runs of several mixtures or of none, and of a class that is no part of it."""
+    groups = grouped(runs)
+    mixture = _mixture(groups)
+    parts = dict(zip(mixture.mixed, mixture.parts, strict=True))
+    tasks: dict[str, Task] = {name: replace(mixture, mixed=(name,)) for name in parts}
+    tasks[_SUMS] = replace(mixture, combined=True)
+    points = max(run.config.task.points for run in runs)
+    prompts = {
+        name: evaluation_prompts(task, settings.prompts, points, settings.seed)
+        for name, task in tasks.items()
+    }
+    mixed: list[_Errors] = []
+    alone: list[_Errors] = []
+    for group in groups:
+        if isinstance(group.runs[0].task, Mixture):
+            names, scale = list(tasks), 1.0
+        else:
+            names = [_class_of(group, parts)]
+            scale = parts[names[0]].divisor ** 0.5  # the class's own outputs are not of variance 1
+        by_set = {name: _errors(group, prompts[name], scale, settings) for name in names}
+        (mixed if len(names) > 1 else alone).append(_Errors(group, by_set))
+    families = {each.group.family: each for each in mixed}
+    both = [families[name] for name in ("looped", "standard") if name in families]
+    return {
+        "prompts": settings.prompts,
+        "groups": [_result(each, alone, list(parts), settings) for each in mixed],
+        "looped_over_standard": _ratio(both, list(parts), settings) if len(both) == 2 else None,
+        "panels": _panels(mixed, alone, list(tasks), settings),
+    }
+
+
+def _mixture(groups: Sequence[Group]) -> Mixture:
+    """The one mixture that models were trained on."""
+    found = {task for group in groups if isinstance(task := group.runs[0].task, Mixture)}
+    if len(found) != 1 or len({group.runs[0].config.task.points for group in groups}) > 1:
+        raise ConfigError("task", "must be one mixture, and its classes at the same task.points")
+    return found.pop()
+
+
+def _class_of(group: Group, parts: Mapping[str, Task]) -> str:
+    task = group.runs[0].task.for_evaluation()
+    if parts.get(task.name) != task:
+        raise ConfigError("task", f"cannot be {task.name} as set: it is no class of the mixture")
+    return task.name
+
+
+def _errors(group: Group, prompts: Prompts, scale: float, settings: EvaluationConfig) -> Floats:
+    """Errors at b over the variance of y, for models that know outputs `scale` times as large."""
+    scaled = Prompts(prompts.xs, prompts.ys * scale)
+    loops = trained_loops(group.runs[0].config)
+    models = [unrolled(run, scaled, loops, settings.batch_size)[-1] for run in group.runs]
+    return np.square(np.stack(models) / scale - prompts.ys.double().numpy())
+
+
+def _result(
+    own: _Errors, alone: Iterable[_Errors], classes: Sequence[str], settings: EvaluationConfig
+) -> MixtureGroup:
+    others = {
+        name: each
+        for each in alone
+        for name in each.by_set
+        if each.group.family == own.group.family
+    }
+    errors = np.concatenate([own.last(name) for name in (*classes, _SUMS)], axis=-1)
+    places = [classes.index(name) for name in others]
+
+    def worst(means: Sequence[Floats]) -> Floats:
+        ratios = [means[0][..., at] / of[..., 0] for at, of in zip(places, means[1:], strict=True)]
+        return np.asarray(np.max(ratios, axis=0))
+
+    groups = [errors, *(each.last(name) for name, each in others.items())]
+    return {
+        "label": own.group.label,
+        "family": own.group.family,
+        "errors": {
+            name: estimate([own.last(name)], lambda means: means[0][..., 0], settings, log=True)
+            for name in classes
+        },
+        "over_alone": {
+            name: _ratio([own, each], [name], settings) for name, each in others.items()
+        },
+        "worst": estimate(groups, worst, settings, log=True) if others else None,
+        "sums": estimate(
+            [errors],
+            lambda means: means[0][..., -1] / means[0][..., :-1].mean(-1),
+            settings,
+            log=True,
+        ),
+    }
+
+
+def _ratio(
+    pair: Sequence[_Errors], names: Sequence[str], settings: EvaluationConfig
+) -> EstimateJson:
+    """The error of the first over that of the second, means over these classes."""
+    groups = [np.concatenate([each.last(name) for name in names], axis=-1) for each in pair]
+    return estimate(groups, lambda means: means[0].mean(-1) / means[1].mean(-1), settings, log=True)
+
+
+def _panels(
+    mixed: Sequence[_Errors],
+    alone: Sequence[_Errors],
+    names: Sequence[str],
+    settings: EvaluationConfig,
+) -> list[Panel]:
+    """Errors by examples: a panel for each class, and one for the sums."""
+    found = []
+    for name in names:
+        curves = []
+        for each in (*mixed, *alone):
+            if name in each.by_set:
+                values = band([each.by_set[name]], lambda means: means[0], settings)
+                of = "the mixture" if len(each.by_set) > 1 else "this class alone"
+                family = each.group.family
+                curves.append(curve(f"{family}, trained on {of}", family, values))
+        text = name.replace("_", " ")
+        title = text if name == _SUMS else f"functions of class {text}"
+        axes = ("in-context examples k", "squared error over the variance of y")
+        x = range(len(curves[0]["mean"]))
+        found.append(panel(f"mixture-{file_name(name)}", title, axes, x, curves, log="y"))
+    return found
