@@ -106,6 +106,7 @@ def test_the_other_families_run_by_the_same_command(model: str) -> None:
     assert run.main([*words, f"model={model}", "model.n_layer=2"]) == 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,6 +159,7 @@ def test_members_that_cannot_be_trained_together_are_told_why(
     assert f"no members are trained together: {why}\n" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_of_a_group_with_a_folder_in_use_the_others_are_trained_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def test_an_experiment_is_trained_judged_and_drawn(
         assert path.with_suffix(".png").stat().st_size > 1000
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_second_time_nothing_is_trained_and_nothing_drawn(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,6 +70,7 @@ def test_another_format_is_drawn_without_training(trained: Path) -> None:
     assert {path.suffix for path in figures.iterdir()} == {".svg", ".csv"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_figure_of_a_half_finished_experiment_says_what_is_missing(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_figure_of_a_half_finished_experiment_says_what_is_missing(
     assert {v["claim"]: v["seeds"] for v in result()["verdicts"]}["fig02_stays_beyond_b"] == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_another_number_of_seeds_is_another_result(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +126,7 @@ def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
     assert "6 of its 6 trainings are by other code" in drawn
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_experiment_without_runs_does_not_stop_the_others(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
