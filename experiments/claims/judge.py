@@ -15,10 +15,13 @@ from reloop.training.assemble import build_task
 from ..named.results import Verdict, VerdictName
 from .claim import Claim, Estimate, Evidence, Measured, NotMeasured, Unfinished
 
+_WORST = 0.9  # of the error of predicting zero
+
 
 def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:
-    """The verdict, from finished runs alone: those without training, before their last step or
-    before the end of their curriculum are left out, and the note says so.
+    """The verdict, from finished runs that learned something: those without training, before their
+    last step, before the end of their curriculum or no better than predicting zero are left out,
+    and the note says so.
 
     The claim is not measured if the evidence lacks what it needs, or the estimate is not a number.
     An end of its interval may be infinite: it is None in the verdict.
@@ -60,12 +63,24 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
 
 
 def why_unfinished(member: Measured) -> str:
-    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps'; empty for a
-    finished one."""
+    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps', 'learned
+    nothing: …'; empty for a finished one that learned something."""
     if member.step == 0:
         return "untrained"
     lines = unfinished(member.config, build_task(member.config), member.step)
-    return ", ".join(lines)
+    return ", ".join(lines) or _learned_nothing(member)
+
+
+def _learned_nothing(member: Measured) -> str:
+    """That a model predicts new prompts of its endless training set hardly better than zero does:
+    models that learned nothing match each other, and stay what they are beyond b."""
+    errors, task = member.arrays.get("model_at_b"), member.config.task
+    if errors is None or task.distinct_prompts or task.distinct_functions:
+        return ""  # what memorised its prompts may fail on new ones
+    error = float(errors[:, -1].mean())
+    if not error > _WORST:
+        return ""
+    return f"learned nothing: error {error:.2g} at the last query, that of predicting zero is 1"
 
 
 def _check(claim: Claim, estimate: Estimate, steps: int) -> None:

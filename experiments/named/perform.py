@@ -61,7 +61,8 @@ def perform(settings: ExperimentSettings) -> str:
             print(f"\n{texts[-1]}", flush=True)
     text = "" if len(experiments) > 1 else "".join(texts)
     if problems:
-        print(text, flush=True)
+        if text:
+            print(text, flush=True)
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise RunError(f"{problems[0]}{more}")
     return text
@@ -154,9 +155,10 @@ def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) 
 def _remarks(result: ExperimentResult) -> list[str]:
     """What the numbers of the finished trainings must be read with, each remark once, with the
     trainings that it is on."""
-    remarks = {
-        f"{each['label']}, seed {each['seed']} ({' '.join(each['words'])})": each["remarks"]
-        for each in result["members"]
-        if each["state"] == "finished"
-    }
+    finished = [each for each in result["members"] if each["state"] == "finished"]
+    common = set.intersection(*(set(each["words"]) for each in finished)) if finished else set()
+    remarks = {}
+    for each in finished:
+        own = " ".join(word for word in each["words"] if word not in common)
+        remarks[f"{each['label']} ({own})" if own else each["label"]] = each["remarks"]
     return shared(remarks)

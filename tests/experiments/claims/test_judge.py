@@ -139,6 +139,22 @@ def test_an_unfinished_curriculum_is_left_out() -> None:
     assert "curriculum unfinished: dims 3 of 4" in verdict["note"]
 
 
+def test_models_that_learned_nothing_match_nobody() -> None:
+    claimed = find_claim("fig02_matches_standard")
+    runs = [*seeds(2, family="standard", level=0.97), *seeds(2, level=0.95)]
+    verdict = judge(claimed, Evidence(runs), scale="small", command="")
+    assert verdict["verdict"] == "not measured"
+    assert "learned nothing: error" in verdict["note"]
+    beyond = judge(find_claim("fig02_stays_beyond_b"), Evidence(runs), scale="small", command="")
+    assert beyond["verdict"] == "not measured"
+    memorised = [
+        *seeds(2, family="standard", level=1.5, distinct_prompts=30),
+        *seeds(2, level=1.2, distinct_prompts=30),
+    ]
+    few = judge(find_claim("fig05_few_prompts"), Evidence(memorised), scale="small", command="")
+    assert few["verdict"] == "holds"
+
+
 def test_results_of_untrained_runs_are_refused() -> None:
     def not_trained(found: Evidence) -> Estimate:
         return Estimate(0.5, 0.4, 0.6, 2, steps=0)
