@@ -62,12 +62,16 @@ def log_above_rounding(
     max_height: float = math.inf,
 ) -> None:
     """Set a log scale from a decade below the least error of a model up to `max_height`: exact
-    solvers reach rounding error, which would squeeze all other curves."""
-    axes.set_yscale("log")
+    solvers reach rounding error, which would squeeze all other curves. The scale stays linear
+    where no error of a model is above 0."""
     means = np.concatenate([numbers(curve["mean"]) for curve in models])
-    highs = np.concatenate([numbers(curve["high"]) for curve in (*models, *other_curves)])
+    drawn = (*models, *other_curves)
+    tops = np.concatenate([numbers(curve[part]) for curve in drawn for part in ("mean", "high")])
+    if not (means > 0).any():
+        return
+    axes.set_yscale("log")
     min_height = min(means[means > 0].min(), 0.1) / 10
-    axes.set_ylim(min_height, min(np.nanmax(highs) * 1.5, max_height))
+    axes.set_ylim(min_height, min(tops[np.isfinite(tops)].max() * 1.5, max_height))
 
 
 def error_scale(axes: Axes, name: str) -> None:

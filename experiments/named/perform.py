@@ -5,6 +5,7 @@ print(perform(ExperimentSettings(experiment=("fig03",))))
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -55,6 +56,12 @@ def perform(settings: ExperimentSettings) -> str:
             result = _finish(experiment, members[experiment.name], settings, failures)
         except RunError as error:
             problems.append(str(error))
+            continue
+        except Exception as error:  # the other experiments are measured and drawn all the same
+            if len(experiments) == 1:
+                raise
+            traceback.print_exc()
+            problems.append(f"{experiment.name}: {error or type(error).__name__}")
             continue
         texts.append(_text(result, settings.result_folder(experiment), settings))
         if len(experiments) > 1:

@@ -10,9 +10,12 @@ import pytest
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.experiments.claims.claim import Measured
+from reloop.experiments.named.curves import curve, over_seeds, panel
 from reloop.experiments.named.definition import PanelSpec, load
 from reloop.experiments.named.members import members_of, setting_of
 from reloop.experiments.named.panels import panels
+from reloop.experiments.named.pictures import draw_panels
+from reloop.experiments.named.results import ExperimentResult
 
 
 def runs(tiny: Path) -> list[Measured]:
@@ -89,3 +92,18 @@ def test_shifted_inputs_have_a_panel_each(tiny: Path) -> None:
 def test_a_setting_that_does_not_exist_is_named() -> None:
     with pytest.raises(ConfigError, match=r"names loops\.c"):
         setting_of(Config(), "loops.c")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_panel_of_one_seed_or_of_no_error_above_zero_is_drawn(tmp_path: Path) -> None:
+    one = curve("one seed", "looped", over_seeds([[1.0, 0.1]]))
+    zero = curve("exact", "looped", over_seeds([[0.0, 0.0], [0.0, 0.0]]))
+    found = [
+        panel("one", "one", ("x", "y"), [1, 2], [one], log="y"),
+        panel("zero", "zero", ("x", "y"), [1, 2], [zero], log="y"),
+    ]
+    result: ExperimentResult = {
+        "experiment": "any", "title": "any", "source": "", "scale": "small", "command": "",
+        "members": [], "panels": found, "verdicts": [], "missing": [],
+    }  # fmt: skip
+    assert {path.stem for path in draw_panels(result, tmp_path)} == {"one", "zero"}

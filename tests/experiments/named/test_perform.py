@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from reloop.experiments.named import perform
 from reloop.experiments.named.command import main
+from reloop.experiments.named.pictures import draw_panels
+from reloop.experiments.named.results import ExperimentResult
 from reloop.experiments.report.folders import find
 from reloop.experiments.report.settings import ReportSettings
 from reloop.training.run_folder import environment
@@ -135,6 +138,25 @@ def test_one_experiment_without_runs_does_not_stop_the_others(
     assert main(["experiment=[other.yaml,tiny.yaml]", "action=figure"]) == 1
     said = capsys.readouterr()
     assert "other at scale=small has nothing finished to draw" in said.err
+    assert "runs/experiments/tiny-small: result.json, figures/" in said.out
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_experiment_that_breaks_does_not_stop_the_others(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained.with_name("other.yaml").write_text(trained.read_text("utf-8"), encoding="utf-8")
+    draw = draw_panels
+
+    def breaks(result: ExperimentResult, *more: Any) -> list[Path]:
+        if result["experiment"] == "other":
+            raise ValueError("no such axis")
+        return draw(result, *more)
+
+    monkeypatch.setattr(perform, "draw_panels", breaks)
+    assert main(["experiment=[other.yaml,tiny.yaml]", "action=figure"]) == 1
+    said = capsys.readouterr()
+    assert said.err.endswith("run.py: other: no such axis\n")
     assert "runs/experiments/tiny-small: result.json, figures/" in said.out
 
 

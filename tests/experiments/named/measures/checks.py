@@ -6,10 +6,16 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 from reloop.experiments.claims.claim import Measured
-from reloop.experiments.named.results import Panel
+from reloop.experiments.named.pictures import draw_panels
+from reloop.experiments.named.results import ExperimentResult, Panel
 from reloop.training import Run
+from tests.conftest import without_rendering
 
 
 def check_panels(panels: Sequence[Panel]) -> list[str]:
@@ -33,7 +39,19 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
                     assert low <= mean <= high
         assert len(panel.get("x_names", panel["x"])) == len(panel["x"])
         assert json.loads(json.dumps(panel)) == panel
+    _compose(panels)
     return names
+
+
+def _compose(panels: Sequence[Panel]) -> None:
+    """Put the pictures together, without rendering them."""
+    result: ExperimentResult = {
+        "experiment": "any", "title": "any", "source": "", "scale": "small", "command": "",
+        "members": [], "panels": list(panels), "verdicts": [], "missing": [],
+    }  # fmt: skip
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        without_rendering(patch)
+        draw_panels(result, Path(folder))
 
 
 def handed_over(run: Run, label: str) -> Measured:
