@@ -68,11 +68,15 @@ def evaluate(
 def measured(run: Run, settings: EvaluationConfig, device: str = "auto") -> tuple[Summary, Arrays]:
     """The result of one evaluation and its errors prompt by prompt: the stored ones, of which
     nothing is drawn again, or those of `evaluate`."""
+    result = stored(run, settings) or evaluate(run, settings, device)
+    return result, Artefacts(run.path / "evaluations", KIND).arrays(result["key"])
+
+
+def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
+    """The stored result of one evaluation, None where these weights or the code have none."""
     artefacts = Artefacts(run.path / "evaluations", KIND)
-    result: Evaluation = artefacts.find(_request(run, resolved(run, settings))) or evaluate(
-        run, settings, device
-    )
-    return result, artefacts.arrays(result["key"])
+    result: Evaluation | None = artefacts.find(_request(run, resolved(run, settings)))
+    return result
 
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:

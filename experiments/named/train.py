@@ -10,7 +10,7 @@ from typing import cast
 
 from reloop.conf.schema import Config, EvaluationConfig
 from reloop.evaluation import load_run
-from reloop.evaluation.evaluate_run import measured
+from reloop.evaluation.evaluate_run import measured, stored
 from reloop.training import Run, RunError, train_together
 from reloop.training.jobs.processes import Outcome, processes_for, run_jobs
 from reloop.training.run_folder.run import run_folder
@@ -62,8 +62,8 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
     """Train and evaluate the members of any number of experiments; returns why runs failed, by the
     path of their run folder.
 
-    Members that differ in seed or rates alone are trained together where that is faster. Raises as
-    `run_jobs`.
+    Members that differ in seed or rates alone are trained together where that is faster; what is
+    finished and evaluated costs no process. Raises as `run_jobs`.
     """
     requests: dict[Path, list[EvaluationConfig]] = {}
     unique: dict[Path, Member] = {}
@@ -73,7 +73,7 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
         asked = requests.setdefault(path, [])
         if member.config.evaluation not in asked:
             asked.append(member.config.evaluation)
-    chosen = list(unique.values())
+    chosen = [m for path, m in unique.items() if not _is_done(m.config, requests[path])]
     configs = [member.config for member in chosen]
     together = groups(configs, only_if_faster=True)
     grouped = {index for group in together for index in group}
@@ -96,6 +96,15 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
         if problem := _problem(outcome):
             failures |= {str(run_folder(config).path): problem for config in job.configs}
     return failures
+
+
+def _is_done(config: Config, requests: Sequence[EvaluationConfig]) -> bool:
+    """Whether a run is trained, and evaluated as these ask."""
+    now = progress(config)
+    if now.state != "finished":
+        return False
+    run = load_run(now.path)
+    return all(stored(run, request) is not None for request in requests)
 
 
 def _problem(outcome: Outcome) -> str:

@@ -58,5 +58,5 @@ def test_figures_of_one_measurement_share_it(scale: str) -> None:
         name: {str(member.config) for member in members_of(load(name), scale)}
         for name in ("stability_fig6", "stability_fig7", "stability_fig8")
     }
-    assert runs["stability_fig6"] | runs["stability_fig8"] == runs["stability_fig7"]
+    assert runs["stability_fig7"] <= runs["stability_fig6"] | runs["stability_fig8"]
     assert not runs["stability_fig6"] & runs["stability_fig8"]
