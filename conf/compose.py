@@ -24,6 +24,7 @@ from .schema import Action, Config, TrainingConfig
 from .words import check_words
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
+_OTHER_ACTIONS = ("figure", "plan", "report")  # of experiments, and of the report
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,9 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     _fit_recipe(mapping, keys)
     mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
     action = mapping.pop("action")
-    check_choice("action", action, get_args(Action))
+    if action not in get_args(Action):
+        others = {*get_args(Action), *_OTHER_ACTIONS} - {action}
+        raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), others)}")
     again = convert_scalar(bool, mapping.pop("again"), "again")
     together = mapping.pop("together")
     check_choice("together", str(together).lower(), ("auto", "true", "false"))

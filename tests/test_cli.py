@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from reloop import main as run
 from reloop.training.run_folder.run import RunFolder
@@ -29,7 +30,9 @@ TINY = [
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
+) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -106,7 +109,6 @@ def test_the_other_families_run_by_the_same_command(model: str) -> None:
     assert run.main([*words, f"model={model}", "model.n_layer=2"]) == 0
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,7 +161,6 @@ def test_members_that_cannot_be_trained_together_are_told_why(
     assert f"no members are trained together: {why}\n" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_of_a_group_with_a_folder_in_use_the_others_are_trained_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

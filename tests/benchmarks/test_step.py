@@ -58,6 +58,7 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "products" in row["rates_from"]
 
 
+@pytest.mark.slow
 def test_it_needs_no_hydra(tmp_path: Path) -> None:
     """Machines that lend a GPU do not have it."""
     for name in ("hydra", "omegaconf"):
