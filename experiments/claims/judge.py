@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.remarks import shared, unfinished
 from reloop.training.assemble import build_task
 
@@ -16,6 +17,7 @@ from ..named.results import Verdict, VerdictName
 from .claim import Claim, Estimate, Evidence, Measured, NotMeasured, Unfinished
 
 _WORST = 0.9  # of the error of predicting zero
+_PROMPTS = 1280  # on which that error is measured
 
 
 def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:
@@ -48,7 +50,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
         _size_note(claim, estimate, usable.asked, steps, scale),
         estimate.note,
         *_left_out(usable.left_out),
-        *shared({_named(member): member.remarks for member in usable.asked}),
+        *_remarks(usable.asked),
     ]
     note = "; ".join(filter(None, notes))
     return _verdict(claim, estimate, decide(claim, estimate), steps, scale, note, command)
@@ -74,13 +76,18 @@ def why_unfinished(member: Measured) -> str:
 def _learned_nothing(member: Measured) -> str:
     """That a model predicts new prompts of its endless training set hardly better than zero does:
     models that learned nothing match each other, and stay what they are beyond b."""
-    errors, task = member.arrays.get("model_at_b"), member.config.task
-    if errors is None or task.distinct_prompts or task.distinct_functions:
-        return ""  # what memorised its prompts may fail on new ones
-    error = float(errors[:, -1].mean())
-    if not error > _WORST:
+    errors, task = member.arrays.get("model_at_b"), build_task(member.config)
+    if errors is None or task.loss != "squared_error":
         return ""
-    return f"learned nothing: error {error:.2g} at the last query, that of predicting zero is 1"
+    if task.distinct_prompts or task.distinct_functions:
+        return ""  # what memorised its prompts may fail on new ones
+    settings = member.config.evaluation
+    prompts = evaluation_prompts(task, _PROMPTS, member.config.task.points, settings.seed)
+    zero = float(prompts.ys[:, -1].square().mean()) / task.divisor  # above 1 with noise
+    error = float(errors[:, -1].mean())
+    if not error > _WORST * zero:
+        return ""
+    return f"learned nothing: error {error:.2g} at the last query, {zero:.2g} of predicting zero"
 
 
 def _check(claim: Claim, estimate: Estimate, steps: int) -> None:
@@ -116,6 +123,15 @@ def _size(size: str, steps: int | None) -> str:
 
 def _named(member: Measured) -> str:
     return f"{member.label}, seed {member.config.seed}"
+
+
+def _remarks(members: Sequence[Measured]) -> list[str]:
+    """What the runs must be read with; runs of one label and seed (several tasks) together."""
+    found: dict[str, list[str]] = {}
+    for member in members:
+        lines = found.setdefault(_named(member), [])
+        lines += [line for line in member.remarks if line not in lines]
+    return shared(found)
 
 
 def _left_out(found: Sequence[Unfinished]) -> list[str]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import RunError
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import shared
@@ -60,7 +60,8 @@ def perform(settings: ExperimentSettings) -> str:
         except Exception as error:  # the other experiments are measured and drawn all the same
             if len(experiments) == 1:
                 raise
-            traceback.print_exc()
+            if not isinstance(error, ConfigError):
+                traceback.print_exc()
             problems.append(f"{experiment.name}: {error or type(error).__name__}")
             continue
         texts.append(_text(result, settings.result_folder(experiment), settings))

@@ -55,7 +55,7 @@ def _draw(result: ExperimentResult, panel: Panel, pictures: Pictures) -> None:
     count = len(result["missing"])
     remarks = [f"{count} of its trainings or measurements not finished"] if count else []
     if others := sum(bool(each["remarks"]) for each in finished):
-        remarks.append(f"{others} of its {len(finished)} trainings are by other code: result.json")
+        remarks.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
     pictures.title(figure, f"{result['title']}: {panel['title']}", remarks)
     curves = {curve["name"]: _band(curve) for curve in panel["curves"]}
     x = panel.get("x_names", panel["x"])

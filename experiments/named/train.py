@@ -99,11 +99,14 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
 
 
 def _is_done(config: Config, requests: Sequence[EvaluationConfig]) -> bool:
-    """Whether a run is trained, and evaluated as these ask."""
+    """Whether a run is trained, can be read, and is evaluated as these ask."""
     now = progress(config)
     if now.state != "finished":
         return False
-    run = load_run(now.path)
+    try:
+        run = load_run(now.path)
+    except RunError:
+        return False  # its own job mends it, or says what is wrong
     return all(stored(run, request) is not None for request in requests)
 
 

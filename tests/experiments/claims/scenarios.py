@@ -9,10 +9,8 @@ import numpy as np
 
 from reloop.experiments.claims.claim import Evidence
 
-from .synthetic import DIMS, evidence, seeds
-
-# Of a quantity: the evidence in which it has about this value.
-Made = Callable[[float], Evidence]
+from .of_runs import conditioned, diverse, iterates, mixed, preconditioned
+from .synthetic import Made, evidence, seeds
 
 
 def _pair(task: str = "linear", **settings: Any) -> Made:
@@ -163,77 +161,6 @@ def _level(value: float) -> dict[str, Any]:
     return {"level": 0.1 * value}
 
 
-def _number(value: float) -> dict[str, Any]:
-    return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
-
-
-def _iterates(method: str, key: str) -> Made:
-    """A looped model beside the iterates of a method."""
-
-    def made(value: float) -> Evidence:
-        methods = {method: {key: _number(value)}}
-        group = {"label": "looped", "family": "looped", "b": 8, "methods": methods}
-        return evidence(seeds(), iterates={"groups": [group]})
-
-    return made
-
-
-def _preconditioned(key: str) -> Made:
-    """A loop of linear attention."""
-    return lambda value: evidence(
-        seeds(injection="linear_attention", n_embd=DIMS, n_head=1),
-        preconditioner={"groups": [{"b": 8, key: _number(value)}]},
-    )
-
-
-def _conditioned(key: str, family: str = "looped") -> Made:
-    """A model of ill-conditioned inputs."""
-
-    def made(value: float) -> Evidence:
-        found = {"gain_ratio": _number(value), "groups": [{"family": family, "b": 8}]}
-        found["groups"][0][key] = _number(value)  # type: ignore[index]
-        return evidence(seeds(family=family), conditioning=found)
-
-    return made
-
-
-def _diverse(functions: int) -> Made:
-    """Models of finitely many functions, of which those of `functions` have the value."""
-
-    def made(value: float) -> Evidence:
-        counts = (4, 32, 256)
-        groups = [
-            {"family": "looped", "functions": count,
-             "new": {"memorises": _number(value if count == functions else 0.5)}}
-            for count in counts
-        ]  # fmt: skip
-        ratios = {str(count): _number(value) for count in counts}
-        runs = [
-            seeds(family=family, distinct_functions=count)
-            for family in ("looped", "standard")
-            for count in counts
-        ]
-        return evidence(*runs, diversity={"groups": groups, "looped_over_standard": ratios})
-
-    return made
-
-
-def _mixed(key: str) -> Made:
-    """Models of a mixture of two classes, and of each alone; `key` has the value."""
-
-    def made(value: float) -> Evidence:
-        classes = ("linear", "relu_network")
-        numbers = {name: _number(1.0) for name in classes}
-        group: dict[str, Any] = {"family": "looped", "errors": numbers, "over_alone": numbers,
-                                 "worst": _number(1.0), "sums": _number(1.0)}  # fmt: skip
-        found: dict[str, Any] = {"groups": [group], "looped_over_standard": _number(1.0)}
-        (group if key in group else found)[key] = _number(value)
-        runs = [seeds(family=family, task="mixture") for family in ("looped", "standard")]
-        return evidence(*runs, *(seeds(task=name) for name in classes), mixture=found)
-
-    return made
-
-
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "fig02_matches_standard": (_pair(), 1.0, 2.0),
@@ -334,20 +261,20 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "iso_depth_recurrence_is_worth_something": (_law, 0.5, -0.5),
     "iso_depth_recurrence_is_worth_less_than_layers": (_law, 0.5, 1.5),
     "iso_depth_sharing_costs": (lambda x: _law(cost=x), 1.5, 0.5),
-    "loop_makes_newton_steps": (_iterates("newton", "per_loop"), 2.0, 0.5),
-    "newton_step_is_linear": (_iterates("newton", "acceleration"), 1.0, 2.0),
-    "descent_step_accelerates": (_iterates("gradient_descent", "acceleration"), 3.0, 1.0),
-    "newton_nearer_than_descent": (_iterates("newton", "nearer"), 0.1, -0.1),
-    "linear_attention_learns_inverse_covariance": (_preconditioned("spread"), 1.5, 5.0),
-    "linear_attention_reaches_preconditioned_descent": (_preconditioned("over_theory"), 1.0, 2.0),
-    "linear_attention_beats_plain_descent": (_preconditioned("over_descent"), 0.3, 0.8),
-    "looped_error_falls_with_every_loop": (_conditioned("rise"), 1.0, 1.5),
-    "standard_error_rises_between_layers": (_conditioned("rise", "standard"), 1.5, 1.0),
-    "ill_conditioned_inputs_need_depth": (_conditioned("rise"), 2.0, 0.5),
-    "few_functions_are_memorised": (_diverse(4), 0.9, 0.1),
-    "many_functions_are_left_behind": (_diverse(256), 0.1, 0.9),
-    "looped_needs_no_more_functions": (_diverse(32), 0.8, 1.5),
-    "mixture_is_told_apart": (_mixed("worst"), 1.1, 1.5),
-    "mixture_looped_matches_standard": (_mixed("looped_over_standard"), 1.1, 1.5),
-    "mixture_fails_between_classes": (_mixed("sums"), 2.0, 1.1),
+    "loop_makes_newton_steps": (iterates("newton", "per_loop"), 2.0, 0.5),
+    "newton_step_is_linear": (iterates("newton", "acceleration"), 1.0, 2.0),
+    "descent_step_accelerates": (iterates("gradient_descent", "acceleration"), 3.0, 1.0),
+    "newton_nearer_than_descent": (iterates("newton", "nearer"), 0.1, -0.1),
+    "linear_attention_learns_inverse_covariance": (preconditioned("spread"), 1.5, 5.0),
+    "linear_attention_reaches_preconditioned_descent": (preconditioned("over_theory"), 1.0, 2.0),
+    "linear_attention_beats_plain_descent": (preconditioned("over_descent"), 0.3, 0.8),
+    "looped_error_falls_with_every_loop": (conditioned("rise"), 1.0, 1.5),
+    "standard_error_rises_between_layers": (conditioned("rise", "standard"), 1.5, 1.0),
+    "ill_conditioned_inputs_need_depth": (conditioned("rise"), 2.0, 0.5),
+    "few_functions_are_memorised": (diverse(4), 0.9, 0.1),
+    "many_functions_are_left_behind": (diverse(256), 0.1, 0.9),
+    "looped_needs_no_more_functions": (diverse(32), 0.8, 1.5),
+    "mixture_is_told_apart": (mixed("worst"), 1.1, 1.5),
+    "mixture_looped_matches_standard": (mixed("looped_over_standard"), 1.1, 1.5),
+    "mixture_fails_between_classes": (mixed("sums"), 2.0, 1.1),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,8 @@ from reloop.evaluation.bootstrap import Floats
 from reloop.experiments.claims.claim import Evidence, Measured
 
 PROMPTS, DIMS = 200, 4
+# Of a quantity: the evidence in which it has about this value.
+Made = Callable[[float], Evidence]
 _SETTINGS: Mapping[str, Mapping[str, object]] = {
     "sparse_linear": {"sparsity": 2},
     "decision_tree": {"depth": 2},

@@ -126,7 +126,7 @@ def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
     (stays, _) = result()["verdicts"]
     assert "trained by other code" in stays["note"]
     drawn = next(Path("runs/experiments/tiny-small/figures").glob("*.svg")).read_text("utf-8")
-    assert "6 of its 6 trainings are by other code" in drawn
+    assert "6 of its 6 trainings have remarks" in drawn
 
 
 @pytest.mark.usefixtures("undrawn")

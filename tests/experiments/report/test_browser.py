@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .browser import LINE, LOOPED, MOVE, console, contrast, draw_all, in_figure, rgb, until
 
 selenium = pytest.importorskip("selenium", reason="selenium is not installed")
 DRIVER = shutil.which("chromedriver")
@@ -21,7 +22,6 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.wh
 if BROWSER is None:
     pytest.skip("no browser is installed", allow_module_level=True)
 
-WAIT = 30.0  # seconds, at most, for what the page does
 PHONE, DESK = 390, 1280
 
 
@@ -58,44 +58,6 @@ def opened(browser: Any, index: Path) -> Callable[..., Any]:
         return browser
 
     return open_page
-
-
-def console(browser: Any) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser")]
-
-
-def draw_all(browser: Any) -> int:
-    """Draw every figure, as for printing; their number."""
-    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
-    return int(browser.execute_script("return document.querySelectorAll('.canvas svg').length"))
-
-
-def until(condition: Callable[[], object]) -> object:
-    """The value of a condition once it is true."""
-    end = time.monotonic() + WAIT
-    while not (value := condition()):
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.05)
-    return value
-
-
-def in_figure(browser: Any, title: str, script: str, *values: object) -> Any:
-    """The result of a script with the first figure whose title begins so as `figure`."""
-    find = (
-        "const [title, ...values] = arguments;"
-        "const figure = [...document.querySelectorAll('figure')]"
-        ".find((f) => f.querySelector('h4').textContent.startsWith(title)); drawn(figure);"
-    )
-    return browser.execute_script(find + script, title, *values)
-
-
-MOVE = (
-    "const input = figure.querySelector(values[0]); input.value = values[1];"
-    "input.dispatchEvent(new Event('input', {bubbles: true}));"
-    "return figure.querySelector('.slide output').textContent;"
-)
-LINE = "return figure.querySelector('polyline[data-label=\"looped\"]')?.getAttribute('points');"
-LOOPED = "Errors of"
 
 
 def test_the_console_is_clean_and_every_figure_is_drawn(opened: Callable[..., Any]) -> None:
@@ -342,19 +304,3 @@ def test_a_name_that_holds_html_stays_text(opened: Callable[..., Any]) -> None:
     )
     assert legend == 'a<script>alert("x")</script>, $1 & <b>b</b>'
     assert browser.execute_script("return document.querySelectorAll('main b').length") == 0
-
-
-def rgb(colour: str) -> tuple[float, ...]:
-    """The parts of 'rgb(1, 2, 3)', from 0 to 1."""
-    return tuple(float(part) / 255 for part in colour.strip("rgba()").split(",")[:3])
-
-
-def contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """The contrast ratio of two colours (WCAG 2.2)."""
-
-    def luminance(colour: tuple[float, ...]) -> float:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
-        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)

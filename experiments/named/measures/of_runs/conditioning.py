@@ -74,16 +74,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResu
         at_b.append({κ: errors[..., -1:] for κ, errors in by_condition.items()})
     if len({group["condition"] for group in groups}) > 1:
         raise ConfigError("task.condition", "must be the same in all runs")
-    pair = _fewest_and_most(groups, at_b)
+    gain, gain_ratio = _gains(groups, at_b, settings)
     return {
         "prompts": settings.prompts,
         "groups": groups,
-        "gain": {
-            f"{κ:g}": estimate([few[κ], many[κ]], _gain, settings, log=True)
-            for few, many in pair
-            for κ in few
-        },
-        "gain_ratio": _gain_ratio(pair, groups[0]["condition"], settings),
+        "gain": gain,
+        "gain_ratio": gain_ratio,
         "panels": [_by_condition(groups), *_by_loop(groups, curves)],
     }
 
@@ -136,36 +132,30 @@ def _rise(means: Sequence[Floats]) -> Floats:
     return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
 
-_Pair = tuple[Mapping[float, Floats], Mapping[float, Floats]]
-
-
-def _fewest_and_most(
-    groups: Sequence[ConditioningGroup], errors: Sequence[Mapping[float, Floats]]
-) -> list[_Pair]:
-    """The errors by condition number of the looped models with the fewest and with the most loops,
-    as the one pair of a list; no pair where there is but one number of loops."""
+def _gains(
+    groups: Sequence[ConditioningGroup],
+    errors: Sequence[Mapping[float, Floats]],
+    settings: EvaluationConfig,
+) -> tuple[dict[str, EstimateJson], EstimateJson | None]:
+    """The error of the looped models with the fewest loops over that with the most, by condition
+    number; and this gain at the largest condition number of training over that at the smallest
+    measured. Nothing where there is but one number of loops."""
     places = [i for i, group in enumerate(groups) if group["family"] == "looped"]
     if len({groups[i]["b"] for i in places}) < 2:
-        return []
-    few, many = (choose(places, key=lambda i: groups[i]["b"]) for choose in (min, max))
-    return [(errors[few], errors[many])]
+        return {}, None
+    few, many = (errors[choose(places, key=lambda i: groups[i]["b"])] for choose in (min, max))
+    largest, least = groups[0]["condition"], min(few)
+    gain = {f"{κ:g}": estimate([few[κ], many[κ]], _ratio, settings, log=True) for κ in few}
+    both = [np.concatenate((part[least], part[largest]), axis=-1) for part in (few, many)]
+    growth = estimate(
+        both, lambda means: _ratio(means) / (means[0] / means[1])[..., 0], settings, log=True
+    )
+    return gain, growth
 
 
-def _gain(means: Sequence[Floats]) -> Floats:
-    """The error with few loops over that with many, at the condition number of the last place."""
+def _ratio(means: Sequence[Floats]) -> Floats:
+    """The first error over the second, at the last place."""
     return np.asarray(means[0][..., -1] / means[1][..., -1])
-
-
-def _gain_ratio(
-    pairs: Sequence[_Pair], largest: float, settings: EvaluationConfig
-) -> EstimateJson | None:
-    """The gain at the largest condition number of training over that at the smallest measured."""
-    for few, many in pairs:
-        both = [np.concatenate((part[min(part)], part[largest]), axis=-1) for part in (few, many)]
-        return estimate(
-            both, lambda means: _gain(means) / (means[0] / means[1])[..., 0], settings, log=True
-        )
-    return None
 
 
 def _by_condition(groups: Sequence[ConditioningGroup]) -> Panel:
