@@ -19,6 +19,7 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("training.warmup",): "warmup_steps warmup_iters",
     ("training.shards",): "grad_accum gradient_accumulation micro_batches microbatches",
     ("training.checkpoint_every",): "save_every save_interval checkpoint_interval",
+    ("training.snapshots",): "save_steps snapshot_steps keep_checkpoints checkpoints",
     ("model.n_embd", "widths"): (
         "hidden hidden_size hidden_dim hidden_dims width d_model dmodel n_embed embed_dim "
         "embedding_dim emb_dim channels model_dim"

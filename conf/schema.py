@@ -198,6 +198,9 @@ class TrainingConfig:
     )
     shards: int = setting(1, "parts a batch is computed in, one after another", at_least=1)
     checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
+    snapshots: tuple[int, ...] = setting(
+        (), "steps after which the run is kept as it is then, in its folder snapshots/", at_least=0
+    )
     log_every: int = setting(100, "steps between records of metrics.jsonl", at_least=1)
     log_norms: bool = setting(
         False, "also log norms of the residual stream and of the first MLP's gradient"

@@ -8,13 +8,20 @@ TYPE_CHECKING = False  # typing's own takes as long to import as an entry point'
 if TYPE_CHECKING:
     from typing import Any
 
+    from reloop.training.run_folder.snapshots import snapshots_of
+
     from .comparison.measure import compare
     from .evaluate_run import evaluate
     from .load import load_run
 
-__all__ = ["compare", "evaluate", "load_run"]
+__all__ = ["compare", "evaluate", "load_run", "snapshots_of"]
 
-_MODULES = {"compare": ".comparison.measure", "evaluate": ".evaluate_run", "load_run": ".load"}
+_MODULES = {
+    "compare": ".comparison.measure",
+    "evaluate": ".evaluate_run",
+    "load_run": ".load",
+    "snapshots_of": "reloop.training.run_folder.snapshots",
+}
 
 
 def __getattr__(name: str) -> Any:

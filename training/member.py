@@ -24,6 +24,7 @@ from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_ste
 from .run_folder.environment import other_code
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, RunFolder, run_folder
+from .run_folder.snapshots import keep_snapshot, snapshots_of
 from .step import Trainer
 
 
@@ -56,11 +57,12 @@ class Member:
         return self.step == self.config.training.steps
 
     def set_aside(self) -> None:
-        """Rename the folder if it exists, unless it holds an unfinished training by today's code,
-        which goes on."""
+        """Rename the folder if it exists, unless it holds an unfinished training by today's code
+        with the snapshots up to its step, which goes on."""
         made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
-        unfinished = bool(steps) and steps[-1] < self.config.training.steps
-        if unfinished and made_with is not None and not other_code(made_with, self.config):
+        goes_on = bool(steps) and steps[-1] < self.config.training.steps
+        goes_on = goes_on and not self._missed_snapshots(steps[-1])
+        if goes_on and made_with is not None and not other_code(made_with, self.config):
             return
         if backup := self.folder.set_aside():
             print(f"{self.folder.path}: trained again; the old run is {backup}", flush=True)
@@ -70,6 +72,7 @@ class Member:
         The caller must hold the folder's lock."""
         self.config_mapping = self.folder.create(self.config, self.placement.backend)
         self.step = self._load()
+        self._complete_snapshots()
         self.clock = _Clock(self.folder)
         if not self.finished:
             return
@@ -109,6 +112,7 @@ class Member:
             return None
         self.step = step
         record = self.log.write(step, totals, self.trainer.curriculum(step - 1))
+        self._keep_snapshot()
         if save:
             tensors = self.trainer.state()
             save_checkpoint(self.folder.checkpoints, step, tensors, self.config_mapping)
@@ -139,6 +143,7 @@ class Member:
             print(f"{folder.path}: {choice or 'training starts again'}", flush=True)
         if checkpoint is None:
             folder.note_code(self.config, backend, 0)
+            self._keep_snapshot()  # before the checkpoint, from which training goes on
             save_checkpoint(folder.checkpoints, 0, self.trainer.state(), self.config_mapping)
             return 0
         try:
@@ -155,6 +160,31 @@ class Member:
         if not finished:
             folder.note_code(self.config, backend, checkpoint.step)
         return checkpoint.step
+
+    def _complete_snapshots(self) -> None:
+        """Keep the snapshot of the current step, if it is asked for and missing, and print a line
+        on earlier ones that are."""
+        missed = self._missed_snapshots(self.step)
+        if self.step in missed:
+            self._keep_snapshot()
+            missed.remove(self.step)
+        if missed:
+            steps = f"step{'s' * (len(missed) > 1)} {', '.join(map(str, missed))}"
+            print(
+                f"{self.folder.path}: no snapshot of {steps}: it was past them when "
+                "training.snapshots asked (again=true trains again)",
+                flush=True,
+            )
+
+    def _keep_snapshot(self) -> None:
+        """Keep the weights, if a snapshot of the current step is asked for."""
+        if self.step in self.config.training.snapshots:
+            keep_snapshot(self.folder.path, self.step, self.trainer.state(), self.config_mapping)
+
+    def _missed_snapshots(self, step: int) -> list[int]:
+        """The steps up to this one whose snapshots are asked for, and missing."""
+        wanted = {each for each in self.config.training.snapshots if each <= step}
+        return sorted(wanted - snapshots_of(self.folder.path).keys())
 
     def _recover(self, step: int, bad_step: int) -> None:
         assert self.log is not None

@@ -32,7 +32,7 @@ _MAY_DIFFER = (
     *("training.optimizer", "training.learning_rate", "training.muon_rate", "training.beta1"),
     *("training.beta2", "training.epsilon", "training.weight_decay", "training.clip"),
     *("training.warmup", "training.decay", "training.decay_to", "training.init_std"),
-    *("training.position_std", "training.ema_decay"),
+    *("training.position_std", "training.ema_decay", "training.snapshots"),
 )
 _MOST_VALUES = 2**14  # a thread, in the state of a loop, up to which together is faster
 

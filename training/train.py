@@ -106,6 +106,7 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
     for the device only to log or save."""
     trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
     trainer, work = side_by_side(trainers), Work(trainers[0].curriculum, training.steps)
+    snapshots = {each for member in group for each in member.config.training.snapshots}
     with Screen(training.steps, step, work) as screen, ExitStack() as clocks:
         for member in group:
             clocks.enter_context(member.timed(1 / len(group)))
@@ -115,7 +116,7 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
             screen.tick()
             stop = bool(signals)  # read once: a later signal counts for the next step
             save = stop or step == end or step % training.checkpoint_every == 0
-            if not save and step % training.log_every:
+            if not save and step % training.log_every and step not in snapshots:
                 continue
             paused = stop or step == end
             records = [record for m in group if (record := m.record(step, save, paused))]

@@ -89,6 +89,10 @@ def _check_training(config: Config) -> None:
             "training.shards",
             f"must divide training.batch_size={training.batch_size}, got {training.shards}",
         )
+    if beyond := [step for step in training.snapshots if step > training.steps]:
+        raise ConfigError(
+            "training.snapshots", f"cannot hold {beyond[0]}: there are {training.steps:,} steps"
+        )
 
 
 def _check_bayes(config: Config) -> None:

@@ -30,8 +30,8 @@ _IRRELEVANT = (
     *("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb"),
     *("evaluation.", "figures.", "tables."),
     *("task.name", "model.family", "task.settings.data_dir"),
-    *("training.checkpoint_every", "training.log_every", "training.log_norms"),
-    "training.on_divergence",
+    *("training.checkpoint_every", "training.snapshots"),
+    *("training.log_every", "training.log_norms", "training.on_divergence"),
 )
 _STATES = ("running", "interrupted", "failed", "finished")
 
