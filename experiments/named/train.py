@@ -4,7 +4,7 @@ as every one of them asks."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -69,7 +69,7 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
     unique: dict[Path, Member] = {}
     for member in members:
         path = run_folder(member.config).path
-        unique.setdefault(path, member)
+        unique[path] = _with_snapshots_of(unique.get(path, member), member)
         asked = requests.setdefault(path, [])
         if member.config.evaluation not in asked:
             asked.append(member.config.evaluation)
@@ -96,6 +96,14 @@ def train_all(members: Sequence[Member], processes: int | None, logs: Path) -> d
         if problem := _problem(outcome):
             failures |= {str(run_folder(config).path): problem for config in job.configs}
     return failures
+
+
+def _with_snapshots_of(member: Member, other: Member) -> Member:
+    """A member that also keeps the snapshots that the same run has elsewhere."""
+    training = member.config.training
+    steps = tuple(sorted({*training.snapshots, *other.config.training.snapshots}))
+    config = replace(member.config, training=replace(training, snapshots=steps))
+    return replace(member, config=config)
 
 
 def _is_done(config: Config, requests: Sequence[EvaluationConfig]) -> bool:

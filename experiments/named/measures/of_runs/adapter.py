@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import load_run
+from reloop.evaluation import load_run, snapshots_of
 from reloop.evaluation.artefacts import Artefacts
 from reloop.evaluation.measure import weights_digest
 from reloop.training.run_folder.run import Run
@@ -34,7 +34,10 @@ def measure(name: str, request: Request) -> Measurement:
     runs = [load_run(run.path) for run in request.runs]
     settings = request.runs[0].config.evaluation
     key = {
-        "runs": [[str(run.path.name), run.step, weights_digest(run.model)] for run in runs],
+        "runs": [
+            [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
+            for run in runs
+        ],
         "settings": asdict(settings),
         "sources": sources_of("reloop.models.model", module),
     }

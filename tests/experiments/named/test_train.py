@@ -1,0 +1,40 @@
+"""The runs of experiments: one for all who want it, and mended where it is damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reloop.evaluation import snapshots_of
+from reloop.experiments.named.command import main
+from reloop.experiments.named.definition import load
+from reloop.experiments.named.members import Member, members_of
+from reloop.experiments.named.train import train_all
+from reloop.training.run_folder.checkpoint import saved_steps
+from reloop.training.run_folder.run import run_folder
+
+
+def test_a_run_has_the_snapshots_that_each_experiment_asks_for(tiny: Path) -> None:
+    member = members_of(load(str(tiny)), "small")[0]
+
+    def with_snapshots(*steps: int) -> Member:
+        training = replace(member.config.training, snapshots=steps)
+        return replace(member, config=replace(member.config, training=training))
+
+    asked = [member, with_snapshots(0, 2), with_snapshots(2, 4)]
+    assert train_all(asked, 1, Path("runs/logs")) == {}
+    assert list(snapshots_of(run_folder(member.config).path)) == [0, 2, 4]
+
+
+def test_a_run_that_cannot_be_read_is_trained_again(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = members_of(load(str(trained)), "small")[0]
+    checkpoints = run_folder(member.config).path / "checkpoints"
+    for path in checkpoints.glob("*.safetensors"):
+        path.write_bytes(b"damaged")
+    assert main([f"experiment={trained}", "jobs=1"]) == 0
+    assert saved_steps(checkpoints)[-1] == member.config.training.steps
+    assert "Traceback" not in capsys.readouterr().err
