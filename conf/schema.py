@@ -192,6 +192,12 @@ class TrainingConfig:
     ema_decay: float = setting(
         0.0, "of the moving average of the weights that is evaluated; 0: none", at_least=0, below=1
     )
+    jacobian_penalty: float = setting(
+        0.0,
+        "added to the loss, times the mean of |J v|²/|v|² over random v: J says how a small change "
+        "of the last loop's state goes on; 0: none",
+        at_least=0,
+    )
     targets: Literal["outputs", "posterior_mean"] = setting(
         "outputs",
         "what predictions are compared with: y, or its posterior mean given the pairs before",

@@ -55,7 +55,7 @@ class RunLog:
         last_time, last_step = self.last
         self.last = time.monotonic(), step
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
-        means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.norms}
+        means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
         self.metrics.add(values)
         if self.wandb is not None:

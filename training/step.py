@@ -9,7 +9,7 @@ records its number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
@@ -25,23 +25,41 @@ from reloop.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
 from .graph import Body, GraphRunner, make_recorder
+from .jacobian import JacobianGain
 from .norms import NORMS, ResidualNorms, first_mlp, gradient_norm
 from .objective import loss, targets
 from .optim.average import WeightAverage
 from .optim.optimizers import make_optimizer
 from .run_folder.checkpoint import Checkpoint
 
-_LOSS, _NORM, _COUNT, _BAD, _NORMS = range(5)  # indices of Trainer.totals
+_LOSS, _NORM, _COUNT, _BAD, _OTHERS = range(5)  # indices of Trainer.totals
+_GAIN = "jacobian_gain"  # its name in metrics.jsonl
+
+
+class Losses(NamedTuple):
+    """Of a step: the `objective` [], whose gradient is taken, its part `loss` [], without the
+    penalty; the norms of a ResidualNorms [2], zero without training.log_norms; and the `gain` [] of
+    a JacobianGain, zero without training.jacobian_penalty."""
+
+    objective: Tensor
+    loss: Tensor
+    residual: Tensor
+    gain: Tensor
+
+    def values(self) -> Tensor:
+        """All but the objective, without gradients, [4]."""
+        return torch.cat((self.loss[None], self.residual, self.gain[None])).detach()
 
 
 class Totals(NamedTuple):
     """Means over the steps since the last fetch, and the first of them (if any) that was not
-    finite; `norms` with training.log_norms."""
+    finite; `others` by name: norms with training.log_norms, the gain with
+    training.jacobian_penalty."""
 
     loss: float
     grad_norm: float
     bad_step: int | None
-    norms: dict[str, float]
+    others: dict[str, float]
 
 
 class Trainer:
@@ -70,7 +88,9 @@ class Trainer:
         self.rate_factor = 1.0  # lowered by each rollback
         self.first_mlp = first_mlp(model)
         self.norms = NORMS if config.training.log_norms else ()
-        self.totals = torch.zeros(4 + len(self.norms), dtype=torch.float64, device=self.device)
+        self.penalty = config.training.jacobian_penalty
+        self.others = (*self.norms, *([_GAIN] if self.penalty else []))
+        self.totals = torch.zeros(4 + len(self.others), dtype=torch.float64, device=self.device)
         # What the host sets before a step, in memory that a graph reads. The number counts from 1,
         # as in metrics.
         self.number = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -98,10 +118,10 @@ class Trainer:
 
     def fetch(self) -> Totals:
         """Read the totals, which waits for the device, and reset them."""
-        loss_sum, norm_sum, count, bad, *norms = self.totals.tolist()
+        loss_sum, norm_sum, count, bad, *others = self.totals.tolist()
         self.totals.zero_()
         count = count or float("nan")
-        means = {name: norm / count for name, norm in zip(self.norms, norms, strict=True)}
+        means = {name: value / count for name, value in zip(self.others, others, strict=True)}
         return Totals(loss_sum / count, norm_sum / count, int(bad) - 1 if bad else None, means)
 
     def state(self) -> dict[str, Tensor]:
@@ -133,50 +153,64 @@ class Trainer:
         shards = self.config.training.shards
         # None, not zeros: a graph's gradients must be in its own memory.
         self.model.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.device)
-        residual = torch.zeros(2, device=self.device)
+        values = torch.zeros(4, device=self.device)
         for shard in range(shards):
             prompts = self.draw(stage, shard)
             ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
-            shard_loss, norms = self.loss(stage, prompts, ys)
-            (shard_loss / shards).backward()
-            total += shard_loss.detach() / shards
-            residual += norms / shards
-        self.apply(total, residual)
+            losses = self.losses(stage, prompts, ys, self.draw_noise(stage, shard))
+            (losses.objective / shards).backward()
+            values += losses.values() / shards
+        self.apply(values)
 
-    def loss(
+    def losses(
         self,
         stage: Stage,
         prompts: Prompts,
         ys: Tensor,
+        noise: Tensor | None,
         weights: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The loss [] on these prompts and targets, with `weights` in place of the model's where
-        given, and the norms of a ResidualNorms [2], zero without training.log_norms."""
+    ) -> Losses:
+        """The losses on these prompts and targets, with `weights` in place of the model's where
+        given; `noise` is that of a JacobianGain, None without training.jacobian_penalty."""
         options = {
             "grad_loops": stage.grad_loops,
             "scale_loops": stage.scale_loops,
             "stop_at": self.config.loops.stop_at,
         }
-        with ResidualNorms(self.model) if self.norms else nullcontext() as residual:
+        with ExitStack() as measures:
+            norms = measures.enter_context(ResidualNorms(self.model)) if self.norms else None
+            jacobian = (
+                None if noise is None else measures.enter_context(JacobianGain(self.model, noise))
+            )
             if weights is None:
                 predictions = self.model(prompts, stage.loops, stage.window, **options)
             else:
                 arguments = (prompts, stage.loops, stage.window)
                 predictions = functional_call(self.model, dict(weights), arguments, options)
         value = loss(self.task.loss, predictions, ys)
-        return value, residual.norms if residual else value.new_zeros(2)
+        residual = norms.norms if norms else value.new_zeros(2)
+        if jacobian is None:
+            return Losses(value, value, residual, value.new_zeros(()))
+        return Losses(value + self.penalty * jacobian.gain, value, residual, jacobian.gain)
 
     def draw(self, stage: Stage, shard: int) -> Prompts:
         """The next batch of one shard, after `prepare`."""
         batch = self.config.training.batch_size // self.config.training.shards
         return self.task.sample(self.generators[shard], batch, stage.points, stage.dims)
 
-    def apply(self, total: Tensor, residual: Tensor) -> None:
-        """Clip the parameters' gradients and update the weights; `total` is the loss of these
-        gradients, `residual` its residual norms. Nothing is updated where loss or gradient is not
-        finite."""
-        training = self.config.training
+    def draw_noise(self, stage: Stage, shard: int) -> Tensor | None:
+        """The noise of one shard's JacobianGain, [B, tokens, n_embd], after `draw`; None without
+        training.jacobian_penalty."""
+        if not self.penalty:
+            return None
+        batch = self.config.training.batch_size // self.config.training.shards
+        size = (batch, 2 * stage.points - 1, self.config.model.n_embd)
+        return torch.randn(size, generator=self.generators[shard], device=self.device)
+
+    def apply(self, values: Tensor) -> None:
+        """Clip the parameters' gradients and update the weights; `values` [4] are those of the
+        losses of these gradients. Nothing is updated where loss or gradient is not finite."""
+        training, total = self.config.training, values[0]
         norm = gradient_norm(self.parameters)
         mlp_norm = gradient_norm(self.first_mlp) if self.norms else None
         if training.clip:
@@ -186,12 +220,14 @@ class Trainer:
         if self.average:
             self.average.update(self.number, bad)
         good = (~bad).double()
-        values = torch.stack((total, norm)).double().nan_to_num(0.0, 0.0, 0.0) * good
-        self.totals[_LOSS : _NORM + 1] += values
-        self.totals[_COUNT] += good
+        others = list(values[1:3]) if self.norms else []
         if mlp_norm is not None:
-            norms = torch.stack((*residual, mlp_norm, gradient_norm(self.first_mlp))).double()
-            self.totals[_NORMS:] += norms.nan_to_num(0.0, 0.0, 0.0) * good
+            others += [mlp_norm, gradient_norm(self.first_mlp)]
+        others += [values[3]] if self.penalty else []
+        sums = torch.stack((total, norm, *others)).double().nan_to_num(0.0, 0.0, 0.0) * good
+        self.totals[_LOSS : _NORM + 1] += sums[:2]
+        self.totals[_COUNT] += good
+        self.totals[_OTHERS:] += sums[2:]
         first = torch.where(bad & (self.totals[_BAD] == 0), self.number, self.totals[_BAD])
         self.totals[_BAD] = first
 

@@ -73,41 +73,52 @@ class Together:
             trainer.prepare(step)
         for weights in self._weights.values():
             weights.grad = None
-        losses = torch.zeros(len(self.trainers), device=first.device)
-        residual = torch.zeros(len(self.trainers), 2, device=first.device)
+        values = torch.zeros(len(self.trainers), 4, device=first.device)
         for shard in range(shards):
-            shard_losses, norms = self._losses(stage, shard)
-            (shard_losses / shards).sum().backward()
-            losses += shard_losses.detach() / shards
-            residual += norms / shards
+            objectives, shard_values = self._losses(stage, shard)
+            (objectives / shards).sum().backward()
+            values += shard_values / shards
         for weights, views in self._views:
             gradients = [None] * len(views) if weights.grad is None else weights.grad
             for view, gradient in zip(views, gradients, strict=True):
                 view.grad = gradient
         for index, trainer in enumerate(self.trainers):
-            trainer.apply(losses[index], residual[index])
+            trainer.apply(values[index])
 
     def _losses(self, stage: Stage, shard: int) -> tuple[Tensor, Tensor]:
-        """Each member's loss on its own batch, [members], and its norms, [members, 2]."""
+        """Each member's objective on its own batch, [members], and the values of its losses,
+        [members, 4]."""
         first = self.trainers[0]
         kind = first.config.training.targets
         batches = [trainer.draw(stage, shard) for trainer in self.trainers]
+        noises = [trainer.draw_noise(stage, shard) for trainer in self.trainers]
+        noise = (
+            torch.stack([each for each in noises if each is not None])
+            if noises[0] is not None
+            else None
+        )
         ys = [
             targets(kind, trainer.task, prompts, stage.dims)
             for trainer, prompts in zip(self.trainers, batches, strict=True)
         ]
 
         def member(
-            weights: dict[str, Tensor], xs: Tensor, ys: Tensor, targets: Tensor
+            weights: dict[str, Tensor],
+            xs: Tensor,
+            ys: Tensor,
+            targets: Tensor,
+            noise: Tensor | None,
         ) -> tuple[Tensor, Tensor]:
-            return first.loss(stage, Prompts(xs, ys), targets, weights)
+            losses = first.losses(stage, Prompts(xs, ys), targets, noise, weights)
+            return losses.objective, losses.values()
 
         with vmap_backend(first.model):
-            return vmap(member)(
+            return vmap(member, in_dims=(0, 0, 0, 0, None if noise is None else 0))(
                 self._weights,
                 torch.stack([prompts.xs for prompts in batches]),
                 torch.stack([prompts.ys for prompts in batches]),
                 torch.stack(ys),
+                noise,
             )
 
 

@@ -89,10 +89,22 @@ def _check_training(config: Config) -> None:
             "training.shards",
             f"must divide training.batch_size={training.batch_size}, got {training.shards}",
         )
+    if training.jacobian_penalty and (reason := _no_jacobian(config)):
+        raise ConfigError("training.jacobian_penalty", reason)
     if beyond := [step for step in training.snapshots if step > training.steps]:
         raise ConfigError(
             "training.snapshots", f"cannot hold {beyond[0]}: there are {training.steps:,} steps"
         )
+
+
+def _no_jacobian(config: Config) -> str:
+    """Why no penalty on the loop's Jacobian can be computed; empty where it can."""
+    model = config.model
+    if model.family == "standard":
+        return "has no meaning with model=standard: no layer is applied to its own output"
+    if model.connectivity is not None or model.lanes or model.injection == "linear_attention":
+        return "cannot be used here: the state of this loop is more than one stream"
+    return ""
 
 
 def _check_bayes(config: Config) -> None:

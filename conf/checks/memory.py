@@ -67,6 +67,8 @@ def training_of(s: Sizes) -> int:
     shards = min(s["training.shards"], s["training.batch_size"])
     batch = -(-s["training.batch_size"] // shards)
     _, grad_loops, window = loops_of(s)
+    if s.get("training.jacobian_penalty"):
+        grad_loops += 2  # from two states
     passes = grad_loops * (1 if s["model.family"] == "standard" else s["model.n_layer"])
     width = s["model.n_embd"]
     layer = _ACTIVATIONS[s["model.block"]] * width + _attention(s, tokens)

@@ -74,7 +74,7 @@ def test_the_norms_are_those_of_the_model(model: ModelConfig, clip: float) -> No
     trainer = trainer_of(config)
     for step, expected in enumerate(by_hand(config)):
         trainer.update(step)
-        assert trainer.fetch().norms == pytest.approx(expected, rel=2e-4)
+        assert trainer.fetch().others == pytest.approx(expected, rel=2e-4)
     if clip:
         assert expected["mlp_grad_norm_clipped"] < expected["mlp_grad_norm"]
 
@@ -87,7 +87,7 @@ def test_the_weights_are_the_same_without_them(model: ModelConfig) -> None:
     for step in range(3):
         trainer.update(step)
         other.update(step)
-    assert other.fetch().norms == {}
+    assert other.fetch().others == {}
     for name, tensor in other.model.state_dict().items():
         assert torch.equal(trainer.model.state_dict()[name], tensor), name
 

@@ -56,6 +56,8 @@ def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     modules = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
     if config.training.ema_decay:
         modules.append("reloop.training.optim.average")
+    if config.training.jacobian_penalty:
+        modules.append("reloop.training.jacobian")
     if backend in _BACKENDS:
         modules.append(_BACKENDS[backend])
     modules.append(task_class(config.task.name).__module__)

@@ -42,6 +42,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
         "model": ModelConfig("looped", 2, 16, 2, 5, residual_scaling="factored"),
     },
     "shards": {"training": {"shards": 2}},
+    "jacobian": {"training": {"jacobian_penalty": 0.1, "shards": 2}},
     "growth": {"curriculum": _GROWTH},
     "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
     "distinct": {"task": TaskConfig("linear", dims=2, points=5, distinct_prompts=4)},
