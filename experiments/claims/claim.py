@@ -173,6 +173,41 @@ def claim(
     return register
 
 
+class Paper(NamedTuple):
+    """What the claims of a paper share: where it is found, the start of their names, and the steps
+    and size of its runs, unless a claim has its own."""
+
+    source: str
+    prefix: str = ""
+    steps: int | None = None
+    size: str = ""
+
+    def claim(
+        self,
+        name: str,
+        sentence: str,
+        figure: str,
+        quantity: str,
+        line: float,
+        holds_if: Literal["above", "below"],
+        published: str = "",
+        steps: int | None = None,
+        size: str = "",
+    ) -> Callable[[Estimator], Estimator]:
+        """`claim` on a figure of the paper; "" for the paper as a whole."""
+        return claim(
+            self.prefix + name,
+            sentence,
+            source=", ".join(filter(None, [self.source, figure])),
+            quantity=quantity,
+            line=line,
+            holds_if=holds_if,
+            published=published,
+            published_steps=self.steps if steps is None else steps,
+            published_size=size or self.size,
+        )
+
+
 def all_claims() -> Mapping[str, Claim]:
     """Every claim of the suite by its name, and those registered elsewhere."""
     for module in _MODULES:

@@ -3,39 +3,20 @@ Table 1, on linear regression in context: Evidence.results["stability"]["variant
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from reloop.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Estimator, Evidence, NotMeasured, claim
+from .claim import Estimate, Evidence, NotMeasured, Paper
 from .statistics import over_seeds
 
 # 1.04 is the largest ratio of FLT, and of LT_i from 3 loops to 9, in Table 1; LT's is 1.16.
 _KEEPS = 1.1
 
 
-def _of_table(
-    name: str,
-    sentence: str,
-    quantity: str,
-    line: float,
-    holds_if: Literal["above", "below"],
-    published: str,
-) -> Callable[[Estimator], Estimator]:
-    return claim(
-        f"fully_looped_{name}",
-        sentence,
-        source="arXiv 2605.18797, Table 1",
-        quantity=quantity,
-        line=line,
-        holds_if=holds_if,
-        published=published,
-        published_steps=4848,
-        published_size="6 layers, d = 384",
-    )
+_of_paper = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384").claim
 
 
 def _result(evidence: Evidence) -> Any:
@@ -68,9 +49,10 @@ def _ratio(result: Any, above: Floats, below: Floats) -> Estimate:
     return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
 
 
-@_of_table(
+@_of_paper(
     "LT_worsens",
     "A plain looped transformer (LT) gets worse with more loops.",
+    "Table 1",
     "final error, the most loops over the fewest, LT",
     1.0,
     "above",
@@ -82,9 +64,10 @@ def lt_worsens(evidence: Evidence) -> Estimate:
     return _ratio(result, _final(result, "LT", -1), _final(result, "LT", 0))
 
 
-@_of_table(
+@_of_paper(
     "LT_worse_than_one_loop",
     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
+    "Table 1",
     "final error, LT at the most loops over one loop",
     1.0,
     "above",
@@ -97,9 +80,10 @@ def lt_worse_than_one_loop(evidence: Evidence) -> Estimate:
 
 
 def _keeps(variant: str, published: str) -> None:
-    @_of_table(
+    @_of_paper(
         f"{variant}_keeps",
         f"With more loops {variant} does not get worse.",
+        "Table 1",
         f"final error, the most loops over the fewest, {variant}",
         _KEEPS,
         "below",
@@ -118,9 +102,10 @@ _keeps("FLT", "1.01 (perplexity 63.29 / 62.76)")
 _keeps("LT_i", "0.99 (perplexity 62.31 / 62.76)")
 
 
-@_of_table(
+@_of_paper(
     "FLT_below_LT",
     "With many loops the fully looped transformer has less error than the plain one.",
+    "Table 1",
     "final error at the most loops, FLT over LT",
     1.0,
     "below",

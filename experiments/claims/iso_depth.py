@@ -4,33 +4,15 @@ context: Evidence.results["iso_depth"] is the content of iso_depth.json."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
-from .claim import Estimate, Estimator, Evidence, NotMeasured, claim
+from .claim import Estimate, Evidence, NotMeasured, Paper
 from .statistics import over_seeds
 
 _NOTE = "one seed: the interval is over runs alone"
 
 
-def _of_law(
-    name: str,
-    sentence: str,
-    quantity: str,
-    line: float,
-    holds_if: Literal["above", "below"],
-    published: str,
-) -> Callable[[Estimator], Estimator]:
-    return claim(
-        f"iso_depth_{name}",
-        sentence,
-        source="arXiv 2604.21106",
-        quantity=quantity,
-        line=line,
-        holds_if=holds_if,
-        published=published,
-        published_size="116 runs of 20 layers on text",
-    )
+_of_paper = Paper("arXiv 2604.21106", "iso_depth_", size="116 runs of 20 layers on text").claim
 
 
 def _phi(evidence: Evidence) -> Estimate:
@@ -46,9 +28,10 @@ def _phi(evidence: Evidence) -> Estimate:
     return _sized(Estimate(phi["value"], low, high, 1, note=note), result)
 
 
-@_of_law(
+@_of_paper(
     "recurrence_is_worth_something",
     "Running a block again is worth something: it counts for more parameters than it has.",
+    "",
     "phi of the fitted law (0: nothing, 1: as much as layers of its own)",
     0.0,
     "above",
@@ -59,9 +42,10 @@ def worth_something(evidence: Evidence) -> Estimate:
     return _phi(evidence)
 
 
-@_of_law(
+@_of_paper(
     "recurrence_is_worth_less_than_layers",
     "Running a block again is worth less than layers of its own.",
+    "",
     "phi of the fitted law (0: nothing, 1: as much as layers of its own)",
     1.0,
     "below",
@@ -72,9 +56,10 @@ def worth_less_than_layers(evidence: Evidence) -> Estimate:
     return _phi(evidence)
 
 
-@_of_law(
+@_of_paper(
     "sharing_costs",
     "At equal depth and equal steps, models that share layers more have more error.",
+    "",
     "error above the Bayes error, the most recurrences over one, geometric mean over sizes",
     1.0,
     "above",

@@ -7,14 +7,14 @@ content of its JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from reloop.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Estimator, Evidence, claim
+from .claim import Estimate, Evidence, Paper
 from .statistics import over_seeds
 
 _BOUNDED = 1.25  # a norm or a change within a quarter, from the fewest loops to the most
@@ -22,30 +22,7 @@ ACROSS = "from the fewest loops to the most"
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
 
 
-def of_paper(
-    name: str,
-    sentence: str,
-    figure: str,
-    quantity: str,
-    line: float,
-    holds_if: Literal["above", "below"],
-    published: str = "",
-    steps: int = 0,
-    size: str = "U = 12, d = 768",
-) -> Callable[[Estimator], Estimator]:
-    """`claim` with the paper's source and size."""
-    return claim(
-        f"scaling_{name}",
-        sentence,
-        source=f"arXiv 2606.18524, {figure}",
-        quantity=quantity,
-        line=line,
-        holds_if=holds_if,
-        published=published,
-        published_steps=steps,
-        published_size=size,
-    )
-
+of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
 
 # Figure 2: the norm of the stream after the first ten steps. A normed stream grows like the square
 # root of the loops at least where it grows: over 64 loops by far more than half.
