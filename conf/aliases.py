@@ -18,8 +18,9 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("training.clip",): "grad_clip clip_grad clip_grad_norm max_grad_norm gradient_clip",
     ("training.warmup",): "warmup_steps warmup_iters",
     ("training.shards",): "grad_accum gradient_accumulation micro_batches microbatches",
-    ("training.checkpoint_every",): "save_every save_interval checkpoint_interval",
-    ("training.snapshots",): "save_steps snapshot_steps keep_checkpoints checkpoints",
+    ("training.checkpoint_every",): "save_every save_steps save_interval checkpoint_interval",
+    ("training.snapshots",): "snapshot_steps snapshots_at keep_checkpoints checkpoint_steps",
+    ("training.jacobian_penalty",): "jac_reg jac_weight jac_loss_weight jacobian_reg",
     ("model.n_embd", "widths"): (
         "hidden hidden_size hidden_dim hidden_dims width d_model dmodel n_embed embed_dim "
         "embedding_dim emb_dim channels model_dim"

@@ -194,8 +194,8 @@ class TrainingConfig:
     )
     jacobian_penalty: float = setting(
         0.0,
-        "added to the loss, times the mean of |J v|²/|v|² over random v: J says how a small change "
-        "of the last loop's state goes on; 0: none",
+        "weight in the loss of the mean of ‖J v‖²/‖v‖² over random v, with J the Jacobian of the "
+        "last loop: its state after by its state before; 0: none",
         at_least=0,
     )
     targets: Literal["outputs", "posterior_mean"] = setting(

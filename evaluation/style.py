@@ -66,13 +66,15 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "k-NN": ("#E69F00", _SHORT_DOT),
     "forest": ("#117733", _SHORT_DOTS),
     "boosting": ("#882255", _DOTS),
-    # Residual scalings, and recipes of training.
+    # Residual scalings, recipes of training, and optimisers.
     "none": ("#222222", _SOLID),
     "sqrt": ("#E69F00", _SOLID),
     "linear": ("#0072B2", _SOLID),
     "factored": ("#44AA99", _LONG),
     "paper": ("#D55E00", _LONG),
     "fast": ("#0072B2", _SOLID),
+    "adam": ("#D55E00", _LONG),
+    "muon": ("#0072B2", _SOLID),
     # Parts of a probing.
     "probe": ("#0072B2", _SOLID),
     "linear_probe": ("#44AA99", _LONG),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .probing.targets import register_target
     from .tasks import Prompts, Task, register_shift, register_task
     from .training import Run, train, train_together
+    from .training.run_folder.snapshots import snapshots_of
 
 _MODULES = {
     "Config": "conf.schema",
@@ -48,6 +49,7 @@ _MODULES = {
     "register_shift": "tasks",
     "register_target": "probing.targets",
     "register_task": "tasks",
+    "snapshots_of": "training.run_folder.snapshots",
     "train": "training",
     "train_together": "training",
 }
@@ -55,7 +57,8 @@ _MODULES = {
 __all__ = [
     "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
     "RunError", "Task", "compare", "evaluate", "load_run", "register_baseline", "register_loop",
-    "register_shift", "register_target", "register_task", "train", "train_together",
+    "register_shift", "register_target", "register_task", "snapshots_of", "train",
+    "train_together",
 ]  # fmt: skip
 
 

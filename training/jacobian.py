@@ -13,6 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from reloop.conf.mistakes import ConfigError
 from reloop.models import Model
 from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from reloop.models.segment import Span
@@ -22,8 +23,8 @@ _STEP = 1e-2  # of the state's size: the change of the forward difference
 
 class JacobianGain:
     """Within this context the model computes `gain` [] beside its predictions, which do not change:
-    the mean over prompts of |J v|² / |v|² in a random direction v, with J the derivative of the
-    last loop's state by the one before it. Its expectation is the mean of J's squared singular
+    the mean over prompts of ‖J v‖² / ‖v‖² in a random direction v, with J the Jacobian of the last
+    loop: its state after by its state before. Its expectation is the mean of J's squared singular
     values: below 1 a small change shrinks on average.
 
     J is taken by a forward difference at the state that training has reached, through which no
@@ -66,9 +67,16 @@ class JacobianGain:
     def _gain(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext
     ) -> Tensor:
+        if state.carry is not None:
+            raise ConfigError(
+                "training.jacobian_penalty", "cannot be used: this loop's state has a carry"
+            )
         stream = state.stream.detach()
-        change = self.noise * (_STEP * stream.square().mean((1, 2), keepdim=True).sqrt())
+        size = stream.square().mean((1, 2), keepdim=True).sqrt()
+        size = torch.where(size > 0, size, 1.0)  # a state before the first loop may be zero
+        change = _STEP * size * self.noise
         both = torch.cat((stream, stream + change))
-        after, _ = self._segment(loop, LoopState(both, both), torch.cat((e, e)), span, context)
-        still, moved = after.stream.float().chunk(2)
+        with torch.autocast(e.device.type, enabled=False):  # bfloat16 would round the difference
+            after, _ = self._segment(loop, LoopState(both, both), torch.cat((e, e)), span, context)
+        still, moved = after.stream.chunk(2)
         return ((moved - still).square().sum((1, 2)) / change.square().sum((1, 2))).mean()

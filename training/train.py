@@ -28,10 +28,11 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
 
     A finished run is returned without training. With `until` training saves and pauses after that
     many steps, unless it is further already; the next call goes on. With `again` an existing folder
-    is renamed and training starts again, except for an unfinished training by today's code, which
-    goes on, to the same end. Raises ConfigError for a mistake in the configuration (before anything
-    is written), Interrupted at Ctrl-C or SIGTERM (everything is saved), HeldElsewhere where another
-    process holds the folder, RunError where the disk is full, or training diverged.
+    is renamed and training starts again, except for an unfinished training by today's code that has
+    its snapshots so far, which goes on, to the same end. Raises ConfigError for a mistake in the
+    configuration (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is
+    saved), HeldElsewhere where another process holds the folder, RunError where the disk is full,
+    or training diverged.
     """
     (run,) = train_together([config], again, until)
     if isinstance(run, RunError):

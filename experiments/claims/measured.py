@@ -10,6 +10,8 @@ from .claim import Estimate, NotMeasured
 def estimate_of(values: EstimateJson) -> Estimate:
     """A number with its interval; NotMeasured if it is not finite."""
     mean, low, high = values["mean"], values["low"], values["high"]
-    if mean is None or low is None or high is None:
-        raise NotMeasured(values["note"] or "the quantity is not finite")
+    if mean is None:
+        raise NotMeasured("the quantity is not finite")
+    if low is None or high is None:
+        raise NotMeasured(values["note"] or "its interval is not finite")
     return Estimate(mean, low, high, values["seeds"], note=values["note"])

@@ -39,7 +39,7 @@ def verdict_rows(verdicts: Sequence[Verdict], width: int = _SENTENCE) -> list[li
             shorten(verdict["sentence"], width, placeholder=" …"),
             shorten(verdict["published"], 24, placeholder=" …") or "–",
             estimate_text(verdict),
-            f"{'>' if verdict['holds_if'] == 'above' else '<'} {verdict['line']:g}",
+            line_text(verdict),
             str(verdict["seeds"]) if verdict["mean"] is not None else "–",
             steps_text(verdict),
             verdict["verdict"],
@@ -55,6 +55,11 @@ def estimate_text(verdict: Verdict) -> str:
     low = "−∞" if verdict["low"] is None else f"{verdict['low']:.3g}"
     high = "∞" if verdict["high"] is None else f"{verdict['high']:.3g}"
     return f"{verdict['mean']:.3g} ({low} to {high})"
+
+
+def line_text(verdict: Verdict) -> str:
+    """'< 1.1': the side of the line on which the claim holds."""
+    return f"{'>' if verdict['holds_if'] == 'above' else '<'} {verdict['line']:g}"
 
 
 def steps_text(verdict: Verdict) -> str:

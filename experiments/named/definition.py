@@ -19,7 +19,10 @@ from reloop.conf.mistakes import ConfigError, check_choice, one_line
 from reloop.conf.words import read_yaml
 
 # In measures/of_runs/.
-OF_RUNS = ("iterates", "preconditioner", "diversity", "conditioning", "mixture")
+OF_RUNS = (
+    *("iterates", "preconditioner", "diversity", "conditioning", "mixture"),
+    *("plateau", "length", "halting"),
+)
 MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 SCALES = ("small", "medium", "paper")

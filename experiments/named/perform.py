@@ -16,12 +16,15 @@ from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import shared
 from reloop.evaluation.tables import Part, document
+from reloop.training.run_folder.files import write_bytes
 from reloop.training.run_folder.lock import holding
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
 from ..claims.text import verdict_parts
+from .claims_table import claims_parts
 from .definition import OF_RUNS, Experiment
+from .folders import folder_of
 from .measured import measured, member_result
 from .measures.of_runs import adapter
 from .measures.request import Measurement, Request
@@ -33,6 +36,7 @@ from .settings import ExperimentSettings
 from .train import train_all
 
 KIND = "experiment"
+_EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}
 _DRAWN_WITHIN = 120.0  # seconds that another process's drawing of the same experiment is waited for
 
 
@@ -50,7 +54,8 @@ def perform(settings: ExperimentSettings) -> str:
         everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
         failures = train_all(everyone, settings.jobs, logs)
-    texts, problems = [], [f"{path}: {reason}" for path, reason in failures.items()]
+    results, texts = list[ExperimentResult](), list[str]()
+    problems = [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
         try:
             result = _finish(experiment, members[experiment.name], settings, failures)
@@ -64,10 +69,11 @@ def perform(settings: ExperimentSettings) -> str:
                 traceback.print_exc()
             problems.append(f"{experiment.name}: {error or type(error).__name__}")
             continue
+        results.append(result)
         texts.append(_text(result, settings.result_folder(experiment), settings))
         if len(experiments) > 1:
             print(f"\n{texts[-1]}", flush=True)
-    text = "" if len(experiments) > 1 else "".join(texts)
+    text = _all_claims(results, settings) if len(experiments) > 1 else "".join(texts)
     if problems:
         if text:
             print(text, flush=True)
@@ -158,6 +164,23 @@ def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) 
         parts += ["", "remarks:", *(f"  {line}" for line in lines)]
     parts += ["", f"{folder}: result.json, figures/"]
     return document(parts, settings.tables.format)
+
+
+def _all_claims(results: Sequence[ExperimentResult], settings: ExperimentSettings) -> str:
+    """How many claims of several experiments hold; those of `experiment=all` are written as one
+    table."""
+    if not results:
+        return ""
+    parts = claims_parts(results)
+    found = {result["experiment"] for result in results}
+    if without := [each.name for each in settings.experiments if each.name not in found]:
+        parts.insert(1, f"without {', '.join(without)}, which has no result")
+    if settings.experiment != ("all",):
+        return f"\n{parts[0]}"
+    folder = folder_of(settings.folder, "claims", settings.scale, settings.seeds)
+    path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
+    write_bytes(path, f"{document(parts, settings.tables.format)}\n".encode())
+    return f"\n{parts[0]}: {path}"
 
 
 def _remarks(result: ExperimentResult) -> list[str]:

@@ -88,7 +88,8 @@ def _shape(config: Config) -> object:
     training = config.training
     return (
         *(config.task.name, config.task.dims, config.task.points, config.model),
-        *(training.batch_size, training.optimizer, config.device, config.precision, config.backend),
+        *(training.batch_size, training.optimizer, training.jacobian_penalty > 0),
+        *(config.device, config.precision, config.backend),
     )
 
 

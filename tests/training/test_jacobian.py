@@ -15,6 +15,7 @@ from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig
 from reloop.models import Model, ModelSpec
+from reloop.models.loops.loop import PLAIN, LoopState, StepContext
 from reloop.tasks import Prompts
 from reloop.training import train, train_together
 from reloop.training.jacobian import JacobianGain
@@ -76,15 +77,52 @@ def test_predictions_do_not_change(
 
 
 def test_no_gradient_goes_through_the_state(model: Model) -> None:
-    e = []
-    hook = model.read_in.register_forward_hook(lambda *args: e.append(args[2]))
+    """It is the same however far the gradients of the predictions reach back."""
+    found = []
+    for grad_loops in (1, 3):
+        with JacobianGain(model, _drawn(3, _TOKENS, 8)) as jacobian:
+            model(PROMPTS, 3, 1, grad_loops=grad_loops)
+        found.append(torch.autograd.grad(jacobian.gain, list(model.loop.blocks.parameters())))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+        assert bool(ours.abs().sum() > 0)
+
+
+def test_a_single_loop_from_a_state_of_zero_has_a_finite_gain(model: Model) -> None:
     with JacobianGain(model, _drawn(3, _TOKENS, 8)) as jacobian:
-        model(PROMPTS, 3, 3)
-    hook.remove()
-    graph = {name for name, p in model.named_parameters() if torch.autograd.grad(
-        jacobian.gain, p, retain_graph=True, allow_unused=True)[0] is not None}  # fmt: skip
-    assert "loop.blocks.0.qkv.weight" in graph
-    assert not any(name.startswith("read_out") for name in graph)
+        model(PROMPTS, 1, 1)
+    assert 0 < float(jacobian.gain.detach()) < 1e6
+
+
+def test_bfloat16_does_not_round_the_difference() -> None:
+    model = Model(replace(_SPEC, position_std=0.5))
+    prompts = Prompts(PROMPTS.xs.float(), PROMPTS.ys.float())
+    gains = []
+    for dtype in (None, torch.bfloat16):
+        model.compute_dtype = dtype
+        with JacobianGain(model, _drawn(3, _TOKENS, 8).float()) as jacobian:
+            model(prompts, 4, 2)
+        gains.append(float(jacobian.gain.detach()))
+    assert gains[1] == pytest.approx(gains[0], rel=0.02)
+
+
+def test_a_loop_with_a_carry_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = model.loop.start
+
+    def with_carry(e: Tensor) -> LoopState:
+        return start(e)._replace(carry=e)
+
+    def step(state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
+        return plain(state, e, t, context)._replace(carry=state.carry)
+
+    plain = model.loop.step
+    monkeypatch.setattr(model.loop, "start", with_carry)
+    monkeypatch.setattr(model.loop, "step", step)
+    with (
+        JacobianGain(model, _drawn(3, _TOKENS, 8)),
+        pytest.raises(ConfigError, match=r"training\.jacobian_penalty.*carry"),
+    ):
+        model(PROMPTS, 3, 1)
 
 
 def _gains(config: Config) -> list[float]:
@@ -101,7 +139,7 @@ def test_a_penalty_lowers_the_gain_and_stands_beside_the_loss(tmp_path: Path) ->
     assert weak[0] > 0
 
 
-def test_without_a_penalty_nothing_is_logged_or_drawn(tmp_path: Path) -> None:
+def test_without_a_penalty_no_gain_is_logged(tmp_path: Path) -> None:
     assert _gains(tiny(tmp_path)) == []
 
 
@@ -143,5 +181,5 @@ def test_loops_without_one_stream_are_refused(
 ) -> None:
     loops = LoopsConfig(4, 2, "window" if model.family == "standard" else "all")
     config = replace(tiny(tmp_path, jacobian_penalty=0.1), model=model, loops=loops)
-    with pytest.raises(ConfigError, match=f"training.jacobian_penalty.*{reason}"):
+    with pytest.raises(ConfigError, match=rf"training\.jacobian_penalty.*{reason}"):
         check_config(config)

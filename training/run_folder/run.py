@@ -26,7 +26,7 @@ from .lock import forget_holder, holding, is_held, writer
 from .sources import outside_source
 
 # Settings that neither a run's weights nor its name depend on.
-_IRRELEVANT = (
+IRRELEVANT = (
     *("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb"),
     *("evaluation.", "figures.", "tables."),
     *("task.name", "model.family", "task.settings.data_dir"),
@@ -194,7 +194,7 @@ def run_folder(config: Config) -> RunFolder:
 def _training_values(config: Config) -> dict[str, Any]:
     flat = flatten(config_to_mapping(config))
     del flat["schema_version"]
-    return {k: v for k, v in flat.items() if not k.startswith(_IRRELEVANT)}
+    return {k: v for k, v in flat.items() if not k.startswith(IRRELEVANT)}
 
 
 def _write_yaml(path: Path, mapping: Mapping[str, Any]) -> None:

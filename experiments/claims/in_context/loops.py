@@ -10,10 +10,9 @@ from reloop.evaluation.bootstrap import Floats
 
 from ..claim import Estimate, Evidence, NotMeasured
 from ..select import Group, alike, at_loop, groups, over_examples, ratio, within, within_ratio
-from .paper import NO_WORSE, of_paper
+from .paper import NO_WORSE, STAYS, of_paper
 
 _FAR, _FARTHER = 3, 5  # times b: what an evaluation follows unless it is told more, and Figure 2's
-_STAYS = 1.5  # an error that grows by half is still of one size on the figures' axes
 _FLAT = 0.8  # of an error that a third more loops leave
 
 
@@ -27,7 +26,7 @@ def growth(of: Sequence[Group], times: int = _FAR) -> Estimate:
     "Run for five times the loops of its training, a looped model is still about as good.",
     figure="Figure 2, left",
     quantity="error of the last query after 5 b loops over that after b",
-    line=_STAYS,
+    line=STAYS,
     holds_if="below",
 )
 def stays_beyond_b(evidence: Evidence) -> Estimate:
@@ -53,7 +52,7 @@ def tied_grows(evidence: Evidence) -> Estimate:
     "With injection of the prompt the error stays when the loop runs on beyond its training.",
     figure="Figure 3",
     quantity="error of the last query after 3 b loops over that after b, with injection",
-    line=_STAYS,
+    line=STAYS,
     holds_if="below",
 )
 def injected_stays(evidence: Evidence) -> Estimate:
@@ -84,7 +83,7 @@ def injection_decides(evidence: Evidence) -> Estimate:
     "With a large window of the loss a loop stays converged beyond its training.",
     figure="Figures 4 and 12",
     quantity="error of the last query after 3 b loops over that after b, at each b's largest T",
-    line=_STAYS,
+    line=STAYS,
     holds_if="below",
 )
 def large_window_stays(evidence: Evidence) -> Estimate:

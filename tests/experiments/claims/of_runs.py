@@ -78,3 +78,49 @@ def mixed(key: str) -> Made:
         return evidence(*runs, *(seeds(task=name) for name in classes), mixture=found)
 
     return made
+
+
+def plateau(key: str) -> Made:
+    """Runs of Muon and of Adam, of which Adam's, or their ratio, have the value."""
+
+    def made(value: float) -> Evidence:
+        adam = {"optimizer": "adam", key: number(value)}
+        found = {
+            "groups": [{"optimizer": "muon"}, adam],
+            "muon_over_adam": number(value) if key == "muon_over_adam" else None,
+        }
+        return evidence(seeds(), seeds(optimizer="muon"), plateau=found)
+
+    return made
+
+
+def shifted_optimizers(ratio: float) -> Evidence:
+    """Runs of Muon that err `ratio` times as much as Adam's on every shift, and as much without."""
+    shifts = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
+    return evidence(
+        seeds(optimizer="muon", shifted=dict.fromkeys(shifts, 0.2 * ratio)),
+        seeds(shifted=dict.fromkeys(shifts, 0.2)),
+    )
+
+
+def longer(key: str, block: str = "llama") -> Made:
+    """Looped and standard models on longer prompts: the growth of the looped one's error, or their
+    ratio, has the value."""
+
+    def made(value: float) -> Evidence:
+        group = {"family": "looped", "block": block, "growth": {"2": number(value)}}
+        ratios = {block: number(value)} if key == "looped_over_standard" else {}
+        runs = [seeds(family=family, block=block) for family in ("looped", "standard")]
+        return evidence(*runs, length={"groups": [group], "looped_over_standard": ratios})
+
+    return made
+
+
+def halting(key: str) -> Made:
+    """A looped model of linear functions, beside one of another task."""
+
+    def made(value: float) -> Evidence:
+        groups = [{"task": "sparse_linear"}, {"task": "linear", key: number(value)}]
+        return evidence(seeds(), seeds(task="sparse_linear"), halting={"groups": groups})
+
+    return made

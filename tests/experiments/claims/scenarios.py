@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from reloop.experiments.claims.claim import Evidence
 
-from .of_runs import conditioned, diverse, iterates, mixed, preconditioned
+from .of_commands import (
+    cosines,
+    law,
+    norms,
+    of_many,
+    probed,
+    slopes,
+    sweep,
+    tables,
+    trained,
+    verdict,
+)
+from .of_runs import (
+    conditioned,
+    diverse,
+    halting,
+    iterates,
+    longer,
+    mixed,
+    plateau,
+    preconditioned,
+    shifted_optimizers,
+)
 from .synthetic import Made, evidence, seeds
 
 
@@ -36,120 +56,6 @@ def _shift(name: str) -> Made:
 
 def _growth(family: str = "looped", **settings: Any) -> Made:
     return lambda ratio: evidence(seeds(family=family, grows=ratio, **settings))
-
-
-def _probed(family: str, target: str) -> Made:
-    def made(ratio: float) -> Evidence:
-        mean = np.interp(range(9), (0, 4, 8), (1.0, 0.4, 0.4 * ratio))
-        ends = {"mean": mean, "low": mean * 0.99, "high": mean * 1.01}
-        band = {name: values.tolist() for name, values in ends.items()}
-        probing = {"b": 8, "targets": {target: {"error": band}}}
-        return evidence(
-            seeds(family=family, n_layer=8 if family == "standard" else 1),
-            probing={family: [probing] * 3},
-        )
-
-    return made
-
-
-def _tables(difference: float) -> Evidence:
-    accuracy: dict[str, Any] = {"mean": 0.7, "low": 0.69, "high": 0.71}
-    entries = []
-    for table in range(4):
-        models: dict[str, Any] = {
-            family: {
-                "runs": [{"step": 100, "remarks": []}],
-                "accuracy": {**accuracy, "mean": 0.7 + shift + 0.001 * table},
-            }
-            for family, shift in (("looped", difference), ("standard", 0.0))
-        }
-        entries.append({"label": f"table {table}", "models": models})
-    return evidence(openml={"tables": entries})
-
-
-def _stability(figure: str, **result: Any) -> Evidence:
-    init = {"name": "weak", "layers": 4, "width": 64}
-    return evidence(stability={figure: {"init": init, "steps": 10, **result}})
-
-
-def _curve(values: Any) -> dict[str, Any]:
-    """Values over loops or steps for three seeds that differ little."""
-    return {"by_seed": [(np.array(values) * (1 + 0.01 * seed)).tolist() for seed in range(3)]}
-
-
-def _norms(sharing: str, scaling: str) -> Made:
-    return lambda ratio: _stability(
-        "norms", norm={sharing: {scaling: _curve([[1.0, 1.0], [ratio, ratio]])}}
-    )
-
-
-def _cosines(sharing: str) -> Made:
-    return lambda cosine: _stability("cosines", apart={sharing: _curve(cosine)})
-
-
-def _slopes(none: Callable[[float], float], sqrt: Callable[[float], float]) -> Made:
-    """The slope of linear is the value, or 0 where that of another is made of it."""
-
-    def made(value: float) -> Evidence:
-        slopes = {"none": none(value), "sqrt": sqrt(value), "linear": value}
-        curves = {name: _curve([slope] * 10) for name, slope in slopes.items()}
-        return _stability("changes", slope={"raw": curves})
-
-    return made
-
-
-def _sweep(entry: Callable[[float], dict[str, Any]]) -> Made:
-    best = {"2": {"error": 0.3}, "16": {"error": 0.3}}
-    return lambda value: _stability(
-        "sweep", loops=[2, 16], initial=1.0, best={"sqrt": best, "linear": best}, **entry(value)
-    )
-
-
-def _verdict(value: float) -> dict[str, Any]:
-    return {"verdict": "gain", "by_seed": [value, 0.99 * value, 1.01 * value]}
-
-
-def _trained(value: float, cosine: bool) -> Evidence:
-    runs = [
-        {
-            "what": "looped", "unfinished": [], "scaling": "linear", "step": 100, "loops": loops,
-            "apart": value * (1 + 0.01 * loops) if cosine else 0.5,
-            "norm": {"mean": [1.0, 1.0 if cosine else end], "standard_error": [0.01, 0.01]},
-        }
-        for loops, end in ((2, 1.0), (4, value))
-    ]  # fmt: skip
-    return _stability("trained", runs=runs)
-
-
-def _variants(level: Callable[[str, int], float], plain: float = 0.5) -> Evidence:
-    def cell(name: str, loops: int) -> dict[str, Any]:
-        return {"error": _curve(level(name, loops))["by_seed"], "initial": [1.0] * 3}
-
-    names = ("LT", "LT_i", "FLT")
-    cells = {name: {str(loops): cell(name, loops) for loops in (4, 16)} for name in names}
-    errors = _curve(plain)["by_seed"]
-    return _stability("variants", loops=[4, 16], variants=cells, plain=errors, left_below=0.7)
-
-
-def _of_many(*names: str) -> Made:
-    """The named variants' error at the most loops is `value` times .4, all other errors .4."""
-    return lambda value: _variants(
-        lambda name, loops: 0.4 * value if name in names and loops == 16 else 0.4
-    )
-
-
-def _law(phi: float = 0.5, cost: float = 1.0) -> Evidence:
-    losses = [
-        {"r": r, "width": width, "steps": 100, "loss": 0.2 + 0.1 * (cost if r == 4 else 1) + noise}
-        for r in (1, 4)
-        for width, noise in ((8, 0.001), (16, 0.002), (24, 0.0))
-    ]
-    settings = {"r": [1, 4], "steps": [100, 200], "depth": 8, "dims": 3}
-    ends = {"value": phi, "low": phi - 0.1, "high": phi + 0.1}
-    return evidence(
-        iso_depth={"phi": ends, "not_determined": [], "losses": losses, "bayes": 0.2,
-                   "settings": settings, "fitted": 6}
-    )  # fmt: skip
 
 
 def _two(made: Callable[[float], dict[str, Any]], other: dict[str, Any], **both: Any) -> Made:
@@ -224,43 +130,43 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         for shift in shifts
     },
     **{
-        f"fig08_{family}_{target}": (_probed(family, target), *values)
+        f"fig08_{family}_{target}": (probed(family, target), *values)
         for family, values in (("looped", (0.8, 1.3)), ("standard", (1.4, 0.9)))
         for target in ("gradient", "least_squares")
     },
-    "table2_looped_no_worse": (_tables, 0.05, -0.05),
-    "scaling_fig2_none_grows": (_norms("looped", "none"), 20.0, 1.0),
-    "scaling_fig2_sqrt_grows": (_norms("looped", "sqrt"), 3.0, 1.0),
-    "scaling_fig2_linear_is_flat": (_norms("looped", "linear"), 1.0, 3.0),
-    "scaling_fig2_deep_sqrt_is_flat": (_norms("non_shared", "sqrt"), 1.0, 3.0),
-    "scaling_fig3_looped_increments_agree": (_cosines("looped"), 0.7, 0.05),
-    "scaling_fig3_deep_increments_do_not": (_cosines("non_shared"), 0.01, 0.6),
+    "table2_looped_no_worse": (tables, 0.05, -0.05),
+    "scaling_fig2_none_grows": (norms("looped", "none"), 20.0, 1.0),
+    "scaling_fig2_sqrt_grows": (norms("looped", "sqrt"), 3.0, 1.0),
+    "scaling_fig2_linear_is_flat": (norms("looped", "linear"), 1.0, 3.0),
+    "scaling_fig2_deep_sqrt_is_flat": (norms("non_shared", "sqrt"), 1.0, 3.0),
+    "scaling_fig3_looped_increments_agree": (cosines("looped"), 0.7, 0.05),
+    "scaling_fig3_deep_increments_do_not": (cosines("non_shared"), 0.01, 0.6),
     **{
-        f"scaling_fig{figure}_{name}": (_slopes(*slopes), *values)
+        f"scaling_fig{figure}_{name}": (slopes(*both), *values)
         for figure in (4, 9)
-        for name, slopes, values in (
+        for name, both, values in (
             ("none_moves_more", (lambda x: 0.5 + x, lambda x: 0.5), (0.5, 0.0)),
             ("sqrt_moves_more", (lambda x: 1.0, lambda x: 0.5), (0.0, 0.5)),
             ("linear_is_flat", (lambda x: 1.0, lambda x: 0.5), (0.01, 0.9)),
         )
     },
-    "scaling_fig5_linear_gains": (_sweep(lambda x: {"gain": {"16": _verdict(x)}}), 0.1, -0.1),
+    "scaling_fig5_linear_gains": (sweep(lambda x: {"gain": {"16": verdict(x)}}), 0.1, -0.1),
     "scaling_fig5_linear_rate_stays": (
-        _sweep(lambda x: {"move": {"linear": _verdict(x)}}), -0.1, -3.0
+        sweep(lambda x: {"move": {"linear": verdict(x)}}), -0.1, -3.0
     ),
-    "scaling_fig5_sqrt_rate_falls": (_sweep(lambda x: {"move": {"sqrt": _verdict(x)}}), -2.0, 0.1),
-    "scaling_fig6_trained_increments_agree": (lambda x: _trained(x, cosine=True), 0.5, 0.01),
+    "scaling_fig5_sqrt_rate_falls": (sweep(lambda x: {"move": {"sqrt": verdict(x)}}), -2.0, 0.1),
+    "scaling_fig6_trained_increments_agree": (lambda x: trained(x, cosine=True), 0.5, 0.01),
     "scaling_fig7_norm_does_not_depend_on_loops": (
-        lambda x: _trained(x, cosine=False), 1.1, 3.0
+        lambda x: trained(x, cosine=False), 1.1, 3.0
     ),
-    "fully_looped_LT_worsens": (_of_many("LT"), 2.0, 0.5),
-    "fully_looped_LT_worse_than_one_loop": (_of_many("LT"), 2.0, 0.5),
-    "fully_looped_FLT_keeps": (_of_many("FLT"), 1.0, 2.0),
-    "fully_looped_LT_i_keeps": (_of_many("LT_i"), 1.0, 2.0),
-    "fully_looped_FLT_below_LT": (_of_many("FLT"), 0.5, 2.0),
-    "iso_depth_recurrence_is_worth_something": (_law, 0.5, -0.5),
-    "iso_depth_recurrence_is_worth_less_than_layers": (_law, 0.5, 1.5),
-    "iso_depth_sharing_costs": (lambda x: _law(cost=x), 1.5, 0.5),
+    "fully_looped_LT_worsens": (of_many("LT"), 2.0, 0.5),
+    "fully_looped_LT_worse_than_one_loop": (of_many("LT"), 2.0, 0.5),
+    "fully_looped_FLT_keeps": (of_many("FLT"), 1.0, 2.0),
+    "fully_looped_LT_i_keeps": (of_many("LT_i"), 1.0, 2.0),
+    "fully_looped_FLT_below_LT": (of_many("FLT"), 0.5, 2.0),
+    "iso_depth_recurrence_is_worth_something": (law, 0.5, -0.5),
+    "iso_depth_recurrence_is_worth_less_than_layers": (law, 0.5, 1.5),
+    "iso_depth_sharing_costs": (lambda x: law(cost=x), 1.5, 0.5),
     "loop_makes_newton_steps": (iterates("newton", "per_loop"), 2.0, 0.5),
     "newton_step_is_linear": (iterates("newton", "acceleration"), 1.0, 2.0),
     "descent_step_accelerates": (iterates("gradient_descent", "acceleration"), 3.0, 1.0),
@@ -277,4 +183,20 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "mixture_is_told_apart": (mixed("worst"), 1.1, 1.5),
     "mixture_looped_matches_standard": (mixed("looped_over_standard"), 1.1, 1.5),
     "mixture_fails_between_classes": (mixed("sums"), 2.0, 1.1),
+    "attention_rises_on_the_plateau": (plateau("attention_done"), 0.5, 0.05),
+    "states_are_parallel_on_the_plateau": (plateau("parallel"), 0.95, 0.3),
+    "muon_leaves_the_plateau_first": (plateau("muon_over_adam"), 0.5, 1.5),
+    "muon_suffers_more_from_shifts": (shifted_optimizers, 1.5, 0.7),
+    "length_rotary_keeps_its_error": (longer("growth"), 0.9, 1.5),
+    "length_learned_positions_fail": (longer("growth", "gpt2"), 4.0, 1.0),
+    "length_looped_errs_less_than_standard": (longer("looped_over_standard"), 0.5, 2.0),
+    "halting_beats_a_fixed_number": (halting("measured_over_fixed"), 0.7, 1.2),
+    "learned_halting_beats_measured": (halting("learned_over_measured"), 0.7, 1.2),
+    "jacobian_penalty_settles_the_loop": (
+        _two(lambda x: {"penalty": 0.1, "grows": 4 * x}, {"grows": 4}), 0.3, 2.0
+    ),
+    "jacobian_penalty_is_free_at_b": (_two(lambda x: {"penalty": 0.1, **_level(x)}, {}), 1.0, 1.5),
+    "jacobian_penalty_needs_injection": (
+        _two(lambda x: {"penalty": 0.1, "grows": x}, {}, family="tied"), 4.0, 1.0
+    ),
 }  # fmt: skip

@@ -46,6 +46,8 @@ def run(
     distinct_prompts: int = 0,
     distinct_functions: int = 0,
     sparsity: int = 2,
+    optimizer: Literal["adamw", "muon"] = "adamw",
+    penalty: float = 0.0,
     steps: int = 1000,
     step: int | None = None,
     **model: Any,
@@ -70,11 +72,11 @@ def run(
             loops=GrowthConfig(start, inc=2, intervals=(50,)) if family == "looped"
             else GrowthConfig()
         ),
-        training=TrainingConfig(steps=steps),
+        training=TrainingConfig(steps=steps, optimizer=optimizer, jacobian_penalty=penalty),
         seed=seed,
         scale="small",
     )  # fmt: skip
-    loops = np.where(np.arange(1, 5 * b + 1) > b, grows, 1.0)
+    loops = np.where(np.arange(1, 10 * b + 1) > b, grows, 1.0)
     loops[: 3 * b // 4] = before
     noise = np.random.default_rng([seed, len(family), b, T])
     hard = np.random.default_rng(0).exponential(size=PROMPTS)  # the same prompts for all runs

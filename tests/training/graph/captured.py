@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "adam": {"training": RULE | {"optimizer": "adam"}},
     "muon": {"training": RULE | {"optimizer": "muon"}},
     "shards": {"training": {"shards": 2}},
+    "jacobian": {"training": {"shards": 2, "jacobian_penalty": 0.1, "log_norms": True}},
     "distinct": {"task": TaskConfig("linear", 2, 5, distinct_prompts=4)},
     "noisy": {"task": TaskConfig("noisy_linear", 2, 5)},
     "sparse": {"task": TaskConfig("sparse_linear", 2, 5, settings={"sparsity": 2})},

@@ -15,7 +15,15 @@ from reloop.evaluation.measure import weights_digest
 from reloop.training.run_folder.run import Run
 from reloop.training.run_folder.sources import sources_of
 
+from ....claims.judge import why_unfinished
 from ..request import Measurement, Request
+from .common import Missing
+
+# What a measure's numbers depend on besides its module and the model: followed where it imports it.
+_FOLLOWED = (
+    *("reloop.experiments.named.measures.of_runs", "reloop.experiments.plateau"),
+    *("reloop.probing.attention", "reloop.evaluation.halting"),
+)
 
 
 class MeasureModule(Protocol):
@@ -28,24 +36,28 @@ class MeasureModule(Protocol):
 def measure(name: str, request: Request) -> Measurement:
     """The result of the module of this name for the request's runs: the stored one, or measured
     now. Raises ConfigError for runs that it cannot measure."""
-    if not request.runs:
+    members = [run for run in request.runs if not why_unfinished(run)]
+    if not members:
         return Measurement()
     module = f"{__package__}.{name}"
-    runs = [load_run(run.path) for run in request.runs]
-    settings = request.runs[0].config.evaluation
+    runs = [load_run(run.path) for run in members]
+    settings = members[0].config.evaluation
     key = {
         "runs": [
             [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
             for run in runs
         ],
         "settings": asdict(settings),
-        "sources": sources_of("reloop.models.model", module),
+        "sources": sources_of("reloop.models.model", module, also=_FOLLOWED),
     }
     artefacts = Artefacts(Path(request.folder) / "experiments" / "measures", "measure", name=name)
     result = artefacts.find(key)
     if result is None and request.stored_only:
         return Measurement(missing=(f"{name}: not measured yet of these runs",))
     if result is None:
-        found = cast(MeasureModule, import_module(module)).measure(runs, settings)
+        try:
+            found = cast(MeasureModule, import_module(module)).measure(runs, settings)
+        except Missing as lack:
+            return Measurement(missing=(f"{name}: {lack}",))
         result = artefacts.keep(key, {"result": found})
     return Measurement({name: result["result"]}, result["result"]["panels"])

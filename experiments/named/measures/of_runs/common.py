@@ -17,10 +17,15 @@ from reloop.experiments.claims.claim import Estimate
 from reloop.experiments.claims.statistics import Statistic, hierarchical_bootstrap, over_seeds
 from reloop.tasks import Prompts, Task
 from reloop.tasks.linear import Linear, NoisyLinear
-from reloop.training.run_folder.run import Run
+from reloop.training.run_folder.run import IRRELEVANT, Run
 
 _ENDS = (5, 95)  # percentiles of a 90 % interval
-_NOT_NAMED = ("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb")
+# Settings by which runs are not grouped.
+_NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
+
+
+class Missing(Exception):
+    """What runs lack for a measure: its message, one line."""
 
 
 class EstimateJson(TypedDict):
@@ -110,6 +115,26 @@ def estimate(
     return _json(found)
 
 
+def first_at_most(values: Floats, level: Floats | float) -> Floats:
+    """Where values [..., places] first fall to a level (a number for all, or [...]), as a fraction
+    of places, by lines between them: 0 is the first. nan where they never do."""
+    level = np.asarray(level)[..., None]
+    below = values <= level
+    after = np.maximum(below.argmax(-1), 1)[..., None]
+    high, low = (np.take_along_axis(values, after - i, -1) for i in (1, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.clip((high - level) / (high - low), 0, 1)
+    place = np.where(below[..., 0], 0.0, (after - 1 + share)[..., 0])
+    return np.where(below.any(-1), place, np.nan)
+
+
+def value_at(values: Floats, place: Floats) -> Floats:
+    """Values [..., places] at a fraction of places, [...]; nan where that is."""
+    before = np.clip(np.nan_to_num(place).astype(int), 0, values.shape[-1] - 2)
+    low, high = (np.take_along_axis(values, (before + i)[..., None], -1)[..., 0] for i in (0, 1))
+    return np.asarray(low + (place - before) * (high - low))
+
+
 def over_runs(values: Sequence[float]) -> EstimateJson:
     """The mean of a number that is the runs' own, of no prompts; no interval for one run."""
     if len(values) < 2:
@@ -137,11 +162,7 @@ def _finite(value: float) -> float | None:
 
 def _named(run: Run) -> dict[str, object]:
     flat = flatten(config_to_mapping(run.config))
-    return {
-        key: value
-        for key, value in flat.items()
-        if key not in _NOT_NAMED and not key.startswith(("evaluation.", "schema_version"))
-    }
+    return {key: value for key, value in flat.items() if not key.startswith(_NOT_NAMED)}
 
 
 def _short(key: str) -> str:

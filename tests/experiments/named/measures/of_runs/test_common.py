@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from reloop.conf.schema import EvaluationConfig
-from reloop.experiments.named.measures.of_runs.common import band, estimate, over_runs
+from reloop.experiments.named.measures.of_runs.common import (
+    band,
+    estimate,
+    first_at_most,
+    over_runs,
+    value_at,
+)
 
 _SETTINGS = EvaluationConfig(resamples=200)
 
@@ -43,3 +49,15 @@ def test_one_run_alone_has_no_interval_and_says_so() -> None:
     assert one["note"] == "one seed has no spread"
     two = over_runs([3.0, 3.0])
     assert (two["low"], two["high"], two["seeds"]) == (3.0, 3.0, 2)
+
+
+def test_where_values_first_fall_to_a_level() -> None:
+    falls = np.array([[4.0, 2.0, 1.0], [1.0, 3.0, 0.0], [4.0, 4.0, 4.0]])
+    np.testing.assert_array_equal(first_at_most(falls, 3.0), [0.5, 0.0, np.nan])
+    np.testing.assert_allclose(first_at_most(falls, np.array([1.5, 0.5, 4.0])), [1.5, 11 / 6, 0])
+
+
+def test_values_between_places() -> None:
+    values = np.array([[4.0, 2.0, 1.0]] * 4)
+    places = np.array([0.0, 0.5, 2.0, np.nan])
+    np.testing.assert_array_equal(value_at(values, places), [4.0, 3.0, 1.0, np.nan])

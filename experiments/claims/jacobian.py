@@ -1,0 +1,68 @@
+"""Claims on a penalty on the loop's Jacobian, far beyond the loops of training."""
+
+from __future__ import annotations
+
+from reloop.evaluation.bootstrap import Floats
+
+from .claim import Estimate, Evidence, NotMeasured, claim
+from .in_context.paper import NO_WORSE, STAYS
+from .select import Group, at_loop, groups, ratio, within, within_ratio
+
+_PENALTY = "arXiv 2106.14342 (for equilibrium models)"
+_FAR = 10  # times b
+
+
+@claim(
+    "jacobian_penalty_settles_the_loop",
+    "A penalty on the last loop's Jacobian lowers the growth of the error far beyond the loops of "
+    "training.",
+    source=_PENALTY,
+    quantity="growth of the last query's error from b to 10 b loops, with the penalty over without",
+    line=1.0,
+    holds_if="below",
+)
+def settles_the_loop(evidence: Evidence) -> Estimate:
+    return within_ratio([_pair(evidence, "looped")], _far, _at_b)
+
+
+@claim(
+    "jacobian_penalty_is_free_at_b",
+    "After the loops of training a looped model errs no more with the penalty than without it.",
+    source=_PENALTY,
+    quantity="error of the last query after b loops, with the penalty over without",
+    line=NO_WORSE,
+    holds_if="below",
+)
+def free_at_b(evidence: Evidence) -> Estimate:
+    return ratio([_pair(evidence, "looped")], _at_b)
+
+
+@claim(
+    "jacobian_penalty_needs_injection",
+    "Without injection of the prompt the error grows far beyond the loops of training with the "
+    "penalty, too.",
+    source="arXiv 2604.15259: loops without recall have no fixed points that depend on the input",
+    quantity="error of the last query after 10 b loops over that after b, with the penalty and "
+    "without injection",
+    line=STAYS,
+    holds_if="above",
+)
+def needs_injection(evidence: Evidence) -> Estimate:
+    return within([_pair(evidence, "tied")[0]], _far, _at_b)
+
+
+def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
+    """The models of a family with the largest penalty, and those without."""
+    found = groups(evidence, family=family)
+    weights = [each.config.training.jacobian_penalty for each in found]
+    if min(weights) or not max(weights):
+        raise NotMeasured(f"{family} models with and without training.jacobian_penalty")
+    return found[weights.index(max(weights))], found[weights.index(0.0)]
+
+
+def _far(of: Group) -> Floats:
+    return at_loop(of, _FAR * of.loops)
+
+
+def _at_b(of: Group) -> Floats:
+    return at_loop(of, of.loops)

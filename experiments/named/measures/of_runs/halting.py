@@ -1,0 +1,233 @@
+"""Halting prediction by prediction: measured, once the state hardly changes over a loop, and
+learned, once a readout of the state says that the prediction will hardly change any more.
+
+result = measure(runs, EvaluationConfig(prompts=512))      # looped runs, of one or several tasks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.halting import changes, halted_at
+from reloop.experiments.named.curves import curve, file_name, panel
+from reloop.experiments.named.results import Panel
+from reloop.tasks import Prompts
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import Run
+
+from .common import EstimateJson, Group, band, estimate, first_at_most, grouped, value_at
+
+_RULES = ("fixed", "measured", "learned")
+_LABELS = {
+    "fixed": "as many loops for all",
+    "measured": "until the state hardly changes",
+    "learned": "until a readout of the state says so",
+}
+_STYLES = {"fixed": "control", "measured": "looped", "learned": "linear_probe"}
+_ALLOWED = 1.05  # times the error after b loops
+_THRESHOLDS = 40
+_LEAST = 1e-4  # smaller changes and distances are alike
+_RIDGE = 1e-3  # over the mean square of the features
+
+
+class HaltingGroup(TypedDict):
+    """Runs that differ in their seeds alone. By rule, `loops`: the mean number of loops with which
+    the error, mean over prompts and numbers of examples, is at most 5 % above that after b loops.
+    `learned_over_measured` and `measured_over_fixed` are ratios of these."""
+
+    label: str
+    task: str
+    b: int
+    loops: dict[str, EstimateJson]
+    learned_over_measured: EstimateJson
+    measured_over_fixed: EstimateJson
+
+
+class HaltingResult(TypedDict):
+    """All groups, and the pictures."""
+
+    prompts: int
+    groups: list[HaltingGroup]
+    panels: list[Panel]
+
+
+class _Batch(NamedTuple):
+    """Some prompts after each of the b loops, by query: `errors`, squared, over the task's divisor,
+    and `changes` of the state over the loop, [queries, b]; `distances` of the prediction from the
+    one after b loops, in standard deviations of y, [queries, b]; the state with its change as
+    `features`, [b, queries, n_embd + 2]."""
+
+    errors: Tensor
+    changes: Tensor
+    distances: Tensor
+    features: Tensor
+
+
+class _Signals(NamedTuple):
+    """What the rules see of all prompts, [queries, b] each."""
+
+    errors: Floats
+    measured: Floats
+    learned: Floats
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> HaltingResult:
+    """Halt on `settings.prompts` prompts; the readout is fitted on as many others. ConfigError for
+    runs of a standard model or of a classification."""
+    for run in runs:
+        if run.config.model.family != "looped" or run.task.classes:
+            raise ConfigError("model", f"must be looped, on a regression: {run.path} is not")
+    groups = grouped(runs)
+    found = [_by_rule(group, settings) for group in groups]
+    titles = [group.runs[0].task.name.replace("_", " ") for group in groups]
+    if len(set(titles)) < len(titles):
+        titles = [group.label for group in groups]
+    rows = list(zip(groups, found, titles, strict=True))
+    return {
+        "prompts": settings.prompts,
+        "groups": [_result(group, values, settings) for group, values, _ in rows],
+        "panels": [
+            _panel(title, trained_loops(group.runs[0].config), values, settings)
+            for group, values, title in rows
+        ],
+    }
+
+
+def _by_rule(group: Group, settings: EvaluationConfig) -> Floats:
+    """The error and the loops used at each threshold of each rule, from loose to strict, the rules
+    one after another, [seeds, prompts, b + 2 thresholds, 2]: as one array, so that the rules are
+    compared on the same seeds."""
+    return np.stack([_of_run(run, settings) for run in group.runs])
+
+
+def _rule(values: Floats, rule: str, b: int) -> Floats:
+    """The part of a rule, [..., thresholds, 2]."""
+    ends = np.cumsum([0, b, _THRESHOLDS, _THRESHOLDS])
+    place = _RULES.index(rule)
+    return values[..., ends[place] : ends[place + 1], :]
+
+
+def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
+    """Those of one run, [prompts, b + 2 thresholds, 2]."""
+    b, points = trained_loops(run.config), run.config.task.points
+    signals = _signals(run, _readouts(run, settings), settings)
+    count = len(signals.errors)
+    columns = [(signals.errors[:, t], np.full(count, t + 1.0)) for t in range(b)]
+    for signal in (signals.measured, signals.learned):
+        # From the threshold at which all halt at once to one at which none does before b.
+        levels = np.quantile(signal[:, :-1], np.linspace(1, 0, _THRESHOLDS))
+        levels[-1] = -np.inf
+        columns += [halted_at(signals.errors, signal, level, b) for level in levels]
+    both = np.stack([np.stack(column, axis=-1) for column in columns], axis=1)
+    return both.reshape(settings.prompts, points, -1, 2).mean(1)
+
+
+def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
+    """For each loop the ridge regression of log distances on the features, fitted on prompts of
+    their own, [b, n_embd + 2]."""
+    gram, products, count = torch.zeros(()), torch.zeros(()), 0
+    for batch in _batches(run, settings.seed + 1, settings):
+        features, targets = batch.features, (batch.distances + _LEAST).log().T
+        gram = gram + features.mT @ features
+        products = products + (features.mT @ targets[..., None])[..., 0]
+        count += len(batch.distances)
+    gram, products = gram / count, products / count
+    penalty = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).mean(-1)[:, None, None]
+    return torch.linalg.solve(gram + penalty * torch.eye(gram.shape[-1]).to(gram), products)
+
+
+def _signals(run: Run, readouts: Tensor, settings: EvaluationConfig) -> _Signals:
+    found = []
+    for batch in _batches(run, settings.seed, settings):
+        learned = (batch.features @ readouts[..., None])[..., 0].T
+        found.append((batch.errors, batch.changes, learned))
+    return _Signals(*(torch.cat(part).numpy() for part in zip(*found, strict=True)))
+
+
+def _batches(run: Run, seed: int, settings: EvaluationConfig) -> Iterator[_Batch]:
+    """All prompts of a seed, a batch at a time."""
+    size, points = settings.batch_size, run.config.task.points
+    prompts = evaluation_prompts(run.task, settings.prompts, points, seed)
+    for first in range(0, len(prompts), size):
+        yield _batch(run, prompts[first : first + size])
+
+
+@torch.no_grad()
+def _batch(run: Run, prompts: Prompts) -> _Batch:
+    predictions, features, moved = [], [], []
+    previous: tuple[Tensor, Tensor] | None = None
+    for loop, (state, prediction) in enumerate(
+        run.model.unroll(prompts, trained_loops(run.config))
+    ):
+        if loop == 0:
+            continue  # the read-in precedes the first loop
+        tokens = state.stream[:, ::2]
+        change = changes(previous, (tokens, prediction), run.task.divisor)["state_change"]
+        change = change.nan_to_num(1.0).clamp_min(_LEAST)  # the first loop has none before it
+        extra = torch.stack((change.log(), torch.ones_like(change)), -1)
+        features.append(torch.cat((tokens, extra), -1).flatten(0, 1).double())
+        moved.append(change.flatten())
+        predictions.append(prediction.flatten())
+        previous = tokens, prediction
+    stacked, ys = torch.stack(predictions, dim=-1).double(), prompts.ys.flatten()[:, None]
+    divisor = run.task.divisor
+    return _Batch(
+        (stacked - ys).square() / divisor,
+        torch.stack(moved, dim=-1).double(),
+        (stacked - stacked[:, -1:]).abs() / divisor**0.5,
+        torch.stack(features),
+    )
+
+
+def _result(group: Group, values: Floats, settings: EvaluationConfig) -> HaltingGroup:
+    config = group.runs[0].config
+    b = trained_loops(config)
+
+    def loops_of(means: Floats, rule: str) -> Floats:
+        """The mean loops of a rule at the allowed error."""
+        allowed = _ALLOWED * _rule(means, "fixed", b)[..., -1, 0]
+        own = _rule(means, rule, b)
+        return value_at(own[..., 1], first_at_most(own[..., 0], allowed))
+
+    def quantity(rule: str, over: str | None = None) -> EstimateJson:
+        def statistic(means: Sequence[Floats]) -> Floats:
+            loops = loops_of(means[0], rule)
+            return loops if over is None else loops / loops_of(means[0], over)
+
+        return estimate([values], statistic, settings, log=True)
+
+    return {
+        "label": group.label,
+        "task": config.task.name,
+        "b": b,
+        "loops": {rule: quantity(rule) for rule in _RULES},
+        "learned_over_measured": quantity("learned", over="measured"),
+        "measured_over_fixed": quantity("measured", over="fixed"),
+    }
+
+
+def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Panel:
+    """The error by the mean number of loops."""
+    x = np.linspace(1, b, 4 * (b - 1) + 1)
+
+    def at_loops(means: Sequence[Floats]) -> Floats:
+        """The error where the mean number of loops first is x, [..., len(x)]."""
+        error, loops = means[0][..., 0], means[0][..., 1]
+        places = [first_at_most(-loops, -number) for number in x]
+        return np.stack([value_at(error, place) for place in places], axis=-1)
+
+    curves = [
+        curve(_LABELS[rule], _STYLES[rule], band([_rule(values, rule, b)], at_loops, settings))
+        for rule in _RULES
+    ]
+    axes = ("mean number of loops", "squared error over the variance of y")
+    return panel(file_name(f"halting {title}"), title, axes, x.tolist(), curves)

@@ -1,0 +1,131 @@
+"""Prompts two and four times as long as those of training (arXiv 2409.15647).
+
+result = measure(runs, EvaluationConfig(prompts=512))     # runs of model.block=gpt2, llama
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.errors import evaluation_prompts
+from reloop.experiments.named.curves import curve, panel
+from reloop.experiments.named.results import Panel
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import Run
+
+from .common import EstimateJson, Group, band, estimate, grouped, unrolled
+
+TIMES = (2, 4)  # the lengths over that of training
+
+
+class LengthGroup(TypedDict):
+    """Runs that differ in their seeds alone. `growth`: the error of the last query of prompts so
+    many times as long as in training, over that at the length of training."""
+
+    label: str
+    family: str
+    block: str
+    growth: dict[str, EstimateJson]
+
+
+class LengthResult(TypedDict):
+    """All groups; `looped_over_standard`, the looped model's error over the standard one's at the
+    longest prompts, by block where both were trained; and the pictures."""
+
+    prompts: int
+    points: int
+    groups: list[LengthGroup]
+    looped_over_standard: dict[str, EstimateJson]
+    panels: list[Panel]
+
+
+class _Errors(NamedTuple):
+    """The errors [seeds, prompts, examples] at b of a group on the longest prompts, of which the
+    shorter ones are the beginnings."""
+
+    group: Group
+    values: Floats
+
+    @property
+    def block(self) -> str:
+        """gpt2 with learned positions, llama with rotary ones."""
+        return self.group.runs[0].config.model.block
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> LengthResult:
+    """Errors at b on `settings.prompts` prompts. ConfigError for runs of several tasks, and for
+    models without positions for the longest prompts."""
+    if len({(run.task, run.config.task.points) for run in runs}) > 1:
+        raise ConfigError("task", "must be the same in all runs")
+    points = runs[0].config.task.points
+    longest = max(TIMES) * points
+    for run in runs:
+        if run.model.spec.n_positions < longest:
+            raise ConfigError("model.n_positions", f"must be at least {longest} in {run.path}")
+    prompts = evaluation_prompts(runs[0].task, settings.prompts, longest, settings.seed)
+    ys = prompts.ys.double().numpy()
+    found = []
+    for group in grouped(runs):
+        loops = trained_loops(group.runs[0].config)
+        models = [unrolled(run, prompts, loops, settings.batch_size)[-1] for run in group.runs]
+        errors = np.square(np.stack(models) - ys) / group.runs[0].task.divisor
+        found.append(_Errors(group, errors))
+    by_kind = {(each.group.family, each.block): each for each in found}
+    if len(by_kind) < len(found):
+        raise ConfigError("model", "must differ between the groups of runs: family or block")
+    return {
+        "prompts": settings.prompts,
+        "points": points,
+        "groups": [_result(each, points, settings) for each in found],
+        "looped_over_standard": {
+            block: _over([by_kind["looped", block], by_kind["standard", block]], settings)
+            for family, block in by_kind
+            if family == "standard" and ("looped", block) in by_kind
+        },
+        "panels": [_panel(found, points, settings)],
+    }
+
+
+def _result(each: _Errors, points: int, settings: EvaluationConfig) -> LengthGroup:
+    return {
+        "label": each.group.label,
+        "family": each.group.family,
+        "block": each.block,
+        "growth": {
+            str(times): estimate(
+                [each.values[..., [times * points - 1, points - 1]]], _growth, settings, log=True
+            )
+            for times in TIMES
+        },
+    }
+
+
+def _growth(means: Sequence[Floats]) -> Floats:
+    return np.asarray(means[0][..., 0] / means[0][..., 1])
+
+
+def _over(pair: Sequence[_Errors], settings: EvaluationConfig) -> EstimateJson:
+    """The last query's error of the first over that of the second."""
+    last = [each.values[..., -1] for each in pair]
+    return estimate(last, lambda means: np.asarray(means[0] / means[1]), settings, log=True)
+
+
+def _panel(found: Sequence[_Errors], points: int, settings: EvaluationConfig) -> Panel:
+    """Errors by examples, up to the longest prompts."""
+    curves = [
+        curve(
+            each.group.label,
+            each.group.family if each.block == "gpt2" else f"{each.group.family}, {each.block}",
+            band([each.values], lambda means: means[0], settings),
+        )
+        for each in found
+    ]
+    title = f"prompts longer than the {points} pairs of training"
+    axes = ("in-context examples k", "squared error over the variance of y")
+    return panel("length", title, axes, range(max(TIMES) * points), curves, log="y")

@@ -1,0 +1,77 @@
+"""How much attention each head gives to the previous token where that binds a pair: at y_i, to
+x_i.
+
+shares = previous_token_shares(run.model, prompts, loops=12)       # [12, heads, B]
+
+In-context regression needs pairs: a head that reads x_i at y_i (a previous-token head, Olsson et
+al. 2022) puts both into one token, from which later loops compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from reloop.models import Model
+from reloop.models.backends import use_backend
+from reloop.models.model import PromptBatch
+from reloop.models.operations import Operations
+
+
+def previous_token_shares(model: Model, prompts: PromptBatch, loops: int) -> Tensor:
+    """Of each head's attention at the y tokens from the second pair on the share that goes to their
+    own x, [uses, heads, B] in float32. Uses of attention are in the order of computation: layer by
+    layer and loop by loop, with a prelude's before the first and a coda's after each. Attention
+    that is equal for all tokens gives `uniform_share`.
+
+    Raises ValueError for a model without softmax attention.
+    """
+    with recorded_shares(model) as shares:
+        for _ in model.unroll(prompts, loops):
+            pass
+    if not shares:
+        raise ValueError("this model has no softmax attention")
+    return torch.stack(shares)
+
+
+@contextmanager
+def recorded_shares(model: Model) -> Iterator[list[Tensor]]:
+    """Within this context each use of the model's attention on prompts adds its shares, [heads, B],
+    to the list. The model computes by plain PyTorch."""
+    recorder, previous = _Recorder(), (model.run_segment, model.operations)
+    use_backend(model, "eager")
+    model.operations = recorder
+    try:
+        yield recorder.shares
+    finally:
+        model.run_segment, model.operations = previous
+
+
+def uniform_share(points: int) -> float:
+    """The share that attention gives to the previous token if it is the same for all tokens, at the
+    y tokens of pairs 2 … `points`."""
+    return sum(1 / (2 * pair) for pair in range(2, points + 1)) / (points - 1)
+
+
+class _Recorder(Operations):
+    """Plain operations that keep the shares [heads, B] of each use of attention."""
+
+    def __init__(self) -> None:
+        self.shares: list[Tensor] = []
+
+    def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
+        query, key, _ = heads.unbind(0)
+        length = query.shape[-2]
+        # With the tokens' unit vectors in place of values, attention returns its weights.
+        units = torch.eye(length, dtype=query.dtype, device=query.device)
+        weights = F.scaled_dot_product_attention(
+            query, key, units.expand(*query.shape[:2], length, length),
+            attn_mask=mask, is_causal=mask is None,
+        )  # fmt: skip
+        pairs = weights.diagonal(-1, -2, -1)[..., 2::2]  # at y_i to x_i, from the second pair on
+        self.shares.append(pairs.detach().float().mean(-1).transpose(0, 1))
+        return super().attend(heads, mask)

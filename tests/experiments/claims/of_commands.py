@@ -1,0 +1,126 @@
+"""Results of other commands (probing, tables, stability, iso-depth) with a chosen quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reloop.experiments.claims.claim import Evidence
+
+from .synthetic import Made, evidence, seeds
+
+
+def probed(family: str, target: str) -> Made:
+    def made(ratio: float) -> Evidence:
+        mean = np.interp(range(9), (0, 4, 8), (1.0, 0.4, 0.4 * ratio))
+        ends = {"mean": mean, "low": mean * 0.99, "high": mean * 1.01}
+        band = {name: values.tolist() for name, values in ends.items()}
+        probing = {"b": 8, "targets": {target: {"error": band}}}
+        return evidence(
+            seeds(family=family, n_layer=8 if family == "standard" else 1),
+            probing={family: [probing] * 3},
+        )
+
+    return made
+
+
+def tables(difference: float) -> Evidence:
+    accuracy: dict[str, Any] = {"mean": 0.7, "low": 0.69, "high": 0.71}
+    entries = []
+    for table in range(4):
+        models: dict[str, Any] = {
+            family: {
+                "runs": [{"step": 100, "remarks": []}],
+                "accuracy": {**accuracy, "mean": 0.7 + shift + 0.001 * table},
+            }
+            for family, shift in (("looped", difference), ("standard", 0.0))
+        }
+        entries.append({"label": f"table {table}", "models": models})
+    return evidence(openml={"tables": entries})
+
+
+def _stability(figure: str, **result: Any) -> Evidence:
+    init = {"name": "weak", "layers": 4, "width": 64}
+    return evidence(stability={figure: {"init": init, "steps": 10, **result}})
+
+
+def _curve(values: Any) -> dict[str, Any]:
+    """Values over loops or steps for three seeds that differ little."""
+    return {"by_seed": [(np.array(values) * (1 + 0.01 * seed)).tolist() for seed in range(3)]}
+
+
+def norms(sharing: str, scaling: str) -> Made:
+    return lambda ratio: _stability(
+        "norms", norm={sharing: {scaling: _curve([[1.0, 1.0], [ratio, ratio]])}}
+    )
+
+
+def cosines(sharing: str) -> Made:
+    return lambda cosine: _stability("cosines", apart={sharing: _curve(cosine)})
+
+
+def slopes(none: Callable[[float], float], sqrt: Callable[[float], float]) -> Made:
+    """The slope of linear is the value, or 0 where that of another is made of it."""
+
+    def made(value: float) -> Evidence:
+        slopes = {"none": none(value), "sqrt": sqrt(value), "linear": value}
+        curves = {name: _curve([slope] * 10) for name, slope in slopes.items()}
+        return _stability("changes", slope={"raw": curves})
+
+    return made
+
+
+def sweep(entry: Callable[[float], dict[str, Any]]) -> Made:
+    best = {"2": {"error": 0.3}, "16": {"error": 0.3}}
+    return lambda value: _stability(
+        "sweep", loops=[2, 16], initial=1.0, best={"sqrt": best, "linear": best}, **entry(value)
+    )
+
+
+def verdict(value: float) -> dict[str, Any]:
+    return {"verdict": "gain", "by_seed": [value, 0.99 * value, 1.01 * value]}
+
+
+def trained(value: float, cosine: bool) -> Evidence:
+    runs = [
+        {
+            "what": "looped", "unfinished": [], "scaling": "linear", "step": 100, "loops": loops,
+            "apart": value * (1 + 0.01 * loops) if cosine else 0.5,
+            "norm": {"mean": [1.0, 1.0 if cosine else end], "standard_error": [0.01, 0.01]},
+        }
+        for loops, end in ((2, 1.0), (4, value))
+    ]  # fmt: skip
+    return _stability("trained", runs=runs)
+
+
+def _variants(level: Callable[[str, int], float], plain: float = 0.5) -> Evidence:
+    def cell(name: str, loops: int) -> dict[str, Any]:
+        return {"error": _curve(level(name, loops))["by_seed"], "initial": [1.0] * 3}
+
+    names = ("LT", "LT_i", "FLT")
+    cells = {name: {str(loops): cell(name, loops) for loops in (4, 16)} for name in names}
+    errors = _curve(plain)["by_seed"]
+    return _stability("variants", loops=[4, 16], variants=cells, plain=errors, left_below=0.7)
+
+
+def of_many(*names: str) -> Made:
+    """The named variants' error at the most loops is `value` times .4, all other errors .4."""
+    return lambda value: _variants(
+        lambda name, loops: 0.4 * value if name in names and loops == 16 else 0.4
+    )
+
+
+def law(phi: float = 0.5, cost: float = 1.0) -> Evidence:
+    losses = [
+        {"r": r, "width": width, "steps": 100, "loss": 0.2 + 0.1 * (cost if r == 4 else 1) + noise}
+        for r in (1, 4)
+        for width, noise in ((8, 0.001), (16, 0.002), (24, 0.0))
+    ]
+    settings = {"r": [1, 4], "steps": [100, 200], "depth": 8, "dims": 3}
+    ends = {"value": phi, "low": phi - 0.1, "high": phi + 0.1}
+    return evidence(
+        iso_depth={"phi": ends, "not_determined": [], "losses": losses, "bayes": 0.2,
+                   "settings": settings, "fitted": 6}
+    )  # fmt: skip

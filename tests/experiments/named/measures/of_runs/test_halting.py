@@ -1,0 +1,109 @@
+"""Halting: predictors that are done after a chosen number of loops, and say so in their state or
+not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from reloop.experiments.named.measures.of_runs.halting import HaltingResult, measure
+from reloop.tasks import Prompts
+from reloop.training import Run
+from reloop.training.assemble import build_task
+
+_SETTINGS = EvaluationConfig(prompts=64, resamples=40)
+_B = 8
+
+
+class Done:
+    """In a model's place: off by 1 until a query is done, after 2 loops where its first input is
+    positive and after 6 elsewhere, then off by `end`. The state has a number for it if `tells`,
+    and moves by as much in every loop unless `rests`, which stops it then."""
+
+    def __init__(self, tells: bool, rests: bool, end: float = 0.1) -> None:
+        self.tells, self.rests, self.end = tells, rests, end
+
+    def unroll(self, prompts: Prompts, loops: int) -> Iterator[tuple[Any, Tensor]]:
+        needs = torch.where(prompts.xs[..., 0] > 0, 2, 6)
+        for loop in range(loops + 1):
+            done = loop >= needs
+            moves = (
+                torch.minimum(needs, torch.tensor(loop))
+                if self.rests
+                else torch.full_like(needs, loop)
+            )
+            told = done.float() * self.tells
+            angle = 0.5 * moves
+            x_states = torch.stack((10 * angle.cos(), 10 * angle.sin(), told), -1)
+            stream = x_states.repeat_interleave(2, dim=1)
+            yield SimpleNamespace(stream=stream), prompts.ys + torch.where(done, self.end, 1.0)
+
+
+def measured(tells: bool, rests: bool, *ends: float) -> HaltingResult:
+    config = Config(
+        task=TaskConfig("linear", 3, 6), model=ModelConfig(n_embd=3, n_head=1),
+        loops=LoopsConfig(b=_B, T=2),
+    )  # fmt: skip
+    runs = [
+        Run(
+            Path("runs/none"), replace(config, seed=seed), build_task(config),
+            cast(Any, Done(tells, rests, end)), 1,
+        )
+        for seed, end in enumerate(ends or (0.1,))
+    ]  # fmt: skip
+    return measure(runs, _SETTINGS)
+
+
+def loops_of(result: HaltingResult, rule: str) -> float:
+    found = result["groups"][0]["loops"][rule]["mean"]
+    assert found is not None
+    return found
+
+
+def test_a_state_that_rests_is_halted_by_its_change() -> None:
+    """A query is left one loop after it is done: at 3 or 7."""
+    result = measured(tells=False, rests=True)
+    assert 3.5 < loops_of(result, "measured") < 5.2
+    assert 5.5 < loops_of(result, "fixed") <= 6
+    assert (result["groups"][0]["measured_over_fixed"]["mean"] or 9) < 0.95
+
+
+def test_a_state_that_tells_is_halted_by_its_readout() -> None:
+    """It is left at once: at 2 or 6. Its change says nothing."""
+    result = measured(tells=True, rests=False)
+    assert 3 < loops_of(result, "learned") < 4.5
+    assert (result["groups"][0]["learned_over_measured"]["mean"] or 9) < 0.9
+
+
+def test_seeds_of_different_ends_are_compared_each_with_itself() -> None:
+    """The end of the second has 1.44 times the error of the first."""
+    result = measured(True, False, 0.1, 0.12)
+    for found in result["groups"][0]["loops"].values():
+        assert found["seeds"] == 2
+        assert None not in (found["low"], found["high"])
+
+
+def test_the_picture_has_every_rule_from_one_loop_to_b() -> None:
+    (panel,) = measured(tells=True, rests=True)["panels"]
+    assert panel["x"][0] == 1
+    assert panel["x"][-1] == _B
+    fixed, *rules = panel["curves"]
+    assert fixed["mean"][-1] == pytest.approx(0.01 / 3)  # y has variance 3
+    for curve in rules:
+        assert curve["mean"][-1] == pytest.approx(0.01 / 3)
+
+
+def test_a_standard_model_is_refused() -> None:
+    config = Config(model=ModelConfig("standard", injection="none"))
+    run = Run(Path("runs/none"), config, build_task(config), cast(Any, None), 1)
+    with pytest.raises(ConfigError, match="must be looped"):
+        measure([run], _SETTINGS)
