@@ -18,10 +18,12 @@ from reloop.models import Model
 from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from reloop.models.segment import Span
 
+from .around_segment import AroundSegment
+
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
 
-class JacobianGain:
+class JacobianGain(AroundSegment):
     """Within this context the model computes `gain` [] beside its predictions, which do not change:
     the mean over prompts of ‖J v‖² / ‖v‖² in a random direction v, with J the Jacobian of the last
     loop: its state after by its state before. Its expectation is the mean of J's squared singular
@@ -32,21 +34,14 @@ class JacobianGain:
     """
 
     def __init__(self, model: Model, noise: Tensor) -> None:
-        self.model, self.noise = model, noise
+        super().__init__(model)
+        self.noise = noise
         self.gain = noise.new_zeros(())
-
-    def __enter__(self) -> JacobianGain:
-        self._segment = self.model.run_segment
-        self.model.run_segment = self
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.model.run_segment = self._segment
 
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """In place of `run_segment`: the same steps, those of the window one by one, since the last
+        """The same steps, those of the window one by one, since the last
         of a segment that keeps streams computes only the tokens that are read."""
         if not span.keep:
             return self._segment(loop, state, e, span, context)

@@ -14,32 +14,27 @@ from reloop.models import Model
 from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from reloop.models.segment import Span
 
+from .around_segment import AroundSegment
+
 # The names of the norms in metrics.jsonl: those of a ResidualNorms, then those of the gradient.
 NORMS = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
 _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract.")
 
 
-class ResidualNorms:
+class ResidualNorms(AroundSegment):
     """Within this context the model records in `norms` [2] the norms of its residual stream before
     any norm layer, after the first loop and after the last: means over prompts and the tokens of
     the predictions (the paper: over all tokens). The model's results do not change."""
 
     def __init__(self, model: Model) -> None:
-        self.model, self.norms = model, torch.zeros(2)
+        super().__init__(model)
+        self.norms = torch.zeros(2)
         self._first = torch.zeros(())
-
-    def __enter__(self) -> ResidualNorms:
-        self._segment = self.model.run_segment
-        self.model.run_segment = self
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.model.run_segment = self._segment
 
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """In place of `run_segment`: the same steps, the first loop separately."""
+        """The same steps, the first loop separately."""
         streams = []
         if span.first == 0 and span.count > 1:
             tokens = loop.kept_tokens(context.layout)

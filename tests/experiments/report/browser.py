@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+PHONE, DESK = 390, 1280  # widths of the window in pixels
 WAIT = 30.0  # seconds, at most, for what the page does
 
 
