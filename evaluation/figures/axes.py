@@ -61,16 +61,17 @@ def log_above_rounding(
     other_curves: Sequence[AnyCurve],
     max_height: float = math.inf,
 ) -> None:
-    """Set a log scale from a decade below the least error of a model up to `max_height`: exact
-    solvers reach rounding error, which would squeeze all other curves. The scale stays linear
-    where no error of a model is above 0."""
+    """Set a log scale from the least of the curves, at most a decade below the least error of a
+    model, up to `max_height`: exact solvers reach rounding error, which would squeeze all other
+    curves. The scale stays linear where no error of a model is above 0."""
     means = np.concatenate([numbers(curve["mean"]) for curve in models])
     drawn = (*models, *other_curves)
     tops = np.concatenate([numbers(curve[part]) for curve in drawn for part in ("mean", "high")])
     if not (means > 0).any():
         return
     axes.set_yscale("log")
-    min_height = min(means[means > 0].min(), 0.1) / 10
+    bottoms = np.concatenate([numbers(curve[part]) for curve in drawn for part in ("mean", "low")])
+    min_height = max(min(means[means > 0].min(), 0.1) / 10, bottoms[bottoms > 0].min() / 1.5)
     axes.set_ylim(min_height, min(tops[np.isfinite(tops)].max() * 1.5, max_height))
 
 

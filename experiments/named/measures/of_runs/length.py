@@ -126,6 +126,6 @@ def _panel(found: Sequence[_Errors], points: int, settings: EvaluationConfig) ->
         )
         for each in found
     ]
-    title = f"prompts longer than the {points} pairs of training"
+    title = f"models trained on {points} pairs"
     axes = ("in-context examples k", "squared error over the variance of y")
     return panel("length", title, axes, range(max(TIMES) * points), curves, log="y")
