@@ -21,9 +21,8 @@ from reloop.evaluation.tables import Part, Table
 
 from .first_steps import PLACES, STEPS, all_first_steps
 from .near_init import Stack
-from .settings import INITS, SLOPES_FROM, StabilitySettings
+from .settings import INITS, SCALINGS, SLOPES_FROM, StabilitySettings
 from .tables import (
-    SCALINGS,
     Description,
     Floats,
     OverSeeds,

@@ -1,8 +1,9 @@
-"""Linear regression in context for the figures that train: small enough that a grid of rates, loops
-and seeds takes minutes."""
+"""Regression in context for the figures that train: small enough that a grid of rates, loops and
+seeds takes minutes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from reloop.conf.schema import (
@@ -16,19 +17,30 @@ from reloop.conf.schema import (
 )
 
 from ..grid import Population
-from .settings import StabilitySettings
+from .settings import LINEAR, StabilitySettings
 
 DIMS, POINTS, WIDTH, HEADS, BATCH = 3, 7, 32, 4, 32
+# The settings of each function class that are its own.
+_OWN: Mapping[str, Mapping[str, int]] = {
+    "sparse_linear": {"sparsity": 1},
+    "decision_tree": {"depth": 1},
+    "relu_network": {"hidden": 4},
+}
 
 
 def regression_runs(
-    settings: StabilitySettings, name: str, loops: int, model: ModelConfig, training: TrainingConfig
+    settings: StabilitySettings,
+    name: str,
+    loops: int,
+    model: ModelConfig,
+    training: TrainingConfig,
+    task: str = LINEAR,
 ) -> Population:
-    """All rates and seeds of a model with `loops` loops from the first step on. `model` and
-    `training` are completed by the settings that all figures share: the task, the width, the batch,
-    the steps and gradients through all loops."""
+    """All rates and seeds of a model with `loops` loops from the first step on, on a function
+    class. `model` and `training` are completed by the settings that all figures share: the size of
+    prompts, the width, the batch, the steps and gradients through all loops."""
     config = Config(
-        task=TaskConfig("linear", dims=DIMS, points=POINTS),
+        task=TaskConfig(task, dims=DIMS, points=POINTS, settings=_OWN.get(task, {})),
         model=replace(model, n_embd=WIDTH, n_head=HEADS, n_positions=POINTS),
         loops=LoopsConfig(b=loops, T=1, grad_loops="all"),
         curriculum=CurriculumConfig(loops=GrowthConfig(start=loops)),

@@ -26,7 +26,7 @@ from ..grid import Population, measured
 from ..plateau import bayes_error
 from .collapse import collapse
 from .regression import DIMS, POINTS, regression_runs
-from .settings import StabilitySettings
+from .settings import LINEAR, StabilitySettings
 from .tables import LABELS, Floats, mean_and_range
 from .verdict import Verdict, gain, least_move, movement, optimum
 
@@ -95,7 +95,9 @@ class Sweep(TypedDict):
 def measure(settings: StabilitySettings) -> Sweep:
     """Train what is not trained yet, and compare."""
     loop, loops = LOOPS[settings.figure], settings.all_loops
-    runs = {(s, R): sweep_runs(settings, s, R) for s in (loop.before, loop.after) for R in loops}
+    runs = {
+        (s, R): scaling_runs(settings, loop, s, R) for s in (loop.before, loop.after) for R in loops
+    }
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     result: Sweep = {
         "figure": settings.figure,
@@ -136,13 +138,15 @@ def measure(settings: StabilitySettings) -> Sweep:
     return result
 
 
-def sweep_runs(settings: StabilitySettings, scaling: Any, loops: int) -> Population:
-    """Every rate and seed of one scaling with R loops from the first step: one GPT-2 block, Adam,
-    warm-up, constant rate, decay to 0."""
-    model = replace(LOOPS[settings.figure].model, residual_scaling=scaling)
+def scaling_runs(
+    settings: StabilitySettings, loop: Loop, scaling: Any, loops: int, task: str = LINEAR
+) -> Population:
+    """Every rate and seed of one scaling of a loop with R loops from the first step: one GPT-2
+    block, Adam, warm-up, constant rate, decay to 0."""
+    model = replace(loop.model, residual_scaling=scaling)
     training = TrainingConfig(warmup=int(_WARMUP * settings.steps), decay=_DECAY)
-    name = f"{settings.figure}, {scaling}, R = {loops}"
-    return regression_runs(settings, name, loops, model, training)
+    name = f"{task}, {scaling}, R = {loops}"
+    return regression_runs(settings, name, loops, model, training, task)
 
 
 def _without_collapsed(population: Population, errors: list[list[float | None]]) -> Cell:

@@ -13,7 +13,6 @@ from .settings import WIDTH, Init, StabilitySettings
 Floats = NDArray[np.float64]
 # The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
-SCALINGS = tuple(LABELS)
 
 
 _Values = TypeVar("_Values")  # a number, or lists of numbers of one shape

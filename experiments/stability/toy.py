@@ -21,10 +21,9 @@ from reloop.evaluation.tables import Part, Table
 from reloop.models.residual import residual_scale
 from reloop.training.progress import Progress
 
-from .settings import StabilitySettings
+from .settings import SCALINGS, StabilitySettings
 from .tables import (
     LABELS,
-    SCALINGS,
     OverSeeds,
     band_of,
     csv_columns,

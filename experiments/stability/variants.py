@@ -14,11 +14,12 @@ from reloop.evaluation.figures import Pictures, band, name_curves, note_level, t
 from reloop.evaluation.style import style_of
 from reloop.evaluation.tables import Part, Table
 from reloop.models.loops.connected import CONNECTIVITIES
+from reloop.training.assemble import build_task
 
 from ..grid import Errors, Population, measured
 from .collapse import collapse, plateau_exit
-from .regression import DIMS, regression_runs
-from .settings import StabilitySettings
+from .regression import regression_runs
+from .settings import LINEAR, StabilitySettings
 from .tables import mean_and_range
 
 # Of the initial error: a smoothed loss below it has left the plateau, and the ASKED variants must
@@ -27,6 +28,8 @@ LEFT = 0.7
 ASKED, ASKED_LOOPS, ASKED_STEPS = ("LT_i", "FLT", "FLT_res"), 4, 2000
 _LAYERS = 2
 _CLIP, _DECAY = 1.0, 0.2  # the paper's
+# The columns of `cell_texts` after K.
+CELL_HEAD = ("K", "error", "of the initial", "plateau left at step", "collapsed")
 
 
 class Cell(TypedDict):
@@ -68,7 +71,7 @@ def measure(
     variants: dict[str, dict[str, Cell]] = {name: {} for name in CONNECTIVITIES}
     for ((name, loops), population), result in zip(runs.items(), results, strict=True):
         if loops in settings.all_loops:
-            variants[name][str(loops)] = _summed_up(population, result, reference)
+            variants[name][str(loops)] = summed_up(population, result, reference)
     return {
         "loops": list(settings.all_loops),
         "rate": settings.all_rates[0],
@@ -91,16 +94,19 @@ def all_variants(
     return {key: variant_runs(settings, *key) for key in keys}
 
 
-def variant_runs(settings: StabilitySettings, name: Any, loops: int) -> Population:
+def variant_runs(
+    settings: StabilitySettings, name: Any, loops: int, task: str = LINEAR
+) -> Population:
     """All seeds of one variant and number of loops, from the first step: two of the paper's blocks,
     Adam, gradients clipped at 1, the rate constant and to 0 over the last fifth."""
     model = ModelConfig(n_layer=_LAYERS, injection="none", block="flt", connectivity=name)
     training = TrainingConfig(clip=_CLIP, decay=_DECAY)
-    return regression_runs(settings, f"{name}, K = {loops}", loops, model, training)
+    return regression_runs(settings, f"{task}, {name}, K = {loops}", loops, model, training, task)
 
 
-def _summed_up(population: Population, result: Errors, plain: float | None) -> Cell:
-    losses = population.curve("loss")[:, 0] / DIMS
+def summed_up(population: Population, result: Errors, plain: float | None) -> Cell:
+    """The cell of a population of one rate; `plain` is the mean error of one loop, if known."""
+    losses = population.curve("loss")[:, 0] / build_task(population.config).divisor
     (errors,), (initial,) = result["errors"], result["initial"]
     final_errors = [np.nan if error is None else error for error in errors]
     return {
@@ -141,22 +147,12 @@ def report(result: Variants) -> list[Part]:
         "initial error)",
         "",
     ]
-    head = ["", "K", "error", "of the initial", "plateau left at step", "collapsed"]
-    rows = []
-    for name, by_loops in result["variants"].items():
-        for K, cell in by_loops.items():
-            pairs = zip(cell["error"], cell["initial"], strict=True)
-            ratios = [
-                None if error is None else error / initial_error for error, initial_error in pairs
-            ]
-            rows.append(
-                [
-                    name, K, _range(cell["error"]), _range(ratios),
-                    ", ".join("never" if step is None else f"{step}" for step in cell["left"]),
-                    _reasons(cell["collapse"]),
-                ]
-            )  # fmt: skip
-    lines.append(Table(head, rows))
+    rows = [
+        [name, K, *cell_texts(cell)]
+        for name, by_loops in result["variants"].items()
+        for K, cell in by_loops.items()
+    ]
+    lines.append(Table(["", *CELL_HEAD], rows))
     if result["learned"]:
         texts = (
             f"{name} {'yes' if learned else 'NO'}" for name, learned in result["learned"].items()
@@ -175,7 +171,7 @@ def draw(result: Variants, pictures: Pictures, name: str) -> None:
     figure = pictures.figure()
     axes = figure.subplots()
     for variant, by_loops in result["variants"].items():
-        columns[variant] = _curve([by_loops[str(K)] for K in loops])
+        columns[variant] = cell_columns([by_loops[str(K)] for K in loops])
         band(axes, loops, columns[variant], variant, style_of(variant))
     errors = [error for error in result["plain"] if error is not None]
     if errors:
@@ -188,7 +184,15 @@ def draw(result: Variants, pictures: Pictures, name: str) -> None:
     pictures.save(figure, name, "loops", loops, columns)
 
 
-def _curve(cells: Sequence[Cell]) -> dict[str, list[float | None]]:
+def cell_texts(cell: Cell) -> list[str]:
+    """What a table shows of a cell, under CELL_HEAD without K."""
+    pairs = zip(cell["error"], cell["initial"], strict=True)
+    ratios = [None if error is None else error / initial_error for error, initial_error in pairs]
+    left = ", ".join("never" if step is None else f"{step}" for step in cell["left"])
+    return [_range(cell["error"]), _range(ratios), left, _reasons(cell["collapse"])]
+
+
+def cell_columns(cells: Sequence[Cell]) -> dict[str, list[float | None]]:
     """Mean, least and most error of each cell's seeds, the mean step that leaves the plateau (of
     those that do), and the numbers that never do and that collapse."""
     return mean_and_range([cell["error"] for cell in cells]) | {

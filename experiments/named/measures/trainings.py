@@ -56,6 +56,21 @@ def variants(result: Mapping[str, Any]) -> list[Panel]:
     return [panel("variants", title, ("loops K", _ERROR), loops, curves, log="x", levels=levels)]
 
 
+def classes(result: Mapping[str, Any]) -> list[Panel]:
+    """Error by loops, a panel for each function class, a curve for each variant."""
+    loops, found = result["loops"], []
+    for task, by_variant in result["tasks"].items():
+        curves = []
+        for variant, cells in by_variant.items():
+            errors = [cells[str(K)]["error"] for K in loops]
+            interval = over_seeds(list(zip(*errors, strict=True)))
+            curves.append(curve(LABELS.get(variant, variant), variant, interval))
+        title = f"{task.replace('_', ' ')}, {result['steps']:,} steps"
+        name = f"classes-{task.replace('_', '-')}"
+        found.append(panel(name, title, ("loops", _ERROR), loops, curves, log="x"))
+    return found
+
+
 def fully_looped(result: Mapping[str, Any]) -> list[Panel]:
     """A panel for each variant and metric, a curve for each number of loops; without intervals."""
     return [
@@ -111,5 +126,6 @@ PANELS: Mapping[str, Callable[[Mapping[str, Any]], list[Panel]]] = {
     "contrast": sweep,
     "variants": variants,
     "fully_looped": fully_looped,
+    "classes": classes,
     "trained": trained,
 }

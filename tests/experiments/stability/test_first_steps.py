@@ -11,8 +11,8 @@ from torch import Tensor
 
 from reloop.experiments.stability.first_steps import FirstSteps, all_first_steps, first_steps
 from reloop.experiments.stability.near_init import Stack, TokenModel, token_model
-from reloop.experiments.stability.settings import INITS, Init
-from reloop.experiments.stability.tables import SCALINGS, Floats, slopes
+from reloop.experiments.stability.settings import INITS, SCALINGS, Init
+from reloop.experiments.stability.tables import Floats, slopes
 
 SETTING = Init(1, 0.5, 0.1, 1e-3)
 LOOPS = (1, 2, 4, 8, 16, 32, 64)

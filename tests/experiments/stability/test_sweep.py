@@ -12,7 +12,15 @@ import pytest
 from reloop.evaluation.figures import Pictures
 from reloop.evaluation.tables import document
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.sweep import Sweep, draw, measure, report, sweep_runs, verdict
+from reloop.experiments.stability.sweep import (
+    LOOPS,
+    Sweep,
+    draw,
+    measure,
+    report,
+    scaling_runs,
+    verdict,
+)
 from reloop.models import Model
 from reloop.models.loops.loop import SharedLoop
 from reloop.models.loops.recurrent import RecurrentLoop
@@ -20,7 +28,7 @@ from reloop.training.assemble import build_model, build_task
 
 
 def model_of(settings: StabilitySettings, scaling: str, loops: int) -> Model:
-    config = sweep_runs(settings, scaling, loops).config
+    config = scaling_runs(settings, LOOPS[settings.figure], scaling, loops).config
     return build_model(config, build_task(config))
 
 
@@ -40,7 +48,7 @@ def test_the_contrast_is_the_in_context_loop() -> None:
 
 
 def test_training_is_the_papers_in_small() -> None:
-    training = sweep_runs(StabilitySettings("sweep"), "sqrt", 4).config.training
+    training = scaling_runs(StabilitySettings("sweep"), LOOPS["sweep"], "sqrt", 4).config.training
     assert (training.steps, training.batch_size, training.warmup) == (2000, 32, 50)
     assert (training.decay, training.clip, training.weight_decay) == (0.05, 0.0, 0.0)
 

@@ -87,16 +87,18 @@ def test_a_variant_worse_than_one_loop_collapsed() -> None:
     losses = 3 * np.linspace(1, 0.4, 300)
 
     class Trained:
+        config = variant_runs(StabilitySettings("variants"), "LT", 2).config
+
         def curve(self, name: str) -> Any:
             assert name == "loss"
             return np.stack([losses, losses], axis=1)[:, None]
 
     trained: Any = Trained()
     found: Errors = {"errors": [[0.5, None]], "initial": [[1.1, 1.1]]}
-    summed = variants._summed_up(trained, found, 0.3)
+    summed = variants.summed_up(trained, found, 0.3)
     assert summed["collapse"] == ["error above 1.5 x that of one loop", "not finite"]
     assert summed["left"][0] is not None
-    assert variants._summed_up(trained, found, None)["collapse"][0] == ""
+    assert variants.summed_up(trained, found, None)["collapse"][0] == ""
 
 
 def test_learned_is_of_every_seed() -> None:
