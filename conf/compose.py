@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 from .actions import SUBJECTS, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
+from .checks.grid import check_sweep, members
 from .checks.sizes import check_evaluation_size, check_training_size
 from .checks.task_settings import own_settings
-from .grid import check_sweep, members
 from .groups import GROUPS, choices, composed
 from .mistakes import ConfigError, check_choice, nearest, one_line
 from .plugins import load_plugins

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from reloop.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
-    from typing import Any
-
     from reloop.training.run_folder.snapshots import snapshots_of
 
     from .comparison.measure import compare
@@ -24,8 +22,4 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import on first access: commands of this package report mistakes without torch."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name], __name__), name)
+__getattr__ = importer(__name__, _MODULES)

@@ -11,12 +11,10 @@ links to the folders beside this one.
 
 from __future__ import annotations
 
-from importlib import import_module
+from .conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
-    from typing import Any
-
     from .conf.mistakes import ConfigError, RunError
     from .conf.schema import Config
     from .evaluation.baselines import register_baseline
@@ -32,26 +30,26 @@ if TYPE_CHECKING:
     from .training.run_folder.snapshots import snapshots_of
 
 _MODULES = {
-    "Config": "conf.schema",
-    "ConfigError": "conf.mistakes",
-    "LoopedClassifier": "openml_eval.estimators",
-    "LoopedRegressor": "openml_eval.estimators",
-    "Model": "models",
-    "Prompts": "tasks",
-    "Run": "training",
-    "RunError": "conf.mistakes",
-    "Task": "tasks",
-    "compare": "evaluation.comparison.measure",
-    "evaluate": "evaluation.evaluate_run",
-    "load_run": "evaluation.load",
-    "register_baseline": "evaluation.baselines",
-    "register_loop": "models.loops.make",
-    "register_shift": "tasks",
-    "register_target": "probing.targets",
-    "register_task": "tasks",
-    "snapshots_of": "training.run_folder.snapshots",
-    "train": "training",
-    "train_together": "training",
+    "Config": ".conf.schema",
+    "ConfigError": ".conf.mistakes",
+    "LoopedClassifier": ".openml_eval.estimators",
+    "LoopedRegressor": ".openml_eval.estimators",
+    "Model": ".models",
+    "Prompts": ".tasks",
+    "Run": ".training",
+    "RunError": ".conf.mistakes",
+    "Task": ".tasks",
+    "compare": ".evaluation.comparison.measure",
+    "evaluate": ".evaluation.evaluate_run",
+    "load_run": ".evaluation.load",
+    "register_baseline": ".evaluation.baselines",
+    "register_loop": ".models.loops.make",
+    "register_shift": ".tasks",
+    "register_target": ".probing.targets",
+    "register_task": ".tasks",
+    "snapshots_of": ".training.run_folder.snapshots",
+    "train": ".training",
+    "train_together": ".training",
 }
 
 __all__ = [
@@ -62,8 +60,4 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: commands answer mistakes and --help without torch."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+__getattr__ = importer(__name__, _MODULES)

@@ -21,7 +21,10 @@ def main(words: list[str]) -> int:
     """Run the commands of these words; the exit code."""
     from reloop.experiments.named import command as experiments
     from reloop.experiments.report import command as report_page
+    from reloop.experiments.runs import command as runs
 
+    if runs.is_for_runs(words):
+        return runs.main(words)
     if report_page.is_for_report(words):
         return report_page.main(words)
     if experiments.is_for_experiments(words):

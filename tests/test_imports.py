@@ -100,7 +100,8 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch"],
         ),
         (
-            "reloop.training, reloop.evaluation, reloop.probing.protocols, reloop.probing.prompts",
+            "reloop.training.loop, reloop.evaluation.evaluate_run, reloop.probing.protocols, "
+            "reloop.probing.prompts",
             ["hydra", "omegaconf", "wandb", "openml", "triton"],
         ),
         (
@@ -112,12 +113,14 @@ def test_no_module_is_loaded_under_two_names() -> None:
         (
             "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__, "
             "reloop.experiments.report.command, reloop.experiments.report.write, "
-            "reloop.experiments.named.command",
+            "reloop.experiments.named.command, reloop.experiments.runs.command, "
+            "reloop.experiments.runs.listing, reloop.experiments.runs.diff, "
+            "reloop.experiments.runs.clean",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
         ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
         # scikit-learn imports pandas where it is installed, and with it evaluation does.
-        ("reloop.training", ["sklearn", "matplotlib", "pandas"]),
+        ("reloop.training.loop", ["sklearn", "matplotlib", "pandas"]),
     ],
 )
 def test_imports_stay_light(module: str, unwanted: list[str]) -> None:

@@ -1,8 +1,25 @@
 """The training loop, its run folders and checkpoints."""
 
-from .reference.imported import import_checkpoint
-from .run_folder.run import Run, RunError
-from .signals import Interrupted
-from .train import train, train_together
+from __future__ import annotations
+
+from reloop.conf.lazy import importer
+
+TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
+if TYPE_CHECKING:
+    from .loop import train, train_together
+    from .reference.imported import import_checkpoint
+    from .run_folder.run import Run, RunError
+    from .signals import Interrupted
 
 __all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train", "train_together"]
+
+_MODULES = {
+    "Interrupted": ".signals",
+    "Run": ".run_folder.run",
+    "RunError": ".run_folder.run",
+    "import_checkpoint": ".reference.imported",
+    "train": ".loop",
+    "train_together": ".loop",
+}
+
+__getattr__ = importer(__name__, _MODULES)

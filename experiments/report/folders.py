@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import json
 import re
-from glob import glob
 from pathlib import Path
 from typing import NamedTuple
 
 from reloop.conf.mistakes import ConfigError, nearest
-from reloop.conf.shipped import unpacked
 from reloop.experiments.named.folders import experiment_of
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
+from reloop.training.run_folder.find import is_run, named_runs, runs_in
 
 from .settings import ReportSettings
 
 _LAWS = ("scaling_law.json", "iso_depth.json")
-_RUN_FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
 _STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
 _DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
 
@@ -37,13 +35,13 @@ def find(settings: ReportSettings) -> Found:
     """What the settings ask for. Raises ConfigError where that is nothing."""
     folder = Path(settings.folder)
     if settings.runs:
-        return Found(_named_runs(settings.runs), [], [], [], [])
+        return Found(named_runs(settings.runs), [], [], [], [])
     if settings.experiment is not None:
         return _experiments(folder, settings.experiment)
     if not folder.is_dir():
         raise ConfigError("folder", f"holds nothing to report: there is no {folder}")
     found = Found(
-        [path for path in _below(folder, "") if is_run(path)],
+        runs_in(folder),
         _below(folder, "result.json", "experiments"),
         _below(folder, "comparison.json"),
         sorted({path.parent for name in _LAWS for path in _below(folder, name)}),
@@ -56,20 +54,10 @@ def find(settings: ReportSettings) -> Found:
     return found
 
 
-def is_run(path: Path) -> bool:
-    """Whether a folder looks like a run's: one without a config.yaml counts if it has two others of
-    a run's files."""
-    if path.name.startswith(".") or not path.is_dir():
-        return False
-    present = [name for name in _RUN_FILES if (path / name).exists()]
-    return "config.yaml" in present or len(present) > 1
-
-
 def _below(folder: Path, name: str, part: str = "") -> list[Path]:
-    """The files of a name, or without one the folders, at most two levels below a folder."""
+    """The files of a name at most two levels below a folder."""
     start = folder / part if part else folder
-    patterns = [f"{level}/{name}" if name else level for level in _DEPTH]
-    return sorted(path for pattern in patterns for path in start.glob(pattern))
+    return sorted(path for level in _DEPTH for path in start.glob(f"{level}/{name}"))
 
 
 def _stability(folder: Path) -> list[Path]:
@@ -81,20 +69,6 @@ def _stability(folder: Path) -> list[Path]:
     return sorted(
         path for place in places for path in place.glob("*.json") if _STABILITY.match(path.name)
     )
-
-
-def _named_runs(names: tuple[str, ...]) -> list[Path]:
-    """The run folders of names and patterns; ConfigError for one that names none."""
-    paths: list[Path] = []
-    for name in names:
-        found = [] if Path(name).is_dir() else [Path(match) for match in sorted(glob(name))]
-        matches = found or [unpacked(name)]
-        runs = [path for path in matches if is_run(path)]
-        if not runs:
-            problem = "fits no run folder" if "*" in name else "is no run folder"
-            raise ConfigError("runs", f"cannot hold {name!r}: it {problem}")
-        paths += [path for path in runs if path not in paths]
-    return paths
 
 
 def _experiments(folder: Path, name: str) -> Found:

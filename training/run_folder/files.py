@@ -64,12 +64,21 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = Tr
 
 def remove_half_written(folder: Path) -> None:
     """Remove the partial files in a folder that killed processes left."""
-    for path in folder.glob(f"*{_PARTIAL}"):
+    for path in half_written(folder):
+        path.unlink(missing_ok=True)
+
+
+def half_written(folder: Path, pattern: str = "*") -> list[Path]:
+    """The partial files in a folder that killed processes left; pattern="**/*" for those below it,
+    too."""
+    found = []
+    for path in folder.glob(f"{pattern}{_PARTIAL}"):
         try:
             if time.time() - path.lstat().st_mtime > _STALE_AFTER:
-                path.unlink()
+                found.append(path)
         except OSError:
             continue
+    return sorted(found)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -22,8 +22,9 @@ from reloop.tasks import Task, task_class
 
 from .environment import changed_versions, environment, other_code, some_files
 from .files import read_record, remove_half_written, write_bytes, write_record
-from .lock import forget_holder, holding, is_held, writer
+from .lock import forget_holder, holding, writer
 from .sources import outside_source
+from .status import status_of
 
 # Settings that neither a run's weights nor its name depend on.
 IRRELEVANT = (
@@ -33,7 +34,6 @@ IRRELEVANT = (
     *("training.checkpoint_every", "training.snapshots"),
     *("training.log_every", "training.log_norms", "training.on_divergence"),
 )
-_STATES = ("running", "interrupted", "failed", "finished")
 
 
 @dataclass(frozen=True)
@@ -137,18 +137,8 @@ class RunFolder:
         write_record(self.path / "environment.json", "environment", made_with)
 
     def status(self) -> dict[str, Any]:
-        """The run's status: `state` (new, running, interrupted, failed, finished, stopped for one
-        whose process has disappeared, or unknown), `step`, …"""
-        record = read_record(self.path / "status.json", "status")
-        status = record.content
-        if status is None:
-            return {"state": "unknown" if record.problem else "new", "step": 0}
-        numbers = [status.get("step"), *(status.get(key, 0) for key in ("seconds", "cpu_seconds"))]
-        if status.get("state") not in _STATES or not all(map(_is_number, numbers)):
-            return {"state": "unknown", "step": 0}
-        if status["state"] == "running" and not is_held(self.path):
-            return status | {"state": "stopped"}
-        return status
+        """The run's status: see `status_of`."""
+        return status_of(self.path)
 
     def write_status(self, state: str, step: int, **facts: Any) -> None:
         """Replace the status, with the process that wrote it."""
@@ -199,7 +189,3 @@ def _training_values(config: Config) -> dict[str, Any]:
 
 def _write_yaml(path: Path, mapping: Mapping[str, Any]) -> None:
     write_bytes(path, yaml.safe_dump(dict(mapping), sort_keys=False).encode())
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -92,7 +92,7 @@ def _main() -> None:
     """The other side: fork a child for each line on stdin, and say how it ended."""
     import torch
 
-    import reloop.training.train  # noqa: F401  what takes long to import, before the first fork
+    import reloop.training.loop  # noqa: F401  what takes long to import, before the first fork
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     while mode_and_folder := _read_line().lstrip("."):

@@ -54,7 +54,7 @@ def _pair(folder: Path) -> list[dict[str, Any]]:
 def _main(folder: Path, pairs: int) -> None:
     import torch
 
-    import reloop.training.train  # noqa: F401  what takes long to import, before the first fork
+    import reloop.training.loop  # noqa: F401  what takes long to import, before the first fork
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     for pair in range(pairs):

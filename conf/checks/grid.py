@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from .mistakes import ConfigError
+from ..mistakes import ConfigError
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override, RangeSweep

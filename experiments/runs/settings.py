@@ -1,0 +1,60 @@
+"""The settings of action=list, diff and clean. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reloop.conf.mistakes import ConfigError, check_choice
+from reloop.conf.output import TableSettings
+from reloop.conf.setting import check_settings, setting
+
+SORTS = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")
+
+
+@dataclass(frozen=True)
+class ListSettings:
+    """Which folder, in which order, and how the table is printed."""
+
+    folder: str = setting("runs", "where the runs are; also those in the folders in it")
+    sort: str = setting("age", f"by {', '.join(SORTS)}; -age turns the order around")
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        check_choice("sort", self.sort.removeprefix("-"), SORTS)
+        check_runs_folder(self.folder)
+
+
+@dataclass(frozen=True)
+class DiffSettings:
+    """Which runs, and how the table is printed."""
+
+    runs: tuple[str, ...] = setting((), "two or more run folders, or patterns")
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        if not self.runs:
+            raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
+
+
+@dataclass(frozen=True)
+class CleanSettings:
+    """Which folder, and whether files are removed."""
+
+    folder: str = setting("runs", "where the runs are; also those in the folders in it")
+    yes: bool = setting(False, "true: remove the files; false: only say which")
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        check_runs_folder(self.folder)
+
+
+def check_runs_folder(folder: str) -> None:
+    """Raises ConfigError for a folder that is not there."""
+    if not Path(folder).is_dir():
+        raise ConfigError("folder", f"must be a folder with runs: there is no {folder}")

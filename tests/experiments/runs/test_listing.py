@@ -1,0 +1,169 @@
+"""`action=list`: the rows, filters, orders, formats, and a thousand runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reloop.experiments.runs.row import rows_of
+from reloop.main import main
+from reloop.training.run_folder.find import runs_in
+from reloop.training.run_folder.lock import holding
+from reloop.training.run_folder.run import RunFolder
+
+Capture = pytest.CaptureFixture[str]
+
+
+def listed(folder: Path, capsys: Capture, *words: str) -> list[str]:
+    assert main(["action=list", f"folder={folder}", *words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def names(lines: list[str]) -> list[str]:
+    return [line.split()[0] for line in lines[1:-2]]
+
+
+def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> None:
+    evaluation = next(folder.glob("*/evaluation.json"))
+    by_examples = json.loads(evaluation.read_text(encoding="utf-8"))["by_examples"]
+    error = by_examples["model_at_b"]["mean"][-1]
+    metrics = (evaluation.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    loss = json.loads(metrics[-1])["loss"]
+    head, *rows, empty, count = listed(folder, capsys, "sort=name")
+    assert head.split()[:5] == ["name", "task", "model", "state", "step"]
+    assert (empty, count) == ("", "3 runs: 3 finished")
+    (row,) = (row for row in rows if row.startswith(evaluation.parent.name))
+    cells = row.split()
+    assert cells[1:5] == ["sparse_linear", "looped", "finished", "40/40"]
+    assert cells[5:7] == [f"{loss:.4g}", f"{error:.4g}"]
+    (linear,) = (row for row in rows if row.startswith("linear"))
+    assert linear.endswith("training.steps=50")  # unlike the two others
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        (["task=linear"], 1),
+        (["task=linear,sparse_linear"], 3),
+        (["seed=0"], 2),
+        (["training.steps=50"], 1),
+        (["sparsity=2", "seed=1"], 1),
+        (["name=sparse*seed1*"], 1),
+        (["state=finished", "model=looped"], 3),
+    ],
+)
+def test_any_setting_chooses(folder: Path, capsys: Capture, words: list[str], number: int) -> None:
+    assert len(names(listed(folder, capsys, *words))) == number
+
+
+def test_nothing_that_fits_is_said(folder: Path, capsys: Capture) -> None:
+    assert listed(folder, capsys, "seed=7") == ["none of 3 runs fits seed=7"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("tsk=linear", "tsk is not a setting of any run; did you mean 'task'?"),
+        ("state=runing", "state cannot be 'runing'; did you mean 'running'?"),
+        ("sort=errors", "sort cannot be 'errors'; did you mean 'error'?"),
+        ("linear", "'linear' is not of the form key=value"),
+        ("folder=nowhere", "folder must be a folder with runs: there is no nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(
+    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, word: str, message: str
+) -> None:
+    monkeypatch.chdir(folder)
+    words = ["action=list", word] if "=nowhere" in word else ["action=list", "folder=.", word]
+    assert main(words) == 2
+    assert capsys.readouterr().err.rstrip() == f"run.py: {message}"
+
+
+def test_rows_without_a_value_are_last_in_both_orders(folder: Path, capsys: Capture) -> None:
+    evaluated = next(folder.glob("*/evaluation.json")).parent.name
+    for sort in ("error", "-error"):
+        assert names(listed(folder, capsys, f"sort={sort}"))[0] == evaluated
+    up, down = (names(listed(folder, capsys, f"sort={sort}")) for sort in ("name", "-name"))
+    assert up == down[::-1] == sorted(up)
+
+
+def test_csv_has_numbers_and_a_column_for_each_setting_that_differs(
+    folder: Path, capsys: Capture
+) -> None:
+    rows = list(csv.DictReader(listed(folder, capsys, "--csv", "sort=name")))
+    linear = next(row for row in rows if row["task"] == "linear")
+    assert (linear["step"], linear["steps"], linear["training.steps"]) == ("50", "50", "50")
+    (errors,) = [row["error"] for row in rows if row["error"]]
+    assert float(errors) > 0
+    assert Path(linear["path"]).is_dir()
+
+
+def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)
+    metrics = copy / "metrics.jsonl"
+    lines = metrics.read_bytes().split(b"\n")
+    metrics.write_bytes(b"\n".join(lines[:2]) + b'\n{"step": 3')  # a line that is being written
+    RunFolder(copy).write_status("running", 20)
+    with holding(copy):
+        (row,) = rows_of([copy])
+        assert row.state == "running"
+        assert row.left == pytest.approx(20 / json.loads(lines[1])["steps_per_second"])
+    (row,) = rows_of([copy])
+    assert (row.state, row.left, row.step) == ("stopped", None, 20)
+    (copy / "evaluation.json").write_text("{", encoding="utf-8")
+    metrics.unlink()
+    (row,) = rows_of([copy])
+    assert (row.error, row.loss) == (None, None)
+    shutil.rmtree(copy / "checkpoints")
+    (copy / "config.yaml").write_text(": [", encoding="utf-8")
+    (row,) = rows_of([copy])
+    assert "config.yaml cannot be read" in row.problem
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
+    folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    for path in runs_in(folder):
+        shutil.copytree(path, tmp_path / path.name)
+    broken = next(tmp_path.glob("linear*"))
+    shutil.rmtree(broken / "checkpoints")
+    (broken / "config.yaml").write_text(": [", encoding="utf-8")
+    (row,) = (row for row in listed(tmp_path, capsys) if row.startswith(broken.name))
+    assert "! " in row
+    assert "config.yaml cannot be read" in row
+
+
+def test_a_thousand_runs_begin_to_show_within_a_second(folder: Path, tmp_path: Path) -> None:
+    """Three seconds here, since other tests may run beside."""
+    source = next(folder.glob("*/evaluation.json")).parent
+    for number in range(1000):
+        copy = tmp_path / f"run{number:04d}"
+        (copy / "checkpoints").mkdir(parents=True)
+        for name in ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json"):
+            (copy / name).hardlink_to(source / name)
+        for path in (source / "checkpoints").glob("*.json"):
+            (copy / "checkpoints" / path.name).hardlink_to(path)
+    start = time.monotonic()
+    words = [
+        sys.executable,
+        str(Path(__file__).parents[3] / "run.py"),
+        "action=list",
+        f"folder={tmp_path}",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        first = process.stdout.readline()
+        seconds = time.monotonic() - start
+        rest = process.stdout.readlines()
+    assert first.startswith("run0")
+    assert len(rest) == 999 + 2
+    assert seconds < 3
