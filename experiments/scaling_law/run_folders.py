@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reloop.conf.mistakes import ConfigError
+from reloop.training.run_folder.find import is_run
 
 
 def run_folders(paths: Sequence[str]) -> list[Path]:
@@ -22,7 +23,7 @@ def run_folders(paths: Sequence[str]) -> list[Path]:
     for path in map(Path, paths):
         if not path.is_dir():
             raise ConfigError("runs", f"must name folders, got '{path}'")
-        runs = [path] if _is_run(path) else sorted(filter(_is_current, path.iterdir()))
+        runs = [path] if is_run(path) else sorted(filter(_is_current, path.iterdir()))
         if not runs:
             raise ConfigError("runs", f"names {path}, which neither is a run nor holds any")
         for run in runs:
@@ -30,9 +31,5 @@ def run_folders(paths: Sequence[str]) -> list[Path]:
     return list(folders.values())
 
 
-def _is_run(path: Path) -> bool:
-    return (path / "config.yaml").is_file()
-
-
 def _is_current(path: Path) -> bool:
-    return _is_run(path) and not re.search(r"-before-\d+$", path.name)
+    return is_run(path) and not re.search(r"-before-\d+$", path.name)

@@ -82,7 +82,7 @@ FIGURES = {
         "residual and gradient norms of LT and FLT in training", _TRAINED, *_CONNECTED
     ),
     "classes": Figure(
-        "error of residual scalings and of the fully looped paper's loops on four function classes",
+        "error of scalings and of the fully looped loops on four function classes",
         (*_TRAINED, "tasks", "variants"),
         *((4, 8, 16), (2e-3,), 10),
     ),
