@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from ..bootstrap import Floats
 
@@ -127,6 +126,8 @@ def boosted_trees(xs: Floats, ys: Floats, queries: Floats, *, signs: bool = Fals
     signs. xs, queries [B, n, d], ys [B, n]; returns [B, n]. Slow: one fit for each prefix of each
     prompt.
     """
+    from sklearn.ensemble import HistGradientBoostingRegressor  # a second and a half
+
     if signs:
         xs, queries = np.sign(xs), np.sign(queries)
     predictions = np.zeros_like(ys)

@@ -20,11 +20,10 @@ import json, sys, torch
 from reloop.benchmarks.static import SHARED_LIMIT, step_kernels
 from reloop.models.kernels.common import Compute
 
-capability, precision, injection = int(sys.argv[1]), *sys.argv[2:]
+capability, tokens, precision, injection = *map(int, sys.argv[1:3]), *sys.argv[3:]
 compute = Compute(torch.bfloat16 if precision == "bf16" else torch.float32, precision == "tf32")
 usages = [
     usage._asdict() | {"limit": SHARED_LIMIT[capability]}
-    for tokens in (81, 201)
     for usage in step_kernels(
         capability, compute, 256, 8, tokens, n_layer=2, injection=injection
     )
@@ -45,11 +44,11 @@ PRODUCTS = {
 }
 
 
-def compiled(capability: int, precision: str, injection: str) -> list[dict[str, Any]]:
+def compiled(capability: int, tokens: int, precision: str, injection: str) -> list[dict[str, Any]]:
     """What each kernel takes."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, "-c", COMPILE, str(capability), precision, injection],
+        [sys.executable, "-c", COMPILE, str(capability), str(tokens), precision, injection],
         cwd=HOME, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert not done.returncode, done.stderr
@@ -86,11 +85,12 @@ def faults(usage: dict[str, Any], capability: int, precision: str) -> list[str]:
     "precision",
     ["bf16", *(pytest.param(other, marks=pytest.mark.slow) for other in ("tf32", "ieee"))],
 )
+@pytest.mark.parametrize("tokens", [pytest.param(81, marks=pytest.mark.slow), 201])
 @pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.slow), 90])
 def test_kernels_fit_and_compute_each_product_once_on_tensor_cores(
-    capability: int, precision: str, injection: str
+    capability: int, tokens: int, precision: str, injection: str
 ) -> None:
-    usages = compiled(capability, precision, injection)
+    usages = compiled(capability, tokens, precision, injection)
     assert {usage["name"] for usage in usages} == KERNELS
     found = [fault for usage in usages for fault in faults(usage, capability, precision)]
     assert not found, "\n".join(sorted(set(found)))
