@@ -57,4 +57,4 @@ class CleanSettings:
 def check_runs_folder(folder: str) -> None:
     """Raises ConfigError for a folder that is not there."""
     if not Path(folder).is_dir():
-        raise ConfigError("folder", f"must be a folder with runs: there is no {folder}")
+        raise ConfigError("folder", f"must be a folder with runs: there is no folder {folder}")

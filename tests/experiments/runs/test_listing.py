@@ -74,7 +74,7 @@ def test_nothing_that_fits_is_said(folder: Path, capsys: Capture) -> None:
         ("state=runing", "state cannot be 'runing'; did you mean 'running'?"),
         ("sort=errors", "sort cannot be 'errors'; did you mean 'error'?"),
         ("linear", "'linear' is not of the form key=value"),
-        ("folder=nowhere", "folder must be a folder with runs: there is no nowhere"),
+        ("folder=nowhere", "folder must be a folder with runs: there is no folder nowhere"),
     ],
 )
 def test_mistakes_are_one_line(
