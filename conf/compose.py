@@ -24,7 +24,8 @@ from .schema import Action, Config, TrainingConfig
 from .words import check_words
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
-_OTHER_ACTIONS = ("figure", "plan", "report")  # of experiments, and of the report
+# Of experiments, of the report, and of tables of runs.
+_OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean")
 
 
 @dataclass(frozen=True)

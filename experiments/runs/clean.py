@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from reloop.conf.mistakes import HeldElsewhere
 from reloop.training.run_folder.files import half_written
 from reloop.training.run_folder.find import runs_in
-from reloop.training.run_folder.lock import is_held, is_locked
+from reloop.training.run_folder.lock import holding, is_held, is_locked
 from reloop.training.run_folder.status import status_of
 
 from .settings import CleanSettings
 
 _CACHE = "cache"
-_PARTS = (".evaluation.lock",)
+_PARTS = ("evaluation", "probing", "dynamics")  # of a run that other commands lock
 
 
 class Removable(NamedTuple):
@@ -30,32 +32,44 @@ class Removable(NamedTuple):
 def clean(settings: CleanSettings) -> str:
     """Say what can go, and with `yes` remove it; the text to print. Runs that a process works in
     are left as they are."""
-    found = list(removable(Path(settings.folder)))
+    found = [each for run in runs_in(Path(settings.folder)) for each in _of(run, settings.yes)]
     if not found:
         return f"nothing to remove in {settings.folder}"
     lines = [f"{each.path}  {_size(each.size)}  {each.why}" for each in found]
     total = f"{len(found):,} of them, {_size(sum(each.size for each in found))}"
-    if not settings.yes:
-        return "\n".join([*lines, "", f"{total}; yes=true removes them"])
-    for each in found:
-        if each.path.is_dir():
-            shutil.rmtree(each.path)
-        else:
-            each.path.unlink(missing_ok=True)
-    return "\n".join([*lines, "", f"removed {total}"])
+    last = f"removed {total}" if settings.yes else f"{total}; yes=true removes them"
+    return "\n".join([*lines, "", last])
 
 
-def removable(folder: Path) -> Iterator[Removable]:
-    """The caches of finished runs, which an evaluation makes again, and the partial files of
+def _of(run: Path, remove: bool) -> list[Removable]:
+    """What can go from a run, or has gone; nothing where a process works in it."""
+    if is_held(run) or any(is_locked(run / f".{part}.lock") for part in _PARTS):
+        return []
+    if not remove:
+        return list(removable(run))
+    try:
+        with ExitStack() as held:
+            for part in ("", *_PARTS):
+                held.enter_context(holding(run, part))
+            found = list(removable(run))
+            for each in found:
+                if each.path.is_dir():
+                    shutil.rmtree(each.path)
+                else:
+                    each.path.unlink(missing_ok=True)
+    except HeldElsewhere:  # since a moment ago
+        return []
+    return found
+
+
+def removable(run: Path) -> Iterator[Removable]:
+    """The cache of a finished run, which an evaluation makes again, and the partial files of
     processes that are gone."""
-    for run in runs_in(folder):
-        if is_held(run) or any(is_locked(run / name) for name in _PARTS):
-            continue
-        cache = run / _CACHE
-        if status_of(run)["state"] == "finished" and cache.is_dir():
-            yield Removable(cache, "errors by prompt, computed again when asked for", _bytes(cache))
-        for path in half_written(run, "**/*"):
-            yield Removable(path, "half written by a process that is gone", _bytes(path))
+    cache = run / _CACHE
+    if status_of(run)["state"] == "finished" and cache.is_dir():
+        yield Removable(cache, "errors by prompt, computed again when asked for", _bytes(cache))
+    for path in half_written(run, "**/*"):
+        yield Removable(path, "half written by a process that is gone", _bytes(path))
 
 
 def _bytes(path: Path) -> int:

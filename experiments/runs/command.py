@@ -52,6 +52,9 @@ def is_for_runs(words: Sequence[str]) -> bool:
 def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     action = next(name for name in _ACTIONS if f"action={name}" in words)
+    if sum(word.startswith("action=") for word in words) > 1:
+        print("run.py: action is given twice", file=sys.stderr)
+        return 2
     rest = [word for word in words if word != f"action={action}"]
     if action == "list":
         return _list(rest)

@@ -54,7 +54,10 @@ def _setting(rows: Sequence[Row], key: str) -> str:
         return short[0]
     if short:
         raise ConfigError(key, f"may be {' or '.join(sorted(short))}: give it in full")
-    raise ConfigError(key, f"is not a setting of any run{nearest_key(key, [*_OWN, *keys])}")
+    hint = nearest_key(key, [*_OWN, *keys])
+    if hint.startswith("; expected one of"):  # a hundred names
+        hint = "; docs/reference.md has them"
+    raise ConfigError(key, f"is not a setting of any run{hint}")
 
 
 def text(value: Any) -> str:

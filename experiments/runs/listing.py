@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.tables import Table, document
+from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.find import runs_in
 
 from .filters import chosen, text
@@ -46,10 +46,11 @@ def listing(settings: ListSettings, filters: Mapping[str, str]) -> None:
     if settings.tables.format == "text":
         for line in _lines(rows, differences):
             print(line, flush=True)
-        print(f"\n{_count(rows)}")
+        print("\n".join(["", _count(rows), *_notes(rows)]))
     else:
         cells = [[*_cells(row), words] for row, words in zip(rows, differences, strict=True)]
-        print(document([Table([*_HEAD, "differs in"], cells)], settings.tables.format))
+        parts: list[Part] = [Table([*_HEAD, "differs in"], cells), *_notes(rows)]
+        print(document(parts, settings.tables.format))
 
 
 def sorted_rows(rows: Sequence[Row], sort: str) -> list[Row]:
@@ -89,7 +90,7 @@ def _numbers(rows: Sequence[Row]) -> Table:
     """The table for other programs: numbers as they are, times in seconds, `written` in UTC, and a
     column for each setting that differs."""
     settings = _different_settings(rows)
-    head = ["path", *_HEAD[:5], "steps", *_HEAD[5:8], "written", "seed", *settings]
+    head = ["path", *_HEAD[:5], "steps", *_HEAD[5:8], "remarks", "written", "seed", *settings]
     cells = []
     for row, *values in zip(rows, *settings.values(), strict=True):
         written = datetime.fromtimestamp(row.written, UTC).isoformat(timespec="seconds")
@@ -98,7 +99,7 @@ def _numbers(rows: Sequence[Row]) -> Table:
             [
                 *(str(row.path), row.name, row.task, row.model, row.state),
                 *("" if number is None else str(number) for number in numbers),
-                *(written, text(row.settings.get("seed", "")), *values),
+                *(row.remarks, written, text(row.settings.get("seed", "")), *values),
             ]
         )
     return Table(head, cells)
@@ -127,8 +128,10 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _cells(row: Row) -> list[str]:
     """A row's cells, in the order of _HEAD."""
-    numbers = {"left": duration(row.left), "loss": _number(row.loss), "error": _number(row.error)}
-    cells = _known(row) | numbers
+    error = _number(row.error) + ("*" if row.error is not None and row.remarks else "")
+    cells = _known(row) | {
+        "left": duration(row.left), "loss": _number(row.loss), "error": error
+    }  # fmt: skip
     return [cells[name] for name in _HEAD]
 
 
@@ -158,6 +161,12 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if math.isfinite(value) else str(value)
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What the star of an error means, a line for each remark."""
+    remarks = {row.remarks: None for row in rows if row.error is not None and row.remarks}
+    return [f"* {remark}" for remark in remarks]
 
 
 def _count(rows: Sequence[Row]) -> str:

@@ -69,15 +69,26 @@ class Row:
             return None
         return max(self.steps - int(self._last["step"]), 0) / rate
 
-    @cached_property
+    @property
     def error(self) -> float | None:
         """The mean squared error of the last query at b loops, over the task's divisor, of the
-        newest evaluation."""
-        content = read_record(self.path / "evaluation.json", "evaluation").content
+        newest evaluation; None where that was of an earlier step."""
         try:
-            return _number(content["by_examples"]["model_at_b"]["mean"][-1]) if content else None
+            return _number(self._evaluation["by_examples"]["model_at_b"]["mean"][-1])
         except (KeyError, IndexError, TypeError):
             return None
+
+    @property
+    def remarks(self) -> str:
+        """What that evaluation says of the run, as that its training was unfinished."""
+        found = self._evaluation.get("remarks")
+        return "; ".join(map(str, found)) if isinstance(found, list) else ""
+
+    @cached_property
+    def _evaluation(self) -> Mapping[str, Any]:
+        """The newest evaluation; empty where it was of another step."""
+        content = read_record(self.path / "evaluation.json", "evaluation").content or {}
+        return content if content.get("step") == self.step else {}
 
     @cached_property
     def _last(self) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ def test_it_first_says_and_then_removes(copy: Path, capsys: Capture) -> None:
 
 
 def test_a_run_that_a_process_works_in_stays_whole(copy: Path, capsys: Capture) -> None:
-    for part in ("", "evaluation"):
+    for part in ("", "evaluation", "probing"):
         with holding(copy, part):
             assert main(["action=clean", f"folder={copy.parent}", "yes=true"]) == 0
             assert "nothing to remove" in capsys.readouterr().out

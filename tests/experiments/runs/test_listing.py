@@ -14,6 +14,7 @@ import pytest
 
 from reloop.experiments.runs.row import rows_of
 from reloop.main import main
+from reloop.training.run_folder.files import read_record, write_record
 from reloop.training.run_folder.find import runs_in
 from reloop.training.run_folder.lock import holding
 from reloop.training.run_folder.run import RunFolder
@@ -27,7 +28,7 @@ def listed(folder: Path, capsys: Capture, *words: str) -> list[str]:
 
 
 def names(lines: list[str]) -> list[str]:
-    return [line.split()[0] for line in lines[1:-2]]
+    return [line.split()[0] for line in lines[1 : lines.index("")]]
 
 
 def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> None:
@@ -36,13 +37,14 @@ def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> 
     error = by_examples["model_at_b"]["mean"][-1]
     metrics = (evaluation.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     loss = json.loads(metrics[-1])["loss"]
-    head, *rows, empty, count = listed(folder, capsys, "sort=name")
+    head, *rows, empty, count, note = listed(folder, capsys, "sort=name")
     assert head.split()[:5] == ["name", "task", "model", "state", "step"]
     assert (empty, count) == ("", "3 runs: 3 finished")
     (row,) = (row for row in rows if row.startswith(evaluation.parent.name))
     cells = row.split()
     assert cells[1:5] == ["sparse_linear", "looped", "finished", "40/40"]
-    assert cells[5:7] == [f"{loss:.4g}", f"{error:.4g}"]
+    assert cells[5:7] == [f"{loss:.4g}", f"{error:.4g}*"]
+    assert note.startswith("* curriculum unfinished")
     (linear,) = (row for row in rows if row.startswith("linear"))
     assert linear.endswith("training.steps=50")  # unlike the two others
 
@@ -165,5 +167,23 @@ def test_a_thousand_runs_begin_to_show_within_a_second(folder: Path, tmp_path: P
         seconds = time.monotonic() - start
         rest = process.stdout.readlines()
     assert first.startswith("run0")
-    assert len(rest) == 999 + 2
+    assert len(rest) == 999 + 3
     assert seconds < 3
+
+
+def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
+    folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)
+    path = copy / "evaluation.json"
+    evaluation = read_record(path, "evaluation").content
+    assert evaluation is not None
+    write_record(path, "evaluation", evaluation | {"remarks": ["trained by other code"]})
+    (row, *_, note) = listed(tmp_path, capsys)[1:]
+    (found,) = rows_of([copy])
+    assert f"{found.error:.4g}* " in row
+    assert note == "* trained by other code"
+    write_record(path, "evaluation", evaluation | {"step": 20})
+    (found,) = rows_of([copy])
+    assert (found.error, found.remarks) == (None, "")
