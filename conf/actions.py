@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from .mistakes import ConfigError
+from .schema import Action, Config
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. `paths` are the run folders or the file that it works on; `words` are the words
+    of this member of a grid, for messages. `given` are the settings of an import by key, whose
+    other settings are in its file. `again`: an earlier training is set aside first. `together`:
+    whether members of a grid are trained together, "auto" where that is known to be faster."""
+
+    action: Action
+    paths: tuple[str, ...]
+    config: Config
+    words: tuple[str, ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+    together: bool | Literal["auto"] = False
 
 
 class _ActionRule(NamedTuple):

@@ -4,12 +4,11 @@ here."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from .actions import SUBJECTS, subject
+from .actions import SUBJECTS, Command, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.grid import check_sweep, members
@@ -26,22 +25,6 @@ from .words import check_words
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, and of tables of runs.
 _OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean")
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command. `paths` are the run folders or the file that it works on; `words` are the words
-    of this member of a grid, for messages. `given` are the settings of an import by key, whose
-    other settings are in its file. `again`: an earlier training is set aside first. `together`:
-    whether members of a grid are trained together, "auto" where that is known to be faster."""
-
-    action: Action
-    paths: tuple[str, ...]
-    config: Config
-    words: tuple[str, ...]
-    given: Mapping[str, Any] = field(default_factory=dict)
-    again: bool = False
-    together: bool | Literal["auto"] = False
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:

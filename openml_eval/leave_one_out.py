@@ -19,7 +19,7 @@ from reloop.conf.schema import Config
 from reloop.evaluation.cache import Arrays
 from reloop.evaluation.figures import drawn_once
 from reloop.training.assemble import build_task
-from reloop.training.jobs.processes import Outcome, processes_for, run_jobs
+from reloop.training.jobs.processes import Outcome, Workers, processes_for, run_jobs
 from reloop.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
 
 from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores
@@ -53,8 +53,7 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> Leave
     plan = _plan(settings, configs)
     outcomes = run_jobs(
         plan.jobs,
-        processes_for(len(plan.jobs), settings.jobs, plan.first),
-        plan.folder / "logs",
+        Workers(processes_for(len(plan.jobs), settings.jobs, plan.first), plan.folder / "logs"),
     )
     return _finish(settings, plan, outcomes)
 

@@ -33,6 +33,7 @@ MAY_USE = {
 COMMAND_LINE = {"reloop.conf.compose", "reloop.conf.help"}
 TAKES_ITS_SETTINGS = {
     HOME / "openml_eval" / "__main__.py",
+    HOME / "experiments" / "grids" / "command.py",
     HOME / "experiments" / "named" / "members.py",
     HOME / "experiments" / "named" / "measures" / "openml.py",
 }

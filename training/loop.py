@@ -66,7 +66,7 @@ def train_together(
             member.set_aside()
     with ExitStack() as stack:
         for member in members:
-            stack.enter_context(member.folder.lock())
+            member.hold = stack.enter_context(member.folder.lock())
             stack.callback(member.close)
         try:
             for member in members:

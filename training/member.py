@@ -22,6 +22,7 @@ from .objective import check_targets
 from .optim.multipliers import describe_groups
 from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
 from .run_folder.environment import other_code
+from .run_folder.holder import Hold
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, RunFolder, run_folder
 from .run_folder.snapshots import keep_snapshot, snapshots_of
@@ -50,6 +51,7 @@ class Member:
         self.step = 0
         self.failure: RunError | None = None
         self.log: RunLog | None = None
+        self.hold: Hold | None = None  # of the folder's lock, while it is held
 
     @property
     def finished(self) -> bool:
@@ -106,6 +108,8 @@ class Member:
         """Log the totals since the last record, at `step`, and `save` a checkpoint; the record.
         None where training diverged: `step` is then an earlier one, or `failure` is set."""
         assert self.log is not None
+        if self.hold is not None:
+            self.hold.check()
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
             self._recover(step, totals.bad_step)

@@ -20,7 +20,7 @@ from reloop.evaluation.baselines import optimal, solvers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.training.assemble import build_task
 from reloop.training.device import place
-from reloop.training.jobs.processes import run_jobs
+from reloop.training.jobs.processes import Workers, run_jobs
 from reloop.training.objective import check_targets
 from reloop.training.run_folder.files import write_json
 
@@ -57,7 +57,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         for label, configs in row_configs.items()
         for config in configs
     ]  # fmt: skip
-    outcomes = run_jobs(jobs, settings.jobs, task_folder / "logs")
+    outcomes = run_jobs(jobs, Workers(settings.jobs, task_folder / "logs"))
     results = iter(outcomes)
     rows = [
         Row(label, _track(settings, configs[0]), [next(results).result for _ in configs])

@@ -56,18 +56,38 @@ def hierarchical_bootstrap(
     low, high = map(float, np.percentile(crossed, _ENDS))
     if max(seeds) > 1:
         scale = _log if log else np.asarray
-        over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
-        parts = [(_variance(scale(statistic(over_prompts))), floats[0].shape[1] - 1.0)]
-        for index, count in enumerate(seeds):
-            if count > 1:
-                left_out = scale(statistic(_without_each_seed(floats, index)))
-                parts.append(((count - 1) * _variance(left_out), count - 1.0))
+        parts = _parts(floats, statistic, scale, resamples, seed)
         half, center = _half_width(parts), float(scale(value))
         ends = (center - half, center + half)
         if log:
             ends = (_exp(ends[0]), _exp(ends[1]))
         low, high = min(low, ends[0]), max(high, ends[1])
     return Estimate(value, low, high, min(of_trainings), note=_note(of_trainings))
+
+
+def hierarchical_test(
+    groups: Sequence[NDArray[np.floating]],
+    statistic: Statistic,
+    *,
+    log: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> float:
+    """The two-sided p-value of a statistic being 0 (with `log`: 1), by the two distributions that
+    `hierarchical_bootstrap` makes its interval of: the larger of Student's t and the bootstrap's,
+    which is no less than 1 / resamples. Arguments as there; nan where the statistic is not finite.
+    """
+    floats = [np.asarray(group, dtype=np.float64) for group in groups]
+    scale = _log if log else np.asarray
+    center = float(scale(statistic([group.mean((0, 1)) for group in floats])))
+    if not math.isfinite(center):
+        return math.nan
+    crossed = scale(statistic(crossed_means(floats, resamples, seed)))
+    tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
+    parts = _parts(floats, statistic, scale, resamples, seed)
+    error, freedom = _standard_error(parts)
+    by_student = 2 * float(student.sf(abs(center) / error, freedom)) if error > 0 else math.nan
+    return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
 
 
 def over_seeds(
@@ -108,14 +128,38 @@ def _note(seeds: Sequence[int]) -> str:
     return "some models have one seed, of which it shows no spread" if min(seeds) == 1 else ""
 
 
+def _parts(
+    floats: Sequence[Floats],
+    statistic: Statistic,
+    scale: Callable[[ArrayLike], Floats],
+    resamples: int,
+    seed: int,
+) -> list[tuple[float, float]]:
+    """The variance of the scaled statistic over prompts, and that over the seeds of each group that
+    has several, each with its degrees of freedom."""
+    over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
+    parts = [(_variance(scale(statistic(over_prompts))), floats[0].shape[1] - 1.0)]
+    for index, count in enumerate(map(len, floats)):
+        if count > 1:
+            left_out = scale(statistic(_without_each_seed(floats, index)))
+            parts.append(((count - 1) * _variance(left_out), count - 1.0))
+    return parts
+
+
 def _half_width(parts: Sequence[tuple[float, float]]) -> float:
-    """Of a sum of independent variables with these estimated variances and degrees of freedom; the
-    sum's are those of Welch and Satterthwaite."""
+    """Half the width of the interval of a sum of independent variables, see `_standard_error`."""
+    error, freedom = _standard_error(parts)
+    return half_width(error, freedom) if error else error
+
+
+def _standard_error(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The standard error of a sum of independent variables with these estimated variances and
+    degrees of freedom, and its degrees of freedom by Welch and Satterthwaite."""
     total = sum(variance for variance, _ in parts)
     if not total > 0:
-        return 0.0 if total == 0 else math.nan
+        return (0.0 if total == 0 else math.nan), math.inf
     inverse = sum((variance / total) ** 2 / freedom for variance, freedom in parts)
-    return half_width(math.sqrt(total), 1 / inverse if inverse else math.inf)
+    return math.sqrt(total), (1 / inverse if inverse else math.inf)
 
 
 def _without_each_seed(groups: Sequence[Floats], index: int) -> list[Floats]:

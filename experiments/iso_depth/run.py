@@ -24,7 +24,7 @@ from reloop.evaluation.results import by_solver
 from reloop.evaluation.tables import Part, document
 from reloop.training import train
 from reloop.training.assemble import build_task
-from reloop.training.jobs.processes import Outcome, processes_for, run_jobs
+from reloop.training.jobs.processes import Outcome, Workers, processes_for, run_jobs
 from reloop.training.run_folder.files import read_json, write_bytes, write_json
 from reloop.training.run_folder.run import RunFolder
 
@@ -104,7 +104,7 @@ def iso_depth(settings: IsoDepthSettings) -> str:
     folder = result_folder(settings)
     processes = processes_for(len(configs), settings.jobs, configs[0])
     jobs = [TrainAndMeasure(config) for config in configs]
-    outcomes = run_jobs(jobs, processes, folder / "logs")
+    outcomes = run_jobs(jobs, Workers(processes, folder / "logs"))
     failures = [
         f"{job.name}: {outcome.failure}"
         for job, outcome in zip(jobs, outcomes, strict=True)

@@ -10,9 +10,9 @@ from reloop.evaluation.remarks import remarks
 from reloop.training.run_folder.run import RunFolder
 
 from ..claims.claim import Measured
+from ..queue.state import progress
 from .members import Member
 from .results import MemberResult, State
-from .state import progress
 
 
 def measured(member: Member) -> Measured:

@@ -22,6 +22,8 @@ from reloop.training.run_folder.lock import holding
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
 from ..claims.text import verdict_parts
+from ..queue.job import Wanted
+from ..queue.train import Plan, train_all
 from .claims_table import claims_parts
 from .definition import OF_RUNS, Experiment
 from .folders import folder_of
@@ -33,7 +35,6 @@ from .panels import panels
 from .pictures import draw_panels
 from .results import ExperimentResult
 from .settings import ExperimentSettings
-from .train import train_all
 
 KIND = "experiment"
 _EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}
@@ -53,7 +54,8 @@ def perform(settings: ExperimentSettings) -> str:
     if settings.action == "train":
         everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
-        failures = train_all(everyone, settings.jobs, logs)
+        plan = Plan(logs, settings.jobs, together="auto", shipped=True)
+        failures = train_all(_wanted(everyone), plan)
     results, texts = list[ExperimentResult](), list[str]()
     problems = [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
@@ -80,6 +82,17 @@ def perform(settings: ExperimentSettings) -> str:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise RunError(f"{problems[0]}{more}")
     return text
+
+
+def _wanted(members: Sequence[Member]) -> list[Wanted]:
+    return [
+        Wanted(
+            f"{member.config.task.name}, {member.label}, seed {member.config.seed}",
+            member.config,
+            (member.config.evaluation,),
+        )
+        for member in members
+    ]
 
 
 def _finish(

@@ -9,10 +9,10 @@ from pathlib import Path
 from reloop.training.jobs.processes import processes_for
 from reloop.training.run_folder.run import run_folder
 
+from ..queue.state import Estimates, progress
 from .definition import Experiment
 from .members import Member, described
 from .settings import ExperimentSettings
-from .state import progress, seconds_left
 
 
 def plan(settings: ExperimentSettings) -> str:
@@ -25,7 +25,7 @@ def plan(settings: ExperimentSettings) -> str:
         for member in each:
             unique.setdefault(run_folder(member.config).path, member)
     configs = [member.config for member in unique.values()]
-    left = dict(zip(unique, seconds_left(configs, _say), strict=True))
+    left = dict(zip(unique, Estimates(configs, _say).left(), strict=True))
     lines, seen = [], set[Path]()
     for experiment in experiments:
         lines += ["", *_table(experiment, members[experiment.name], left, seen)]

@@ -6,8 +6,6 @@ rows = rows_of([Path("runs/A"), Path("runs/B")]); rows[0].state
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,9 +17,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import checkpoint_config, read_mapping
 from reloop.conf.schema import Config
 from reloop.training.run_folder.files import read_record
-from reloop.training.run_folder.status import status_of
-
-_TAIL = 4096  # bytes of metrics.jsonl, of whose lines the last is read; one has about 300
+from reloop.training.run_folder.status import last_record, status_of
 
 
 @dataclass(frozen=True)
@@ -92,21 +88,7 @@ class Row:
 
     @cached_property
     def _last(self) -> Mapping[str, Any]:
-        """The last whole line of metrics.jsonl."""
-        try:
-            with open(self.path / "metrics.jsonl", "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-                lines = file.read().split(b"\n")
-        except OSError:
-            return {}
-        for line in reversed(lines):
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
-                return record
-        return {}
+        return last_record(self.path)
 
 
 def rows_of(paths: Sequence[Path]) -> list[Row]:

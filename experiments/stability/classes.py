@@ -11,7 +11,7 @@ from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels,
 from reloop.evaluation.style import style_of
 from reloop.evaluation.tables import Part, Table
 
-from ..grid import Population, measured
+from ..population import Population, measured
 from .settings import SCALINGS, StabilitySettings
 from .sweep import LOOPS, scaling_runs
 from .tables import LABELS

@@ -14,7 +14,7 @@ from reloop.evaluation.style import style_of_number
 from reloop.evaluation.tables import Part, Table
 from reloop.training.run_folder.metrics import smoothed
 
-from ..grid import measured
+from ..population import measured
 from .collapse import DECAY
 from .regression import DIMS
 from .settings import StabilitySettings

@@ -16,7 +16,7 @@ from reloop.conf.schema import (
     TrainingConfig,
 )
 
-from ..grid import Population
+from ..population import Population
 from .settings import LINEAR, StabilitySettings
 
 DIMS, POINTS, WIDTH, HEADS, BATCH = 3, 7, 32, 4, 32

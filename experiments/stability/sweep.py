@@ -22,8 +22,8 @@ from reloop.evaluation.figures import (
 from reloop.evaluation.style import style_of_number
 from reloop.evaluation.tables import Part, Table
 
-from ..grid import Population, measured
 from ..plateau import bayes_error
+from ..population import Population, measured
 from .collapse import collapse
 from .regression import DIMS, POINTS, regression_runs
 from .settings import LINEAR, StabilitySettings

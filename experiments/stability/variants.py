@@ -16,7 +16,7 @@ from reloop.evaluation.tables import Part, Table
 from reloop.models.loops.connected import CONNECTIVITIES
 from reloop.training.assemble import build_task
 
-from ..grid import Errors, Population, measured
+from ..population import Errors, Population, measured
 from .collapse import collapse, plateau_exit
 from .regression import regression_runs
 from .settings import LINEAR, StabilitySettings

@@ -97,7 +97,7 @@ def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -
         "from dataclasses import replace\n"
         "from pathlib import Path\n"
         "from reloop import Config\n"
-        "from reloop.experiments.grid import Population, measured\n"
+        "from reloop.experiments.population import Population, measured\n"
         "if __name__ == '__main__':\n"
         "    config = Config.of('plugins=own.py', 'task=own', 'task.dims=2',\n"
         "        'task.points=5', 'model.n_embd=8', 'model.n_head=2', 'loops.b=2', 'loops.T=1',\n"

@@ -2,27 +2,26 @@
 whose folder another process holds waits until it is free. (A pool of concurrent.futures is broken
 by one killed process.)
 
-outcomes = run_jobs(jobs, at_once=2, logs=Path("logs"))
+outcomes = run_jobs(jobs, Workers(at_once=2, logs=Path("logs")))
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from reloop.conf.schema import Config
 
 from ..device import place
 from ..signals import deferred_signals
+from .bar import Bar
 from .queue import AGAIN, Queue
 from .worker import Held, Job, Lost, Working, run_job, start
 from .worker import Outcome as Outcome
@@ -40,84 +39,152 @@ def processes_for(jobs: int, asked: int | None, config: Config) -> int:
     return max(min(asked or (cores() if on_cpu else 1), jobs), 1)
 
 
-def run_jobs(jobs: Sequence[Job], at_once: int, logs: Path) -> list[Outcome]:
+class Watch:
+    """What else is known of the jobs: a subclass knows more."""
+
+    def known(self, index: int) -> Outcome | Held | None:
+        """A job's outcome, where it needs no process since another one has done it meanwhile;
+        `Held` where another process is at work on it."""
+        return None
+
+    def ended(self, index: int, outcome: Outcome) -> None:
+        """Called when a job has ended here."""
+
+    left: Callable[[], float] | None = None  # seconds of work that are still to come
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How jobs are run: processes at once, the folder of their output, the numbers of CUDA devices
+    that they get in turn (none: all see all), and whether a failure ends the rest."""
+
+    at_once: int
+    logs: Path
+    devices: tuple[str, ...] = ()
+    stop_on_failure: bool = False
+
+
+def run_jobs(jobs: Sequence[Job], workers: Workers, watch: Watch | None = None) -> list[Outcome]:
     """The outcomes of all jobs, in their order; prints a line for each that ends.
 
     With `at_once` 1 they run in this process, one after another, with their output. Otherwise each
     has a process with its share of the threads, whose output goes to `logs`. A job whose folder
     another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
     is free. One whose process is lost, as when the kernel runs out of memory, is tried a second
-    time after all others, from its last checkpoint.
+    time after all others, from its last checkpoint. After a failure with `stop_on_failure` those
+    that run are stopped as at a signal; jobs that did not end have an empty outcome.
 
     At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is ended by SIGTERM, to
     save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised
     with its exit code. If this process is killed, those it started save and end too.
     """
-    if at_once == 1:
-        return _one_by_one(jobs)
-    with (
-        deferred_signals() as signals,
-        _alarm() as alarm,
-        tqdm(total=len(jobs), unit="job", disable=None) as bar,
-    ):
-        logs.mkdir(parents=True, exist_ok=True)
-        pool = _Pool(jobs, at_once, logs, bar)
-        exit_code = 0
-        try:
-            while not (exit_code or signals) and (pool.queue or pool.running):
-                pool.start_more()
-                exit_code = pool.read_answers(alarm)
-        finally:
-            pool.stop()
+    watch = watch or Watch()
+    with Bar(len(jobs), watch.left) as bar:
+        queue = _Outcomes(jobs, workers, watch, bar)
+        if workers.at_once == 1 and not workers.devices:
+            _one_by_one(queue)
+            return queue.outcomes
+        with deferred_signals() as signals, _alarm() as alarm:
+            workers.logs.mkdir(parents=True, exist_ok=True)
+            pool = _Pool(queue)
+            exit_code = 0
+            try:
+                while not (exit_code or signals) and (pool.queue or pool.running):
+                    pool.start_more()
+                    if pool.running or pool.queue:
+                        exit_code = pool.read_answers(alarm)
+            finally:
+                pool.stop()
     if signals:
         exit_code = 128 + signals[0]
     if exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if exit_code:
         raise SystemExit(exit_code)
-    return pool.outcomes
+    return queue.outcomes
 
 
-def _one_by_one(jobs: Sequence[Job]) -> list[Outcome]:
-    queue, outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
-    with tqdm(total=len(jobs), unit="job", disable=True if len(jobs) == 1 else None) as bar:
-        for index in queue:
-            answer = run_job(jobs[index])
-            if isinstance(answer, Held):
-                _report_held(bar, jobs[index], answer, queue.hold(index, answer.lock))
-            elif answer.stopped:
-                raise SystemExit(answer.stopped)
-            else:
-                outcomes[index] = answer
-                _report(bar, jobs[index], answer)
-    return outcomes
+class _Outcomes:
+    """The jobs in line and the outcomes of the ended ones."""
+
+    def __init__(self, jobs: Sequence[Job], workers: Workers, watch: Watch, bar: Bar) -> None:
+        self.jobs, self.workers, self.bar = jobs, workers, bar
+        self.outcomes = [Outcome()] * len(jobs)
+        self.queue = Queue(len(jobs))
+        self._watch = watch
+
+    def needed(self, index: int) -> bool:
+        """Whether a job needs to be run here now."""
+        found = self._watch.known(index)
+        if isinstance(found, Held):
+            self.hold(index, found)
+        elif found is not None:
+            self._end(index, found)
+        return found is None
+
+    def end(self, index: int, outcome: Outcome) -> None:
+        """Keep the outcome of a job that ended here."""
+        self._watch.ended(index, outcome)
+        self._end(index, outcome)
+
+    def hold(self, index: int, held: Held) -> None:
+        """Let a job wait until its lock is free."""
+        if self.queue.hold(index, held.lock):
+            self.bar.write(f"{self.jobs[index].name}: in use by {held.holder}, waiting")
+
+    def _end(self, index: int, outcome: Outcome) -> None:
+        self.outcomes[index] = outcome
+        job, failure = self.jobs[index], outcome.failure
+        text = f"failed: {failure}" if failure else job.describe(outcome.result)
+        self.bar.end(f"{job.name}: {text}")
+        if failure and self.workers.stop_on_failure:
+            self.queue.clear()
+
+
+def _one_by_one(queue: _Outcomes) -> None:
+    for index in queue.queue:
+        if not queue.needed(index):
+            continue
+        answer = run_job(queue.jobs[index])
+        if isinstance(answer, Held):
+            queue.hold(index, answer)
+        elif answer.stopped:
+            raise SystemExit(answer.stopped)
+        else:
+            queue.end(index, answer)
 
 
 class _Pool:
-    """The running processes, and the outcomes of the ended ones."""
+    """The running processes."""
 
-    def __init__(self, jobs: Sequence[Job], at_once: int, logs: Path, bar: tqdm[Any]) -> None:
-        self.queue, self.outcomes = Queue(len(jobs)), [Outcome()] * len(jobs)
+    def __init__(self, outcomes: _Outcomes) -> None:
+        self.queue, self._outcomes, self._workers = outcomes.queue, outcomes, outcomes.workers
         self.running: dict[Any, Working] = {}
-        self._jobs, self._at_once, self._logs, self._bar = jobs, at_once, logs, bar
-        self._threads = max(1, cores() // at_once)
+        self._threads = max(1, cores() // self._workers.at_once)
         self._retries: set[int] = set()
+        devices = self._workers.devices
+        self._devices = [*devices] * -(-self._workers.at_once // max(len(devices), 1))
+        self._device_of: dict[int, str] = {}
 
     def start_more(self) -> None:
         """Start processes up to the limit, if there are jobs for them."""
-        while len(self.running) < self._at_once and (index := self.queue.next()) is not None:
+        while self._has_room and (index := self.queue.next()) is not None:
+            if not self._outcomes.needed(index):
+                continue
+            device = self._devices.pop(0) if self._devices else ""
+            self._device_of[index] = device
             try:
-                working = start(index, self._jobs[index], self._threads, self._log(index))
+                job, log = self._outcomes.jobs[index], self._log(index)
+                working = start(index, job, self._threads, log, device)
             except (EOFError, OSError) as error:
                 self._lose(index, f"could not be started ({error or 'its server was killed'})")
             else:
                 self.running[working.pipe] = working
 
     def read_answers(self, alarm: int) -> int:
-        """Wait for an answer, a signal or a folder that may be free, and process the answers; the
-        exit code of a job that was stopped by a signal, else 0."""
-        has_room = len(self.running) < self._at_once
-        ready = wait([alarm, *self.running], AGAIN if has_room and self.queue else None)
+        """Wait for an answer, a signal, a folder that may be free or the next look at the progress,
+        and process the answers; the exit code of a job that was stopped by a signal, else 0."""
+        ready = wait([alarm, *self.running], AGAIN)
         for pipe in ready:
             if pipe == alarm:
                 os.read(alarm, 4096)
@@ -126,13 +193,15 @@ class _Pool:
             index, answer = working.index, working.answer()
             if isinstance(answer, Lost):
                 self._lose(index, answer.how)
-            elif isinstance(answer, Held):
-                first = self.queue.hold(index, answer.lock)
-                _report_held(self._bar, self._jobs[index], answer, first)
+                continue
+            self._free_device(index)
+            if isinstance(answer, Held):
+                self._outcomes.hold(index, answer)
             elif answer.stopped:
                 return answer.stopped
             else:
                 self._end(index, answer)
+        self._outcomes.bar.look()
         return 0
 
     def stop(self) -> None:
@@ -142,39 +211,33 @@ class _Pool:
         for working in self.running.values():
             working.answer()
 
+    @property
+    def _has_room(self) -> bool:
+        return len(self.running) < self._workers.at_once
+
     def _lose(self, index: int, how: str) -> None:
+        self._free_device(index)
         if index in self._retries:
             failure = f"tried twice: its process {how}; {self._log(index)} has more"
             self._end(index, Outcome(failure=failure))
             return
         self._retries.add(index)
         self.queue.again(index)
-        _write(self._bar, f"{self._jobs[index].name}: its process {how}, it is tried once more")
+        name = self._outcomes.jobs[index].name
+        self._outcomes.bar.write(f"{name}: its process {how}, it is tried once more")
 
     def _end(self, index: int, outcome: Outcome) -> None:
-        self.outcomes[index] = outcome
-        _report(self._bar, self._jobs[index], outcome)
+        self._outcomes.end(index, outcome)
+        if outcome.failure and self._workers.stop_on_failure:
+            self.stop()
+            self.running.clear()
+
+    def _free_device(self, index: int) -> None:
+        if device := self._device_of.pop(index, ""):
+            self._devices.append(device)
 
     def _log(self, index: int) -> Path:
-        return self._logs / f"{index:03d}.txt"
-
-
-def _report(bar: tqdm[Any], job: Job, outcome: Outcome) -> None:
-    bar.update()
-    message = (
-        job.describe(outcome.result) if outcome.result is not None else f"failed: {outcome.failure}"
-    )
-    _write(bar, f"{job.name}: {message}")
-
-
-def _report_held(bar: tqdm[Any], job: Job, held: Held, first: bool) -> None:
-    if first:
-        _write(bar, f"{job.name}: in use by {held.holder}, waiting")
-
-
-def _write(bar: tqdm[Any], line: str) -> None:
-    bar.write(line, file=sys.stdout)
-    sys.stdout.flush()
+        return self._workers.logs / f"{index:03d}.txt"
 
 
 @contextmanager

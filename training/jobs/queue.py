@@ -5,6 +5,7 @@ for index in (queue := Queue(len(jobs))): ...
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from ..run_folder.lock import is_locked
 
 AGAIN = 1.0  # seconds between checks of locked folders
+_LOCKS = 50  # locked folders that are checked in that time
 
 
 class Queue:
@@ -23,6 +25,7 @@ class Queue:
         self._line = deque(range(jobs))
         self._locks: dict[int, Path] = {}
         self._waiters: set[int] = set()
+        self._looked = -math.inf
 
     def __bool__(self) -> bool:
         return bool(self._line or self._locks)
@@ -39,11 +42,20 @@ class Queue:
         """Remove and return one; None where all remaining ones are locked, or none remains."""
         if self._line:
             return self._line.popleft()
+        # A look at each of very many locks must not keep their disk busy.
+        if time.monotonic() - self._looked < AGAIN * len(self._locks) / _LOCKS:
+            return None
         for index, lock in self._locks.items():
             if not is_locked(lock):
                 del self._locks[index]
                 return index
+        self._looked = time.monotonic()
         return None
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._line.clear()
+        self._locks.clear()
 
     def again(self, index: int) -> None:
         """Put a job behind all others."""

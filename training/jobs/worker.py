@@ -6,14 +6,16 @@ answer = working.answer()
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, one_line
+from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
 
 from ..signals import Interrupted
 from .process import context, describe_exit, end_with_parent, start_process
@@ -40,6 +42,7 @@ class Outcome:
     result: Any = None
     failure: str = ""
     stopped: int = 0  # the exit code after a signal
+    reasons: Mapping[str, str] = field(default_factory=dict)  # of a RunsFailed
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def run_job(job: Job) -> Outcome | Held:
         return Outcome(stopped=stop.exit_code)
     except HeldElsewhere as held:
         return Held(held.holder, held.lock)
+    except RunsFailed as failed:
+        return Outcome(failure=str(failed), reasons=failed.reasons)
     except (RunError, ConfigError, OSError) as error:
         return Outcome(failure=str(error))
     except Exception as error:
@@ -98,12 +103,13 @@ class Working:
         self.process.terminate()
 
 
-def start(index: int, job: Job, threads: int, log: Path) -> Working:
-    """Start a process for the job, with `threads` threads and its output in `log`. EOFError and
-    OSError where it cannot be started."""
+def start(index: int, job: Job, threads: int, log: Path, device: str = "") -> Working:
+    """Start a process for the job, with `threads` threads and its output in `log`; it sees the CUDA
+    device of this number alone, if one is given. EOFError and OSError where it cannot be
+    started."""
     receiver, sender = context.Pipe(duplex=False)
     try:
-        process = start_process(_work, (job, threads, log, sender), type(job).__module__)
+        process = start_process(_work, (job, threads, log, sender, device), type(job).__module__)
     except BaseException:
         receiver.close()
         raise
@@ -112,7 +118,9 @@ def start(index: int, job: Job, threads: int, log: Path) -> Working:
     return Working(index, process, receiver, log)
 
 
-def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any]) -> None:
+def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any], device: str = "") -> None:
+    if device:  # read when CUDA is first used
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
     end_with_parent(threads, partial(_append_line, log))
     with (
         open(log, "a", buffering=1, encoding="utf-8") as file,

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from reloop.conf.checksum import checksum_of
 
 _PARTIAL = ".partial"
 _STALE_AFTER = 3600.0  # seconds after which a partial file has no writer any more
+_clock_offsets: dict[int, float] = {}  # by file system
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -134,3 +136,16 @@ def read_record(path: Path, kind: str) -> Record:
         return Record(None, f"{path} is {stated_kind!r}, not {kind!r}")
     del content["kind"]
     return Record(content)
+
+
+def file_system_time(folder: Path) -> float:
+    """The time now by the clock that dates the files of a folder, which may be another machine's;
+    this machine's where nothing can be written there."""
+    device = folder.stat().st_dev
+    if device not in _clock_offsets:
+        try:
+            with TemporaryFile(dir=folder) as file:
+                _clock_offsets[device] = os.fstat(file.fileno()).st_mtime - time.time()
+        except OSError:
+            return time.time()
+    return time.time() + _clock_offsets[device]

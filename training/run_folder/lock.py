@@ -1,113 +1,128 @@
 """One process at a time in a folder; the error of a second one names the first.
 
 with holding(Path("runs/NAME")): …
+
+Two files make a lock: `.lock` with the file system's own lock, which ends with its process, and a
+holder file, which its process touches while it lives (holder.py). So a lock also works where the
+file system's locks do not reach other machines, and ends where they outlive a machine that died.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import socket
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from reloop.conf.mistakes import ConfigError, HeldElsewhere
 
-from .files import read_record, write_record
+from .holder import Hold, beating, describe, is_alive, is_elsewhere, is_young, read_holder
 
-_HOLDER = "holder.json"
 _LOCK_TIMEOUT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _HOLDER_TIMEOUT = 2.0  # seconds until a process that holds a lock has written its holder file
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 @contextmanager
-def holding(folder: Path, part: str = "", wait: float = _LOCK_TIMEOUT) -> Iterator[None]:
+def holding(folder: Path, part: str = "", wait: float = _LOCK_TIMEOUT) -> Iterator[Hold]:
     """Lock the folder, created if absent, against other processes; or, with a name, that `part` of
     it alone: a run can be evaluated during its training. A lock that another process holds is
-    waited for, `wait` seconds.
+    waited for, `wait` seconds. The `Hold` says whether the lock is still this process's.
 
     Raises HeldElsewhere, naming the process that holds the lock, and ConfigError where the folder
-    cannot be created.
+    cannot be created, or its file system has no locks.
     """
-    path, holder = _path(folder, part, "lock"), _path(folder, part, _HOLDER)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path)
-        lock.acquire(timeout=wait)
-    except Timeout:
-        raise HeldElsewhere(folder, _describe(holder), path) from None
-    except OSError as error:
-        raise ConfigError("folder", f"cannot hold runs: {error}") from None
-    try:
-        write_record(holder, "holder", writer())
-        yield
-    finally:
-        holder.unlink(missing_ok=True)
-        lock.release()
+    path = folder / (f".{part}.lock" if part else ".lock")
+    holder = holder_of(path)
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.callback(_acquire(path, wait).release)
+            if is_elsewhere(holder) and is_young(holder):  # these locks end at this machine
+                raise HeldElsewhere(folder, _describe(holder), path)
+            holder.unlink(missing_ok=True)
+            hold = held.enter_context(beating(holder))
+        except (Timeout, FileExistsError):
+            raise HeldElsewhere(folder, _describe(holder), path) from None
+        except (OSError, NotImplementedError) as error:
+            raise ConfigError("folder", f"cannot hold runs: {_reason(error)}") from None
+        yield hold
 
 
 def is_held(folder: Path) -> bool:
     """Whether some process holds the folder now."""
-    return is_locked(_path(folder, "", "lock"))
+    return is_locked(folder / ".lock")
 
 
 def is_locked(path: Path) -> bool:
     """Whether some process holds this lock file now."""
     if not path.exists():
         return False
-    lock = FileLock(path)
+    holder, lock = holder_of(path), FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        return True
-    except OSError:  # reported where the lock is needed
+        return not (is_elsewhere(holder) and not is_young(holder))
+    except (OSError, NotImplementedError):  # reported where the lock is needed
         return False
     lock.release()
-    return False
+    return is_elsewhere(holder) and is_young(holder)
 
 
 def forget_holder(folder: Path) -> None:
     """Remove the holder file of a folder that was renamed while it was locked."""
-    _path(folder, "", _HOLDER).unlink(missing_ok=True)
+    holder_of(folder / ".lock").unlink(missing_ok=True)
 
 
-def writer() -> dict[str, Any]:
-    """This process and the time, for a file that names its writer."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "time": now}
+def _acquire(path: Path, wait: float) -> FileLock:
+    """The lock of this file, acquired. Timeout where another process has it."""
+    lock, holder = FileLock(path), holder_of(path)
+    try:
+        lock.acquire(timeout=wait)
+    except Timeout:
+        if not is_elsewhere(holder) or is_young(holder):
+            raise
+        _drop(path)
+        lock = FileLock(path)
+        lock.acquire(timeout=wait)
+    return lock
+
+
+def _drop(path: Path) -> None:
+    """Remove the lock file and the holder file of a process that died with its machine. One process
+    at a time: a second one finds those of the first."""
+    holder, aside = holder_of(path), path.with_name(f"{path.name}.dropped")
+    dropping = FileLock(path.with_name(f"{path.name}.dropping"))
+    with dropping.acquire(timeout=_HOLDER_TIMEOUT):
+        if is_elsewhere(holder) and not is_young(holder):
+            os.replace(path, aside)
+            aside.unlink(missing_ok=True)
+            holder.unlink(missing_ok=True)
 
 
 def _describe(path: Path) -> str:
     """The process of a holder file as text; it may need a moment to write it."""
     deadline = time.monotonic() + _HOLDER_TIMEOUT
-    while True:
-        holder = read_record(path, "holder").content or {}
-        if _is_alive(holder):
-            return f"process {holder['pid']} on {holder['host']} since {holder['time']}"
+    while not is_alive(path):
         if time.monotonic() > deadline:
-            return "another process"
+            return describe(None)
         time.sleep(0.02)
+    return describe(read_holder(path))
 
 
-def _is_alive(holder: Mapping[str, Any]) -> bool:
-    """Whether a holder file is complete and its process, if on this machine, exists."""
-    if not {"pid", "host", "time"} <= set(holder) or not isinstance(holder["pid"], int):
-        return False
-    if holder["host"] != socket.gethostname():
-        return True
-    try:
-        os.kill(holder["pid"], 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+def holder_of(path: Path) -> Path:
+    """The holder file beside a lock file."""
+    return path.with_name(f"{path.name.removesuffix('lock')}holder.json")
 
 
-def _path(folder: Path, part: str, suffix: str) -> Path:
-    return folder / (f".{part}.{suffix}" if part else f".{suffix}")
+def _reason(error: Exception) -> str:
+    """Why a lock cannot be made, as text."""
+    if isinstance(error, NotImplementedError) or getattr(error, "errno", None) in _NO_LOCKS:
+        return (
+            "its file system has no locks (NFS needs lockd or version 4, Lustre the option flock)"
+        )
+    return str(error)

@@ -22,7 +22,8 @@ from reloop.tasks import Task, task_class
 
 from .environment import changed_versions, environment, other_code, some_files
 from .files import read_record, remove_half_written, write_bytes, write_record
-from .lock import forget_holder, holding, writer
+from .holder import Hold, writer
+from .lock import forget_holder, holding
 from .sources import outside_source
 from .status import status_of
 
@@ -158,7 +159,7 @@ class RunFolder:
         forget_holder(backup)
         return backup
 
-    def lock(self, part: str = "") -> AbstractContextManager[None]:
+    def lock(self, part: str = "") -> AbstractContextManager[Hold]:
         """Lock the folder, or a part of it, against other processes: see `lock.holding`."""
         return holding(self.path, part)
 

@@ -1,10 +1,13 @@
-"""How far a run is, by its status.json and its lock. No torch here.
+"""How far a run is, by its status.json, its lock and its metrics.jsonl. No torch here.
 
 status_of(Path("runs/NAME"))["state"]
 """
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from .files import read_record
 from .lock import is_held
 
 STATES = ("running", "interrupted", "failed", "finished")  # as they are written
+_TAIL = 4096  # bytes of metrics.jsonl, of whose lines the last is read; one has about 300
 
 
 def status_of(folder: Path) -> dict[str, Any]:
@@ -27,6 +31,24 @@ def status_of(folder: Path) -> dict[str, Any]:
     if status["state"] == "running" and not is_held(folder):
         return status | {"state": "stopped"}
     return status
+
+
+def last_record(folder: Path) -> Mapping[str, Any]:
+    """The last whole line of a run's metrics.jsonl; empty where there is none."""
+    try:
+        with open(folder / "metrics.jsonl", "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            return record
+    return {}
 
 
 def _is_number(value: Any) -> bool:

@@ -26,7 +26,7 @@ from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from reloop.experiments.scaling_law.table import read_csv
 from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.jobs.processes import Outcome
+from reloop.training.jobs.processes import Outcome, Workers
 from reloop.training.optim.rates import learning_rate
 from tests.conftest import times_of
 
@@ -103,7 +103,7 @@ def by_law(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     but for those who stay at 0.9 or fail."""
 
     def by_law(stuck: Sequence[str] = (), failed: Sequence[str] = (), law: Law = LAW) -> None:
-        def run(jobs: Sequence[TrainAndMeasure], at_once: int, logs: Path) -> list[Outcome]:
+        def run(jobs: Sequence[TrainAndMeasure], workers: Workers) -> list[Outcome]:
             outcomes = []
             for job in jobs:
                 config = job.config

@@ -13,7 +13,7 @@ from reloop.experiments.named.definition import load
 from reloop.experiments.named.members import members_of
 from reloop.experiments.named.plan import plan
 from reloop.experiments.named.settings import ExperimentSettings
-from reloop.experiments.named.state import progress, seconds_left, shipped_as
+from reloop.experiments.queue.state import Estimates, progress, shipped_as
 from reloop.training import train
 
 
@@ -42,11 +42,11 @@ def test_a_training_counts_by_the_work_that_is_done(tiny: Path) -> None:
     train(first, until=2)
     assert 0 < progress(first).done < 1
     assert progress(first).state == "interrupted"
-    left = seconds_left([first, second])
+    left = Estimates([first, second]).left()
     assert 0 < left[0] < left[1]
     train(first)
     assert progress(first) == (progress(first).path, "finished", 4, 1.0)
-    assert seconds_left([first, second])[0] == 0
+    assert Estimates([first, second]).left()[0] == 0
 
 
 def test_a_plan_lists_runs_and_trains_none(tiny: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 from reloop.evaluation import snapshots_of
 from reloop.experiments.named.command import main
 from reloop.experiments.named.definition import load
-from reloop.experiments.named.members import Member, members_of
-from reloop.experiments.named.train import train_all
+from reloop.experiments.named.members import members_of
+from reloop.experiments.queue.job import Wanted
+from reloop.experiments.queue.train import Plan, train_all
 from reloop.training.run_folder.checkpoint import saved_steps
 from reloop.training.run_folder.run import run_folder
 
@@ -19,12 +20,13 @@ from reloop.training.run_folder.run import run_folder
 def test_a_run_has_the_snapshots_that_each_experiment_asks_for(tiny: Path) -> None:
     member = members_of(load(str(tiny)), "small")[0]
 
-    def with_snapshots(*steps: int) -> Member:
+    def with_snapshots(*steps: int) -> Wanted:
         training = replace(member.config.training, snapshots=steps)
-        return replace(member, config=replace(member.config, training=training))
+        config = replace(member.config, training=training)
+        return Wanted("tiny", config, (config.evaluation,))
 
-    asked = [member, with_snapshots(0, 2), with_snapshots(2, 4)]
-    assert train_all(asked, 1, Path("runs/logs")) == {}
+    asked = [with_snapshots(), with_snapshots(0, 2), with_snapshots(2, 4)]
+    assert train_all(asked, Plan(Path("runs/logs"), 1)) == {}
     assert list(snapshots_of(run_folder(member.config).path)) == [0, 2, 4]
 
 

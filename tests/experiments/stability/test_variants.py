@@ -14,7 +14,7 @@ import pytest
 
 from reloop.evaluation.figures import Pictures
 from reloop.evaluation.tables import document
-from reloop.experiments.grid import Errors
+from reloop.experiments.population import Errors
 from reloop.experiments.stability import fully_looped, regression, variants
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.experiments.stability.variants import Variants, report, variant_runs

@@ -23,7 +23,7 @@ from reloop.openml_eval.jobs import Scoring, SolverJob
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.table_summary import evaluated_tables
 from reloop.training import Interrupted
-from reloop.training.jobs.processes import run_jobs
+from reloop.training.jobs.processes import Workers, run_jobs
 from reloop.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import words, write_tables
@@ -106,7 +106,7 @@ def test_one_failure_is_named_and_the_rest_goes_on(
 def test_a_process_that_dies_is_a_failure(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    one, other = run_jobs([Dies(), Lives()], at_once=2, logs=tmp_path)
+    one, other = run_jobs([Dies(), Lives()], Workers(2, tmp_path))
     assert one.failure.startswith("tried twice: its process ended with code 7; ")
     assert other.result == {"threads": 1}
     assert "Lives: 1 thread" in capfd.readouterr().out

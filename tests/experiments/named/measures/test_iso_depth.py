@@ -16,7 +16,7 @@ from reloop.experiments.named.measures.iso_depth import measure, settings_of
 from reloop.experiments.named.measures.request import Measurement, Request
 from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, table_of
-from reloop.training.jobs.processes import Outcome
+from reloop.training.jobs.processes import Outcome, Workers
 from tests.experiments.named.measures.checks import check_panels
 
 TINY = {
@@ -52,7 +52,7 @@ def test_trained_runs_without_a_law(tmp_path: Path) -> None:
 def by_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is trained, the losses are of a known law; the first run of the grid fails."""
 
-    def run(jobs: Sequence[TrainAndMeasure], at_once: int, logs: Path) -> list[Outcome]:
+    def run(jobs: Sequence[TrainAndMeasure], workers: Workers) -> list[Outcome]:
         outcomes = []
         for job in jobs:
             config = job.config

@@ -27,14 +27,14 @@ from reloop.evaluation.errors import evaluation_prompts
 from reloop.models import Model
 from reloop.training import Run, train_together
 from reloop.training.assemble import build_model, build_task
-from reloop.training.jobs.processes import run_jobs
+from reloop.training.jobs.processes import Workers, run_jobs
 from reloop.training.objective import loss
 from reloop.training.run_folder.environment import other_code, training_sources
 from reloop.training.run_folder.metrics import Metrics
 from reloop.training.run_folder.run import run_folder
 from reloop.training.run_folder.sources import sources_of
 
-_SOURCES = ("reloop.experiments.grid", "reloop.training.together")
+_SOURCES = ("reloop.experiments.population", "reloop.training.together")
 
 
 class Errors(TypedDict):
@@ -147,7 +147,7 @@ def measured(populations: Sequence[Population], processes: int, logs: Path) -> l
     """
     order = sorted(range(len(populations)), key=lambda i: -_work(populations[i]))
     jobs = [populations[i] for i in order]
-    outcomes = run_jobs(jobs, processes, logs)
+    outcomes = run_jobs(jobs, Workers(processes, logs))
     failures = [
         f"{job.name}: {outcome.failure}"
         for job, outcome in zip(jobs, outcomes, strict=True)

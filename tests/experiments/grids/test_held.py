@@ -35,10 +35,10 @@ def test_a_member_that_is_held_is_done_last(
     thread = threading.Thread(target=hold_until_the_other_is_done)
     thread.start()
     assert holding.wait(60)
-    assert run.main(["-m", *words]) == 0
+    assert run.main(["-m", *words, "jobs=1"]) == 0
     thread.join()
     said = capsys.readouterr()
     assert said.out.count("in use by process ") == 1
-    assert "waits while others are done" in said.out
+    assert ", waiting\n" in said.out
     assert "2 done, 0 failed" in said.out
     assert said.err == ""

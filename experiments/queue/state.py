@@ -1,4 +1,4 @@
-"""How far an experiment's trainings are, and the processor time that is still to come."""
+"""How far trainings are, and the processor time that is still to come."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from reloop.conf.shipped import SHELF, shipped_names
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.run_folder.run import RunFolder, run_folder
+from reloop.training.run_folder.status import last_record
 from reloop.training.step import Trainer
 from reloop.training.work import Work
 
@@ -33,12 +34,12 @@ class Progress(NamedTuple):
     done: float
 
 
-def progress(config: Config) -> Progress:
+def progress(config: Config, shipped: bool = True) -> Progress:
     """How far the training of a configuration is. A model that ships with the project and has these
-    settings counts as finished, unless the run folder is finished too."""
+    settings counts as finished, unless the run folder is finished too, or `shipped` is False."""
     folder = run_folder(config)
     status = folder.status()
-    if status["state"] != _DONE and (name := shipped_as(config)):
+    if status["state"] != _DONE and shipped and (name := shipped_as(config)):
         return Progress(name, _DONE, config.training.steps, 1.0)
     step = int(status["step"])
     return Progress(str(folder.path), status["state"], step, _work(config)(step) if step else 0.0)
@@ -56,27 +57,51 @@ def _shipped() -> dict[str, str]:
     return {run_folder(config).path.name: f"shipped/{name}" for name, config in configs.items()}
 
 
-def seconds_left(
-    configs: Sequence[Config], say: Callable[[str], object] = lambda line: None
-) -> list[float]:
-    """Processor seconds that each training still takes, about: its remaining work times the cost of
-    a unit of work, which is that of a finished run of the same shape, or else of one measured step.
+class Estimates:
+    """The processor seconds of trainings: the work of each times the cost of a unit of work, which
+    is that of a finished run of the same shape, or else of one measured step.
 
     `say` gets a line before the first measurement, since these take a second each, at the paper's
-    scale several."""
-    costs: dict[object, float] = {}
-    for config in configs:
-        state = RunFolder(Path(progress(config).path)).status()
-        if state["state"] == _DONE and state.get("cpu_seconds") and _work(config).total:
-            costs.setdefault(_shape(config), state["cpu_seconds"] / _work(config).total)
-    left = []
-    for config in configs:
-        done = progress(config).done
-        if done < 1 and _shape(config) not in costs:
-            say(f"measuring a step of {config.task.name}, {config.model.family}")
-            costs[_shape(config)] = _measured(config)
-        left.append((1 - done) * _work(config).total * costs.get(_shape(config), 0.0))
-    return left
+    scale several. `shipped`: as in `progress`.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[Config],
+        say: Callable[[str], object] = lambda line: None,
+        shipped: bool = True,
+    ) -> None:
+        self.works = [_work(config) for config in configs]
+        self.folders = [run_folder(config) for config in configs]
+        found = [progress(config, shipped) for config in configs]
+        self._costs: dict[object, float] = {}
+        for config, now, work in zip(configs, found, self.works, strict=True):
+            seconds = RunFolder(Path(now.path)).status().get("cpu_seconds")
+            if now.state == _DONE and seconds and work.total:
+                self._costs.setdefault(_shape(config), seconds / work.total)
+        self._done = [now.done for now in found]
+        for config, done, work in zip(configs, self._done, self.works, strict=True):
+            if work.total and done < 1 and _shape(config) not in self._costs:
+                say(f"measuring a step of {config.task.name}, {config.model.family}")
+                self._costs[_shape(config)] = _measured(config)
+        self.seconds = [
+            work.total * self._costs.get(_shape(config), 0.0)
+            for config, work in zip(configs, self.works, strict=True)
+        ]
+
+    def left(self) -> list[float]:
+        """Seconds that each training still took when this was made."""
+        return [(1 - done) * all_ for done, all_ in zip(self._done, self.seconds, strict=True)]
+
+    def left_now(self) -> float:
+        """Seconds that all trainings still take, by the last lines of their metrics.jsonl."""
+        return sum(map(self._left_now, range(len(self.seconds))))
+
+    def _left_now(self, index: int) -> float:
+        if self._done[index] < 1:
+            step = last_record(self.folders[index].path).get("step", 0)
+            self._done[index] = max(self._done[index], self.works[index](step))
+        return (1 - self._done[index]) * self.seconds[index]
 
 
 def _work(config: Config) -> Work:

@@ -22,8 +22,8 @@ from reloop.conf.schema import (
 )
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import numbers
-from reloop.experiments import grid
-from reloop.experiments.grid import Population, measured
+from reloop.experiments import population as module
+from reloop.experiments.population import Population, measured
 from reloop.training import train
 from reloop.training.run_folder.run import run_folder
 
@@ -54,7 +54,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(configs: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(grid, "train_together", refuse)
+    monkeypatch.setattr(module, "train_together", refuse)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -104,8 +104,8 @@ def test_runs_of_other_code_are_trained_again(
     population: Population, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = population()
-    monkeypatch.setattr(grid, "other_code", lambda made_with, config: ["tasks/linear.py"])
-    monkeypatch.setattr(grid, "sources_of", lambda alone: {"experiments/grid.py": "new"})
+    monkeypatch.setattr(module, "other_code", lambda made_with, config: ["tasks/linear.py"])
+    monkeypatch.setattr(module, "sources_of", lambda alone: {"experiments/population.py": "new"})
     assert population() == found
     folder = Path(population.config.folder)
     assert len(list(folder.glob("linear-*-before-1"))) == 6

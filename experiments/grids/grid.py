@@ -1,0 +1,84 @@
+"""A grid: its members, the settings in which they differ, and its folder. No torch here.
+
+grid = Grid.of(commands(["task=linear", "seed=0,1"], multirun=True)); grid.folder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from reloop.conf.actions import Command
+from reloop.conf.checksum import key_of
+from reloop.conf.schema import Config
+from reloop.training.run_folder.run import run_folder
+
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run of a grid with one evaluation: its values of the settings in which members differ, its
+    run folder, and its configuration."""
+
+    values: tuple[tuple[str, str], ...]
+    command: Command
+    path: Path
+
+    @property
+    def config(self) -> Config:
+        return self.command.config
+
+    @property
+    def label(self) -> str:
+        """Its values as words."""
+        return " ".join(f"{key}={value}" for key, value in self.values)
+
+    @property
+    def setting(self) -> tuple[tuple[str, str], ...]:
+        """Its values but the seed: members of one setting are repetitions."""
+        return tuple((key, value) for key, value in self.values if key != SEED)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Members of one command that differ in the settings `varied`; `shared` are the other words."""
+
+    members: tuple[Member, ...]
+    varied: tuple[str, ...]
+    shared: tuple[str, ...]
+
+    @classmethod
+    def of(cls, commands: Sequence[Command]) -> Grid:
+        """The grid of commands that train or evaluate."""
+        words = [dict(word.split("=", 1) for word in command.words) for command in commands]
+        keys = list(dict.fromkeys(key for each in words for key in each))
+        varied = [key for key in keys if len({each.get(key) for each in words}) > 1]
+        members = tuple(
+            Member(tuple((key, each.get(key, "")) for key in varied), command, _path(command))
+            for command, each in zip(commands, words, strict=True)
+        )
+        shared = tuple(f"{key}={words[0][key]}" for key in keys if key not in varied)
+        return cls(members, tuple(varied), shared)
+
+    @cached_property
+    def folder(self) -> Path:
+        """Its folder, grid-<hash of runs and evaluations>, beside those of its runs: the same for
+        the same runs in another order."""
+        parts = [[each.path.name, asdict(each.config.evaluation)] for each in self.members]
+        key = key_of(sorted(parts, key=str), 8)
+        return Path(self.members[0].config.folder) / f"grid-{key}"
+
+    @property
+    def settings(self) -> dict[tuple[tuple[str, str], ...], list[Member]]:
+        """The members of each setting, which differ in the seed alone."""
+        found: dict[tuple[tuple[str, str], ...], list[Member]] = {}
+        for member in self.members:
+            found.setdefault(member.setting, []).append(member)
+        return found
+
+
+def _path(command: Command) -> Path:
+    return Path(command.paths[0]) if command.paths else run_folder(command.config).path

@@ -1,0 +1,146 @@
+"""Carry out a grid: train and evaluate its runs, in this process and in any others that run the
+same command, then write and print the result of all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reloop.conf.actions import Command
+from reloop.conf.checks.folders import check_folder
+from reloop.conf.mistakes import ConfigError
+from reloop.training.device import place
+from reloop.training.jobs.processes import Workers, processes_for, run_jobs
+from reloop.training.run_folder.lock import holding
+from reloop.training.together import groups, obstacle
+
+from ..one_command import carry_out
+from ..queue.job import Wanted
+from ..queue.train import Plan, train_all
+from .grid import Grid
+from .settings import GridSettings
+from .summary import summarise
+
+_SUMMARY_WITHIN = 600.0  # seconds that another process's summary of the same grid is waited for
+
+
+def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
+    """Carry out the commands of a grid; the exit code: 1 where one failed. Raises as `run_jobs`,
+    and ConfigError where the folder cannot be locked, or a device is not there."""
+    devices = _devices(settings, commands)
+    configs = [command.config for command in commands]
+    for asked in {(config.device, config.precision, config.backend) for config in configs}:
+        place(*asked)  # a device that is not here is found before a training
+    if commands[0].action in ("compare", "import"):
+        return _without_summary(commands, settings, devices)
+    grid = Grid.of(commands)
+    with holding(grid.folder, "trial"):  # a file system without locks is found before a training
+        pass
+    print(_beginning(grid, settings), flush=True)
+    logs = grid.folder / "logs"
+    if commands[0].action == "train":
+        failures = train_all(
+            [Wanted(each.label, each.config, (each.config.evaluation,)) for each in grid.members],
+            Plan(
+                logs,
+                settings.jobs,
+                devices,
+                commands[0].together,
+                commands[0].again,
+                stop_on_failure=settings.on_failure == "stop",
+                tables=commands[0].config.tables.format,
+            ),
+        )
+    else:
+        failures = _carry_out_all(commands, settings, devices, logs)
+    with holding(grid.folder, "summary", _SUMMARY_WITHIN):
+        print(summarise(grid, failures), flush=True)
+    return 1 if failures else 0
+
+
+def _beginning(grid: Grid, settings: GridSettings) -> str:
+    number, first = len(grid.members), grid.members[0]
+    at_once = processes_for(number, settings.jobs or len(settings.devices) or None, first.config)
+    times = "one at a time" if at_once == 1 else f"{at_once} at a time"
+    text = f"{number} runs, {times}; their result: {grid.folder}"
+    if at_once > 1:
+        text += f", their output: {grid.folder / 'logs'}"
+    together = first.command.together
+    configs = [member.config for member in grid.members]
+    if together and not groups(configs, only_if_faster=together == "auto"):
+        why = obstacle(first.config) or "docs/guide.md says which can be"
+        text += f"\nno members are trained together: {why}"
+    return text
+
+
+@dataclass(frozen=True)
+class _OneCommand:
+    """A job: a command that trains nothing."""
+
+    command: Command
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.command.words)
+
+    def __call__(self) -> bool:
+        print(f"\n{self.name}", flush=True)
+        carry_out(self.command)
+        return True
+
+    def describe(self, result: bool) -> str:
+        return "done"
+
+
+def _carry_out_all(
+    commands: Sequence[Command], settings: GridSettings, devices: tuple[str, ...], logs: Path
+) -> dict[str, str]:
+    """Carry out commands that train nothing; returns why some failed, by their words or, for an
+    evaluation, by the path of the run."""
+    at_once = processes_for(len(commands), settings.jobs, commands[0].config)
+    workers = Workers(at_once, logs, devices, settings.on_failure == "stop")
+    jobs = [_OneCommand(command) for command in commands]
+    outcomes = run_jobs(jobs, workers)
+    return {
+        job.command.paths[0] if job.command.action == "evaluate" else job.name: outcome.failure
+        for job, outcome in zip(jobs, outcomes, strict=True)
+        if outcome.failure
+    }
+
+
+def _without_summary(
+    commands: Sequence[Command], settings: GridSettings, devices: tuple[str, ...]
+) -> int:
+    """Carry out comparisons or imports, each of which has its own result."""
+    for command in commands:
+        check_folder("folder", command.config.folder)
+    logs = Path(commands[0].config.folder) / "logs"
+    failures = _carry_out_all(commands, settings, devices, logs)
+    print(f"\n{len(commands) - len(failures)} done, {len(failures)} failed")
+    for words, reason in failures.items():
+        print(f"  failed: {words}: {reason}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _devices(settings: GridSettings, commands: Sequence[Command]) -> tuple[str, ...]:
+    """The CUDA devices as CUDA_VISIBLE_DEVICES names them. Raises ConfigError for one that is not
+    there."""
+    if not settings.devices:
+        return ()
+    if commands[0].config.device not in ("auto", "cuda"):
+        problem = f"has no meaning with device={commands[0].config.device}"
+        raise ConfigError("devices", problem)
+    import torch
+
+    count = torch.cuda.device_count()
+    if max(settings.devices) >= count:
+        have = f"{count} CUDA device{'s' * (count != 1)}"
+        raise ConfigError(
+            "devices", f"names device {max(settings.devices)}, but this machine has {have}"
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = visible.split(",") if visible else [str(number) for number in range(count)]
+    return tuple(names[number] for number in settings.devices)

@@ -1,0 +1,175 @@
+"""The result of a grid in its folder: members.csv, settings.csv, tests.csv, summary.md,
+summary.tex, result.json and figures/."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from reloop.evaluation.artefacts import show
+from reloop.evaluation.remarks import shared
+from reloop.evaluation.tables import Part, Table, document
+from reloop.training.run_folder.files import write_bytes
+from reloop.training.run_folder.run import RunFolder
+
+from ..claims.claim import Estimate
+from ..named.pictures import draw_panels
+from ..named.results import ExperimentResult, MemberResult, State
+from .grid import SEED, Grid
+from .pictures import grid_panels
+from .results import (
+    PairedTest,
+    Result,
+    Summary,
+    member_rows,
+    paired_test_rows,
+    paired_tests,
+    results_of,
+    setting_name,
+    setting_rows,
+    summaries,
+)
+
+_MOST_TESTS = 12  # shown; tests.csv has all
+_STATES: dict[str, State] = {"finished": "finished", "failed": "failed", "new": "missing"}
+
+
+def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
+    """Write the results of a grid and return the text for the user. `failures` are the reasons why
+    runs failed, by the path of their folder."""
+    results = results_of(grid)
+    found, tests = summaries(results), paired_tests(results)
+    keys = [key for key in grid.varied if key != SEED]
+    tables = {
+        "members": member_rows(results, grid.varied),
+        "settings": setting_rows(found, keys),
+        "tests": paired_test_rows(tests),
+    }
+    for name, table in tables.items():
+        write_bytes(grid.folder / f"{name}.csv", f"{document([table], 'csv')}\n".encode())
+    content = _result(grid, results, failures)
+    first = grid.members[0].config
+    pictures = draw_panels(content, grid.folder / "figures", first.figures)
+    parts = _parts(grid, results, failures, found, tests)
+    for suffix, form in (("md", "markdown"), ("tex", "latex")):
+        text = document(parts, "markdown" if form == "markdown" else "latex")
+        write_bytes(grid.folder / f"summary.{suffix}", f"{text}\n".encode())
+    show(grid.folder / "result.json", "experiment", content, pictures)
+    files = "members.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
+    return f"\n{document(parts, first.tables.format)}\n\n{grid.folder}: {files}"
+
+
+def _parts(
+    grid: Grid,
+    results: Sequence[Result],
+    failures: Mapping[str, str],
+    found: Sequence[Summary],
+    tests: Sequence[PairedTest],
+) -> list[Part]:
+    """Title, table of settings, tests and failures."""
+    parts: list[Part] = [" ".join(grid.shared), _counts(results, failures)]
+    if found:
+        parts += [_settings_table(results, found), "90 % intervals over seeds and prompts"]
+        parts += sorted({each.last.note for each in found if each.last.note})
+    if tests:
+        rest = f"; {len(tests) - _MOST_TESTS} more in tests.csv" * (len(tests) > _MOST_TESTS)
+        parts += ["", _tests_table(tests[:_MOST_TESTS]), f"p: two-sided, by Holm for all{rest}"]
+    parts += shared(
+        {result.member.label or "the run": result.measured.remarks for result in results}
+    )
+    for path, reason in failures.items():
+        labels = [each.label for each in grid.members if str(each.path) == path]
+        parts.append(f"failed: {labels[0] if labels else path}: {reason}")
+    return parts
+
+
+def _counts(results: Sequence[Result], failures: Mapping[str, str]) -> str:
+    """'8 done, 1 failed'."""
+    done = sum(each.errors is not None for each in results)
+    others = Counter(
+        each.state
+        for each in results
+        if each.errors is None and str(each.member.path) not in failures
+    )
+    failed = sum(str(each.member.path) in failures for each in results)
+    text = f"{done} done, {failed} failed"
+    return ", ".join([text, *(f"{number} {state}" for state, number in others.items())])
+
+
+def _settings_table(results: Sequence[Result], found: Sequence[Summary]) -> Table:
+    last = max(each.errors.shape[1] for each in results if each.errors is not None) - 1
+    head = ["setting", "seeds", f"error at k = {last}", "90 %", "mean over k", "90 %"]
+    rows = [
+        [
+            setting_name(each.setting), str(each.seeds),
+            f"{each.last.mean:.3g}", _span(each.last), f"{each.mean.mean:.3g}", _span(each.mean),
+        ]
+        for each in found
+    ]  # fmt: skip
+    return Table(head, rows)
+
+
+def _tests_table(tests: Sequence[PairedTest]) -> Table:
+    head = ["error of", "over that of", "ratio", "90 %", "p"]
+    rows = [
+        [
+            setting_name(test.first), setting_name(test.second),
+            f"{test.ratio.mean:.3g}", _span(test.ratio), f"{test.p_holm:.2g}",
+        ]
+        for test in tests
+    ]  # fmt: skip
+    return Table(head, rows)
+
+
+def _span(estimate: Estimate) -> str:
+    return f"{estimate.low:.3g} to {estimate.high:.3g}"
+
+
+def _result(grid: Grid, results: Sequence[Result], failures: Mapping[str, str]) -> ExperimentResult:
+    """The grid as pictures and the report read it."""
+    members = [_member(result, failures) for result in results]
+    command = f"python run.py -m {' '.join([*grid.shared, *_swept(grid)])}"
+    return {
+        "experiment": grid.folder.name,
+        "title": f"{', '.join(grid.varied) or 'one run'} of {' '.join(grid.shared)}",
+        "source": "a grid of your own",
+        "scale": grid.members[0].config.scale,
+        "command": command,
+        "members": members,
+        "panels": grid_panels(results, grid.varied),
+        "verdicts": [],
+        "missing": [
+            f"{each['label']}, seed {each['seed']}: {each['state']}, "
+            f"{each['step']:,} of {each['steps']:,} steps"
+            for each in members
+            if each["state"] != "finished"
+        ],
+    }
+
+
+def _swept(grid: Grid) -> list[str]:
+    """The varied settings with all their values, as words."""
+    values = [dict(member.values) for member in grid.members]
+    return [f"{key}={','.join(dict.fromkeys(each[key] for each in values))}" for key in grid.varied]
+
+
+def _member(result: Result, failures: Mapping[str, str]) -> MemberResult:
+    config, path = result.member.config, str(result.member.path)
+    state: State = _STATES.get(result.state, "unfinished")
+    if result.errors is not None:
+        state = "finished"
+    remarks = list(result.measured.remarks)
+    if path in failures:
+        state, remarks = "failed", [failures[path]]
+    elif state == "failed":
+        remarks = [str(RunFolder(result.member.path).status().get("reason", "its training failed"))]
+    return {
+        "label": setting_name(result.member.setting),
+        "run": path,
+        "words": list(result.member.command.words),
+        "seed": config.seed,
+        "step": result.measured.step,
+        "steps": config.training.steps,
+        "state": state,
+        "remarks": remarks,
+    }

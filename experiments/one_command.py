@@ -1,0 +1,56 @@
+"""One command of `run.py`: train, evaluate, compare or import, and print the result. What measures
+is imported after training: the first steps need not wait for matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reloop.conf.actions import Command
+from reloop.training import Run, import_checkpoint, train
+
+
+def carry_out(command: Command) -> None:
+    """Carry out one command and print its result. Raises what `train`, `evaluate`, `compare` and
+    `import_checkpoint` do."""
+    if command.action == "import":
+        _import(command)
+    elif command.action == "compare":
+        _compare(command)
+    elif command.action == "evaluate":
+        from reloop.evaluation import load_run
+
+        run = load_run(command.paths[0])
+        print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
+        _evaluate(command, run)
+    else:
+        _evaluate(command, train(command.config, command.again))
+
+
+def _evaluate(command: Command, run: Run) -> None:
+    from reloop.evaluation import evaluate
+    from reloop.evaluation.report import report
+
+    config = command.config
+    result = evaluate(run, config.evaluation, config.device, config.figures)
+    print(f"\n{report(result, config.tables.format)}\n", flush=True)
+    print(f"{run.path}: evaluation.json, figures/", flush=True)
+
+
+def _compare(command: Command) -> None:
+    """Measure several runs on the same prompts and print them side by side."""
+    from reloop.evaluation import compare, load_run
+    from reloop.evaluation.report import comparison_table
+
+    config = command.config
+    runs = [load_run(path) for path in command.paths]
+    folder = Path(config.folder)
+    result = compare(runs, config.evaluation, folder, config.device, config.figures)
+    print(f"\n{comparison_table(result, config.tables.format)}", flush=True)
+    print(f"\n{result['path']}: comparison.json, figures/", flush=True)
+
+
+def _import(command: Command) -> None:
+    """Make a run folder of a reference code's checkpoint, and print the command to evaluate it."""
+    run = import_checkpoint(command.paths[0], command.given, command.config.folder)
+    print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
+    print(f"python run.py action=evaluate run={run.path}", flush=True)

@@ -1,0 +1,74 @@
+"""What other processes have done meanwhile for the same runs: read from run folders and from the
+records of failures beside the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reloop.training.jobs.processes import Watch
+from reloop.training.jobs.worker import Held, Outcome
+from reloop.training.run_folder.files import file_system_time, read_record, write_record
+from reloop.training.run_folder.holder import describe, read_holder
+from reloop.training.run_folder.lock import holder_of, is_locked
+from reloop.training.run_folder.run import RunFolder
+
+from .job import TrainAndEvaluate, Wanted
+from .state import Estimates
+
+_KIND = "failure"
+_LOCKS = (".lock", ".evaluation.lock")
+
+
+class RunWatch(Watch):
+    """The runs of `jobs`, which are in `folder`. A run that finished or failed in another process
+    after this one began is not begun again. `since` is when it began, in seconds since
+    1970 by the clock of the file system."""
+
+    def __init__(self, folder: Path, logs: Path, estimates: Estimates) -> None:
+        self.jobs: Sequence[TrainAndEvaluate] = ()
+        self._failures = logs / "failures"
+        self._failures.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.since = file_system_time(folder)
+        self.left = estimates.left_now
+
+    def known(self, index: int) -> Outcome | Held | None:
+        job = self.jobs[index]
+        failures = {str(run.path): reason for run in job.runs if (reason := self._failure(run))}
+        if failures:
+            text = "; ".join(dict.fromkeys(failures.values()))
+            return Outcome(failure=text, reasons=failures)
+        for run in job.runs if len(job.runs) == 1 else ():
+            for name in _LOCKS:
+                if is_locked(lock := run.path / name):
+                    return Held(describe(read_holder(holder_of(lock))), lock)
+        return Outcome(result=[]) if all(map(self._is_new, job.runs)) else None
+
+    def ended(self, index: int, outcome: Outcome) -> None:
+        for run in self.jobs[index].runs:
+            path = self._failures / f"{run.path.name}.json"
+            reason = outcome.reasons.get(str(run.path), "" if outcome.reasons else outcome.failure)
+            if reason:
+                write_record(path, _KIND, {"run": str(run.path), "reason": reason})
+            else:
+                path.unlink(missing_ok=True)
+
+    def _failure(self, run: Wanted) -> str:
+        """Why a run failed in another process since this one began; else empty."""
+        path = self._failures / f"{run.path.name}.json"
+        if _written(path) < self.since:
+            return ""
+        return str((read_record(path, _KIND).content or {}).get("reason", ""))
+
+    def _is_new(self, run: Wanted) -> bool:
+        """Whether a run was trained and evaluated since this process began."""
+        written = _written(run.path / "evaluation.json")
+        return written >= self.since and RunFolder(run.path).status()["state"] == "finished"
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
