@@ -23,8 +23,8 @@ from .schema import Action, Config, TrainingConfig
 from .words import check_words
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
-# Of experiments, of the report, and of tables of runs.
-_OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean")
+# Of experiments, of the report, of tables of runs, and of grids.
+_OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean", "status", "cancel")
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:

@@ -4,6 +4,7 @@ spelling."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -97,6 +98,13 @@ def check_path(key: str, path: str) -> None:
     """Raises ConfigError for an empty path."""
     if not path.strip() or "\0" in path:
         raise ConfigError(key, f"must name a file or folder, got {path!r}")
+
+
+def check_name(key: str, name: str) -> None:
+    """Raises ConfigError for a name that cannot begin a folder's; an empty one is none."""
+    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
+        problem = "must be up to 60 letters, digits, '-', '_' and '.', the first a letter or digit"
+        raise ConfigError(key, f"{problem}; got {name!r}")
 
 
 def one_line(error: Exception) -> str:

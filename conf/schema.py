@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .mistakes import ConfigError, check_device, check_path
+from .mistakes import ConfigError, check_device, check_name, check_path
 from .output import FigureSettings, TableSettings
 from .plugins import load_plugins
 from .setting import setting
@@ -266,10 +266,18 @@ class Config:
     wandb: Literal["disabled", "offline", "online"] = setting(
         "disabled", "whether metrics go to Weights & Biases too"
     )
+    tensorboard: bool = setting(
+        False, "whether metrics go to the run's folder tensorboard/ too, for TensorBoard"
+    )
     plugins: tuple[str, ...] = setting(
         (), "Python files that register tasks, baselines, loops or shifts of your own"
     )
     folder: str = setting("runs", "where run folders are made", check=check_path)
+    name: str = setting(
+        "",
+        "a name of your own, in front of those of run folders: it finds them again",
+        check=check_name,
+    )
     scale: str = setting("", "the scale it was composed at, if any")
     recipe: str = setting("", "the recipe it was composed with, if any")
 

@@ -21,11 +21,11 @@ def main(words: list[str]) -> int:
         return report_page.main(words)
     if experiments.is_for_experiments(words):
         return experiments.main(words)
+    if grids.is_for_grid(words):
+        return grids.main(words)
     if {"-h", "--help"} & set(words):
         print(help_text(), end="")
         return 0
-    if grids.is_for_grid(words):
-        return grids.main(words)
 
     def run() -> int:
         grids.check_single(words)

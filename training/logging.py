@@ -1,4 +1,4 @@
-"""The log of a run: metrics.jsonl, a progress bar or plain lines, and wandb if configured."""
+"""The log of a run: metrics.jsonl, a progress bar or plain lines, and trackers if configured."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tqdm import tqdm
 
-from reloop.conf.build import config_to_mapping
-from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.curricula import Stage
 
 from .progress import on_terminal
 from .run_folder.metrics import Metrics
-from .run_folder.run import RunError
 from .step import Totals
+from .trackers import Trackers
 from .work import Work
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
@@ -36,19 +34,18 @@ class LogRecord(NamedTuple):
 
 
 class RunLog:
-    """Writes one record per log interval to metrics.jsonl, and to wandb if configured."""
+    """Writes one record per log interval to metrics.jsonl, and to trackers if configured."""
 
     def __init__(self, config: Config, folder: Path, step: int, run: str) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl", run)
         for problem in self.metrics.keep_until(step):
             print(f"{self.metrics.path}: {problem}; left out", flush=True)
-        self.wandb = _start_wandb(config, folder)
+        self.trackers = Trackers(config, folder, step)
         self.last = time.monotonic(), step
 
     def close(self) -> None:
-        """End the log of wandb."""
-        if self.wandb is not None:
-            self.wandb.finish()
+        """End the logs of trackers."""
+        self.trackers.close()
 
     def write(self, step: int, totals: Totals, stage: Stage) -> LogRecord:
         """Log the totals since the last record, and the stage; the record."""
@@ -58,14 +55,14 @@ class RunLog:
         means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
         self.metrics.add(values)
-        if self.wandb is not None:
-            self.wandb.log(values, step=step)
+        self.trackers.log(step, values)
         return LogRecord(step, totals, stage, rate)
 
     def rewind(self, step: int, why: str) -> None:
         """Go back to `step`, and print why."""
         tqdm.write(why, file=sys.stderr if on_terminal() else sys.stdout)
         self.metrics.keep_until(step)
+        self.trackers.rewind(step)
         self.last = time.monotonic(), step
 
 
@@ -119,38 +116,3 @@ class Screen:
         """Remaining seconds of the scheduled work, at the rate since this process began."""
         done = self.work(step) - self.work(self.first_step)
         return (time.monotonic() - self.start_time) * (1 - self.work(step)) / max(done, 1e-9)
-
-
-def check_wandb(mode: str) -> None:
-    """Raises ConfigError where wandb is not installed, or would ask for a login."""
-    if mode == "disabled":
-        return
-    try:
-        import wandb
-    except ImportError:
-        problem = f"cannot be {mode}: it is not installed (pip install wandb)"
-        raise ConfigError("wandb", problem) from None
-    if mode == "online" and not wandb.login(prompt=False, verify=False):
-        problem = "cannot be online: no account here (set WANDB_API_KEY, or wandb=offline)"
-        raise ConfigError("wandb", problem)
-
-
-def _start_wandb(config: Config, folder: Path) -> Any:
-    if config.wandb == "disabled":
-        return None
-    import wandb
-
-    try:
-        return wandb.init(
-            project="reloop",
-            name=folder.name,
-            id=folder.name,
-            resume="allow",
-            mode=config.wandb,
-            dir=folder,
-            config=config_to_mapping(config),
-        )
-    except wandb.errors.Error as error:
-        raise RunError(
-            f"wandb cannot be reached ({error}); wandb=offline needs no network"
-        ) from None

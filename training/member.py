@@ -16,7 +16,7 @@ from reloop.conf.schema import Config
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
 from .divergence import recover
-from .logging import LogRecord, RunLog, check_wandb
+from .logging import LogRecord, RunLog
 from .notes import residual_notes
 from .objective import check_targets
 from .optim.multipliers import describe_groups
@@ -27,6 +27,7 @@ from .run_folder.metrics import Metrics
 from .run_folder.run import Run, RunFolder, run_folder
 from .run_folder.snapshots import keep_snapshot, snapshots_of
 from .step import Trainer
+from .trackers import check_trackers
 
 
 class Member:
@@ -43,7 +44,7 @@ class Member:
         check_targets(config.training.targets, task)
         curriculum = build_curriculum(config, task)
         self.placement = place(config.device, config.precision, config.backend)
-        check_wandb(config.wandb)
+        check_trackers(config)
         task.check_data()
         self.config, self.folder = config, run_folder(config)
         model = self.placement.prepare(build_model(config, task))

@@ -27,8 +27,8 @@ from .step import Trainer
 # Settings in which the members of a population may differ: each has its own weights, prompts,
 # optimiser and weight average.
 _MAY_DIFFER = (
-    *("seed", "folder", "device", "wandb", "scale", "recipe", "evaluation"),
-    *("figures", "tables"),
+    *("seed", "folder", "device", "wandb", "tensorboard", "name", "scale", "recipe"),
+    *("evaluation", "figures", "tables"),
     *("training.optimizer", "training.learning_rate", "training.muon_rate", "training.beta1"),
     *("training.beta2", "training.epsilon", "training.weight_decay", "training.clip"),
     *("training.warmup", "training.decay", "training.decay_to", "training.init_std"),

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import answered
+from reloop.conf.command import answered, described, run_command
 from reloop.conf.compose import commands
+from reloop.conf.help import help_text
 from reloop.conf.mistakes import ConfigError
 
 from .settings import grid_settings, is_of_grid
 
+if TYPE_CHECKING:
+    from .grid import Grid
+
 FLAGS = ("-m", "--multirun")
+_STATUS = ("action=status", "action=cancel")
+_HELP = """\
+How far the runs of a grid are, by their folders and by Slurm; or take the grid out of Slurm's line,
+with every training saved.
+
+  python run.py action=status grid=runs/grid-1234abcd
+  python run.py action=cancel grid=runs/grid-1234abcd
+
+Settings, with their defaults:
+{settings}
+"""
 
 
 def is_for_grid(words: Sequence[str]) -> bool:
     """Whether run.py's words are for this command."""
-    return bool({*FLAGS} & set(words))
+    return bool({*FLAGS, *_STATUS} & set(words))
 
 
 def check_single(words: Sequence[str]) -> None:
@@ -28,13 +44,41 @@ def check_single(words: Sequence[str]) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
+    if {*_STATUS} & set(words):
+        return _status(words)
+    if {"-h", "--help"} & set(words):
+        print(help_text(), end="")
+        return 0
     given = [word for word in words if word not in FLAGS]
     stop_message = "stopped, with every training saved; the same command resumes"
     return answered("run.py", lambda: _run(given), stop_message)
 
 
+def _status(words: Sequence[str]) -> int:
+    from .status import StatusSettings, cancelled, status
+
+    own = [word for word in words if word not in _STATUS]
+    show = cancelled if "action=cancel" in words else status
+    return run_command("run.py", StatusSettings, own, lambda: _help(StatusSettings), show)
+
+
+def _help(cls: type[object]) -> str:
+    return _HELP.format(settings=described(cls))
+
+
+def grid_of(words: Sequence[str]) -> Grid:
+    """The grid of the words of its runs."""
+    from .grid import Grid
+
+    return Grid.of(commands(list(words), multirun=True))
+
+
 def _run(words: Sequence[str]) -> int:
     settings, own = grid_settings(words)
+    if settings.engine.name == "slurm":
+        from .slurm.commands import check_slurm
+
+        check_slurm()
     members = commands(own, multirun=True)
     if len({member.action for member in members}) > 1:
         raise ConfigError("action", "must be the same for all runs of a grid")
@@ -45,4 +89,4 @@ def _run(words: Sequence[str]) -> int:
             check_folder("folder", member.config.folder)
     from .run import run_grid  # imports torch
 
-    return run_grid(members, settings)
+    return run_grid(members, settings, own)

@@ -65,11 +65,12 @@ class Grid:
 
     @cached_property
     def folder(self) -> Path:
-        """Its folder, grid-<hash of runs and evaluations>, beside those of its runs: the same for
-        the same runs in another order."""
+        """Its folder, grid-<name>-<hash of runs and evaluations>, beside those of its runs: the
+        same for the same runs in another order."""
         parts = [[each.path.name, asdict(each.config.evaluation)] for each in self.members]
         key = key_of(sorted(parts, key=str), 8)
-        return Path(self.members[0].config.folder) / f"grid-{key}"
+        first = self.members[0].config
+        return Path(first.folder) / (f"grid-{first.name}-{key}" if first.name else f"grid-{key}")
 
     @property
     def settings(self) -> dict[tuple[tuple[str, str], ...], list[Member]]:

@@ -15,50 +15,98 @@ from reloop.conf.mistakes import ConfigError
 from reloop.training.device import place
 from reloop.training.jobs.processes import Workers, processes_for, run_jobs
 from reloop.training.run_folder.lock import holding
+from reloop.training.run_folder.status import status_of
 from reloop.training.together import groups, obstacle
 
 from ..one_command import carry_out
 from ..queue.job import Wanted
 from ..queue.train import Plan, train_all
-from .grid import Grid
+from .grid import Grid, Member
+from .record import keep_record
 from .settings import GridSettings
 from .summary import summarise
 
 _SUMMARY_WITHIN = 600.0  # seconds that another process's summary of the same grid is waited for
 
 
-def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
-    """Carry out the commands of a grid; the exit code: 1 where one failed. Raises as `run_jobs`,
-    and ConfigError where the folder cannot be locked, or a device is not there."""
+def run_grid(commands: Sequence[Command], settings: GridSettings, words: Sequence[str]) -> int:
+    """Carry out the commands of a grid, which are those of `words`; the exit code: 1 where one
+    failed. Raises as `run_jobs`, ConfigError where the folder cannot be locked or a device is not
+    there, and RunError where Slurm refuses."""
+    if commands[0].action in ("compare", "import"):
+        return _without_summary(commands, settings, _devices(settings, commands))
+    grid = Grid.of(commands)
+    with holding(grid.folder, "trial"):  # a file system without locks is found before a training
+        pass
+    keep_record(grid, words)
+    if settings.engine.name == "slurm":
+        return _submit(grid, settings, words)
     devices = _devices(settings, commands)
     configs = [command.config for command in commands]
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         place(*asked)  # a device that is not here is found before a training
-    if commands[0].action in ("compare", "import"):
-        return _without_summary(commands, settings, devices)
-    grid = Grid.of(commands)
-    with holding(grid.folder, "trial"):  # a file system without locks is found before a training
-        pass
     print(_beginning(grid, settings), flush=True)
-    logs = grid.folder / "logs"
-    if commands[0].action == "train":
-        failures = train_all(
-            [Wanted(each.label, each.config, (each.config.evaluation,)) for each in grid.members],
-            Plan(
-                logs,
-                settings.jobs,
-                devices,
-                commands[0].together,
-                commands[0].again,
-                stop_on_failure=settings.on_failure == "stop",
-                tables=commands[0].config.tables.format,
-            ),
-        )
-    else:
-        failures = _carry_out_all(commands, settings, devices, logs)
+    failures = _carry_out(grid.members, grid.folder / "logs", settings, devices)
     with holding(grid.folder, "summary", _SUMMARY_WITHIN):
         print(summarise(grid, failures), flush=True)
     return 1 if failures else 0
+
+
+def run_part(grid: Grid, indices: Sequence[int], processes: int | None) -> int:
+    """Carry out the members of these indices, and summarise the grid where all are finished; the
+    exit code."""
+    members = [grid.members[index] for index in indices]
+    settings = GridSettings(jobs=processes)
+    failures = _carry_out(members, grid.folder / "logs", settings, ())
+    for path, reason in failures.items():
+        print(f"failed: {path}: {reason}", file=sys.stderr, flush=True)
+    if all(status_of(member.path)["state"] == "finished" for member in grid.members):
+        with holding(grid.folder, "summary", _SUMMARY_WITHIN):
+            print(summarise(grid, {}), flush=True)
+    return 1 if failures else 0
+
+
+def _carry_out(
+    members: Sequence[Member], logs: Path, settings: GridSettings, devices: tuple[str, ...]
+) -> dict[str, str]:
+    """Train and evaluate members, or evaluate them; returns why some failed, by the path of the
+    run."""
+    os.environ.setdefault("WANDB_RUN_GROUP", logs.parent.name)  # wandb reads it
+    first = members[0].command
+    if first.action != "train":
+        return _carry_out_all([each.command for each in members], settings, devices, logs)
+    return train_all(
+        [Wanted(each.label, each.config, (each.config.evaluation,)) for each in members],
+        Plan(
+            logs,
+            settings.jobs,
+            devices,
+            first.together,
+            first.again,
+            stop_on_failure=settings.on_failure == "stop",
+            tables=first.config.tables.format,
+        ),
+    )
+
+
+def _submit(grid: Grid, settings: GridSettings, words: Sequence[str]) -> int:
+    """Submit what is not finished as a Slurm job array."""
+    from .slurm.submit import submit
+
+    missing = [
+        index
+        for index, member in enumerate(grid.members)
+        if member.command.action != "train" or status_of(member.path)["state"] != "finished"
+    ]
+    if not missing:
+        print(f"all {len(grid.members)} runs are finished: {grid.folder}")
+        return 0
+    array = submit(grid.folder, words, missing, settings.engine, settings.jobs)
+    tasks = f"{len(array.tasks)} task{'s' * (len(array.tasks) > 1)}"
+    print(f"Slurm array {array.number}: {len(missing)} of {len(grid.members)} runs in {tasks}")
+    print(f"python run.py action=status grid={grid.folder}")
+    print(f"python run.py action=cancel grid={grid.folder}")
+    return 0
 
 
 def _beginning(grid: Grid, settings: GridSettings) -> str:

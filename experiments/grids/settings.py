@@ -15,6 +15,28 @@ from reloop.conf.words import settings_from_words
 
 
 @dataclass(frozen=True)
+class EngineSettings:
+    """What starts the processes; but for `name`, what each task of a Slurm job array gets."""
+
+    name: Literal["local", "slurm"] = setting(
+        "local", "local: this machine; slurm: a job array; engine=slurm for short"
+    )
+    partition: str = setting("", "Slurm's partition; empty: its default")
+    account: str = setting("", "the account that pays; empty: the default")
+    minutes: int = setting(
+        60, "of a task; then it saves, goes back into Slurm's line, and goes on", at_least=1
+    )
+    gpus: int = setting(0, "GPUs of a task", at_least=0)
+    cpus: int = setting(1, "processor cores of a task", at_least=1)
+    memory: float = setting(4.0, "GB of a task", above=0)
+    pack: int = setting(
+        1, "runs in a task, at once as far as its cores reach, or one by one on its GPU", at_least=1
+    )
+    at_once: int = setting(256, "tasks at once", at_least=1)
+    setup: tuple[str, ...] = setting((), "shell commands before each task, as 'module load cuda'")
+
+
+@dataclass(frozen=True)
 class GridSettings:
     """How the runs of a grid are carried out."""
 
@@ -29,10 +51,18 @@ class GridSettings:
         (), "numbers of the CUDA devices that the processes get in turn; none: all see all",
         at_least=0,
     )  # fmt: skip
+    engine: EngineSettings = EngineSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
+        check_settings("engine.", self.engine)
+        if self.engine.name == "slurm" and self.devices:
+            problem = "has no meaning with engine=slurm; engine.gpus= says how many"
+            raise ConfigError("devices", problem)
+        if self.engine.name == "local" and (self.engine != EngineSettings()):
+            changed = vars(self.engine).items() - vars(EngineSettings()).items()
+            raise ConfigError(f"engine.{min(changed)[0]}", "is for engine=slurm")
         for device in self.devices:
             if self.devices.count(device) > 1:
                 raise ConfigError("devices", f"holds {device} twice")
@@ -56,6 +86,8 @@ def grid_settings(words: Sequence[str]) -> tuple[GridSettings, list[str]]:
 
 
 def _listed(word: str) -> str:
-    """`devices=0,1` as `devices=[0,1]`."""
+    """`devices=0,1` as `devices=[0,1]`, and `engine=slurm` as `engine.name=slurm`."""
     key, _, value = word.partition("=")
+    if key == "engine":
+        return f"engine.name={value}"
     return f"{key}=[{value}]" if key == "devices" and value and value[0] != "[" else word

@@ -45,6 +45,9 @@ class RunWatch(Watch):
                     return Held(describe(read_holder(holder_of(lock))), lock)
         return Outcome(result=[]) if all(map(self._is_new, job.runs)) else None
 
+    def log_name(self, index: int) -> str:
+        return self.jobs[index].runs[0].path.name
+
     def ended(self, index: int, outcome: Outcome) -> None:
         for run in self.jobs[index].runs:
             path = self._failures / f"{run.path.name}.json"

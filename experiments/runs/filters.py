@@ -39,7 +39,12 @@ def _test(rows: Sequence[Row], key: str, values: str) -> Callable[[Row], bool]:
                 raise ConfigError("state", f"cannot be {value!r}{nearest(value, _STATES)}")
     if key in _OWN:
         of = _OWN[key]
-        return lambda row: any(fnmatchcase(of(row), value) for value in wanted)
+        return lambda row: (
+            any(fnmatchcase(of(row), value) for value in wanted)
+            or (
+                key == "name" and row.settings.get("name") in wanted  # that a user gave it
+            )
+        )
     full = _setting(rows, key)
     return lambda row: full in row.settings and text(row.settings[full]) in wanted
 

@@ -23,8 +23,8 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 # In the name, in columns of their own, or of no meaning for a run's numbers.
 _NOT_SHOWN = (
     *("schema_version", "task.name", "model.family", "model.connectivity", "seed", "folder"),
-    *("device", "backend", "plugins", "wandb", "scale", "recipe", "evaluation.", "figures."),
-    *("tables.", "training.checkpoint_every", "training.log_every"),
+    *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
+    *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
 
 

@@ -36,10 +36,10 @@ def start_process(target: Callable[..., None], args: tuple[object, ...], preload
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Processes started within this context never get the terminal's Ctrl-C: the process that
-    started them ends them."""
+    """Processes started within this context never get the terminal's Ctrl-C, nor Slurm's word that
+    the time is up (SIGUSR2): the process that started them ends them."""
     resource_tracker.ensure_running()  # started within, it would unblock Ctrl-C
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR2})
     try:
         yield
     finally:

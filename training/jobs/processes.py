@@ -28,8 +28,11 @@ from .worker import Outcome as Outcome
 
 
 def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use: those of its Slurm task, where it is one."""
+    affinity = hasattr(os, "sched_getaffinity")
+    number = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
+    asked = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    return min(number, int(asked)) if asked.isdecimal() and int(asked) else number
 
 
 def processes_for(jobs: int, asked: int | None, config: Config) -> int:
@@ -49,6 +52,10 @@ class Watch:
 
     def ended(self, index: int, outcome: Outcome) -> None:
         """Called when a job has ended here."""
+
+    def log_name(self, index: int) -> str:
+        """The name of the file with the output of a job's process."""
+        return f"{index:03d}"
 
     left: Callable[[], float] | None = None  # seconds of work that are still to come
 
@@ -111,7 +118,7 @@ class _Outcomes:
         self.jobs, self.workers, self.bar = jobs, workers, bar
         self.outcomes = [Outcome()] * len(jobs)
         self.queue = Queue(len(jobs))
-        self._watch = watch
+        self._watch, self.log_name = watch, watch.log_name
 
     def needed(self, index: int) -> bool:
         """Whether a job needs to be run here now."""
@@ -237,7 +244,7 @@ class _Pool:
             self._devices.append(device)
 
     def _log(self, index: int) -> Path:
-        return self._workers.logs / f"{index:03d}.txt"
+        return self._workers.logs / f"{self._outcomes.log_name(index)}.txt"
 
 
 @contextmanager

@@ -29,7 +29,8 @@ from .status import status_of
 
 # Settings that neither a run's weights nor its name depend on.
 IRRELEVANT = (
-    *("seed", "device", "backend", "folder", "plugins", "scale", "recipe", "wandb"),
+    *("seed", "device", "backend", "folder", "plugins", "name", "scale", "recipe", "wandb"),
+    "tensorboard",
     *("evaluation.", "figures.", "tables."),
     *("task.name", "model.family", "task.settings.data_dir"),
     *("training.checkpoint_every", "training.snapshots"),
@@ -165,9 +166,9 @@ class RunFolder:
 
 
 def run_folder(config: Config) -> RunFolder:
-    """The run folder of a configuration, named by task, model, seed, and a hash of the settings for
-    training that differ from their defaults (so that new settings rename no old runs), and of the
-    sources of task and loop if they were registered outside the project."""
+    """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
+    settings for training that differ from their defaults (so that new settings rename no old runs),
+    and of the sources of task and loop if they were registered outside the project."""
     values, defaults = _training_values(config), _training_values(Config())
     task_defaults = {field.name: field.default for field in fields(task_class(config.task.name))}
     task_defaults = {k: list(v) if isinstance(v, tuple) else v for k, v in task_defaults.items()}
@@ -179,6 +180,7 @@ def run_folder(config: Config) -> RunFolder:
             changes[f"{part}.source"] = source
     digest = key_of(changes, 8)
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
+    name = f"{config.name}-{name}" if config.name else name
     return RunFolder(Path(config.folder) / name)
 
 

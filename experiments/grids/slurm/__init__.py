@@ -1,0 +1,1 @@
+"""Grids as Slurm job arrays, by submitit."""

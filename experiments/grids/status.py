@@ -1,0 +1,82 @@
+"""`action=status` and `action=cancel`: how far the members of a grid are, by their folders and by
+Slurm. No torch here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.output import TableSettings
+from reloop.conf.setting import check_settings, setting
+from reloop.evaluation.tables import Part, Table, document
+from reloop.training.run_folder.files import read_record
+
+from ..runs.listing import duration
+from ..runs.row import Row, rows_of
+from .record import KeptGrid, read_grid
+from .slurm.commands import arrays_of, cancel, states_of
+
+
+@dataclass(frozen=True)
+class StatusSettings:
+    """Which grid, and how the table is printed."""
+
+    grid: str = setting("", "the grid's folder, as runs/grid-1234abcd")
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting, and a folder that is no grid's."""
+        check_settings("", self)
+        if not self.grid:
+            raise ConfigError("grid", "must name the folder of a grid: grid=runs/grid-1234abcd")
+        read_grid(Path(self.grid))
+
+
+def status(settings: StatusSettings) -> str:
+    """A table of the members, their number by state, and what to do next."""
+    grid = read_grid(Path(settings.grid))
+    rows = rows_of([member.run for member in grid.members])
+    arrays, notes = arrays_of(grid.folder), list[str]()
+    try:
+        slurm = states_of(arrays)
+    except RunError as error:
+        slurm = {}
+        notes.append(f"Slurm does not answer: {error}")
+    head = ["run", "state", *(["Slurm"] if arrays else []), "step", "left", "error"]
+    cells = []
+    for index, (member, row) in enumerate(zip(grid.members, rows, strict=True)):
+        own = [slurm.get(index, "").lower()] if arrays else []
+        cells.append([member.label or row.name, row.state, *own, *_numbers(row)])
+        if row.state != "finished" and (reason := _failure(grid, row)):
+            notes.append(f"failed: {member.label}: {reason}")
+    parts: list[Part] = [Table(head, cells), "", _count(rows), *notes]
+    if any(row.state != "finished" for row in rows):
+        parts.append(f"python run.py -m {' '.join(grid.words)}: what is missing")
+    return document(parts, settings.tables.format)
+
+
+def cancelled(settings: StatusSettings) -> str:
+    """Cancel the grid's arrays, and say which."""
+    numbers = cancel(arrays_of(Path(settings.grid)))
+    if not numbers:
+        return "Slurm has nothing of this grid"
+    return f"cancelled: {', '.join(numbers)}; what was trained is saved"
+
+
+def _numbers(row: Row) -> list[str]:
+    step = f"{row.step:,}/{row.steps:,}" if row.steps else f"{row.step:,}"
+    error = "" if row.error is None else f"{row.error:.4g}"
+    return [step, duration(row.left), error]
+
+
+def _count(rows: list[Row]) -> str:
+    counts = Counter(row.state for row in rows)
+    return f"{len(rows):,} runs: " + ", ".join(f"{n:,} {s}" for s, n in counts.most_common())
+
+
+def _failure(grid: KeptGrid, row: Row) -> str:
+    """Why a run failed when it was last tried; empty where it did not."""
+    path = grid.folder / "logs" / "failures" / f"{row.name}.json"
+    return str((read_record(path, "failure").content or {}).get("reason", ""))
