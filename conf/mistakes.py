@@ -36,6 +36,10 @@ class HeldElsewhere(RunError):
         self.holder, self.lock = holder, lock
 
 
+class EndedElsewhere(RunError):
+    """Another process of the same training ended it, and says why: this one has nothing to say."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """'; did you mean …?' with the nearest of `names` to `name`, or the list of all of them."""
     options = sorted(names)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
 from reloop.conf.command import answered
 from reloop.conf.compose import Command, commands
 from reloop.conf.help import help_text
-from reloop.conf.mistakes import HeldElsewhere
+from reloop.conf.mistakes import EndedElsewhere, HeldElsewhere
 
 if TYPE_CHECKING:
     from reloop.training import Run, RunError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 def main(words: list[str]) -> int:
     """Run the commands of these words; the exit code."""
+    if is_follower():  # of the processes of one training only the first prints
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     from reloop.experiments.named import command as experiments
     from reloop.experiments.report import command as report_page
     from reloop.experiments.runs import command as runs
@@ -36,12 +40,27 @@ def main(words: list[str]) -> int:
     settings = [word for word in words if word not in flags]
     multirun = bool(flags)
     stop_message = "stopped; the same command resumes"
-    return answered("run.py", lambda: _run_all(_commands(settings, multirun)), stop_message)
+
+    def do() -> int:
+        return _run_all(_commands(settings, multirun))
+
+    return answered("run.py", do, stop_message, in_processes=True)
 
 
 def _commands(words: list[str], multirun: bool) -> list[Command]:
-    """The commands of these words; ConfigError for a folder that cannot be written to."""
+    """The commands of these words; ConfigError for a folder that cannot be written to, and under
+    torchrun for all but one training that its processes can share."""
+    launch = launched()
+    if launch is not None:
+        if multirun:
+            refuse_torchrun("a grid (-m)")
+        for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
+            refuse_torchrun(word)
     members = commands(words, multirun=multirun)
+    if launch is not None:
+        check_launch(members[0].config, launch)
+        if launch.rank:
+            return members  # only the first process needs the folder
     for member in members:
         if member.action == "evaluate":
             check_folder("run", member.paths[0])
@@ -149,7 +168,7 @@ def _run_one(command: Command, train: Callable[[], Run]) -> tuple[int, Any]:
     except Interrupted as stop:
         print(f"\n{stop}", flush=True)
         return stop.exit_code, None
-    except HeldElsewhere:  # the caller decides whether that is a failure
+    except (HeldElsewhere, EndedElsewhere):  # the caller decides whether that is a failure
         raise
     except (RunError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
@@ -160,6 +179,8 @@ def _train_or_evaluate(command: Command, train: Callable[[], Run]) -> Any:
     """Train where the action says so, evaluate, print; the evaluation."""
     config = command.config
     run = train() if command.action == "train" else None
+    if is_follower():
+        return None
     from reloop.evaluation import evaluate, load_run
     from reloop.evaluation.report import report
 
