@@ -52,7 +52,7 @@ class _InProcesses(Member):
         if not self.processes.same(safetensors.torch.save(weights)):
             raise RunError(
                 f"{self.folder.path}: the processes have come apart: their weights differ, so that "
-                f"nothing is saved; {self.processes.describe_last_checkpoint()}"
+                f"nothing is saved; {self.processes.store.last_checkpoint()}"
             )
 
 

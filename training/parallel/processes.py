@@ -15,27 +15,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
-from functools import cache
-from itertools import count
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
 from reloop.conf.checks.processes import Launch
 from reloop.conf.mistakes import ConfigError, EndedElsewhere, RunError
 
 from ..signals import Interrupted
+from .store import TrainingStore
 from .watch import GRACE, Watchdog
 
-_SAVED, _REPORTED, _LEFT, _ALL_LEFT = "saved", "reported", "left", "all_left"  # keys of the store
-_TO_LEAVE = timedelta(seconds=30)
 # Its name from PyTorch 2.13 on, and before.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-_groups = count()  # a process may train several runs, one after another
 
 
 class PeerEnded(RunError):
@@ -47,23 +41,24 @@ class Processes:
     in the same order.
 
     What the host has to know goes through gloo, gradients through `data`: NCCL on CUDA, else gloo.
-    torchrun's store works even when processes are gone, and says who reports that.
     """
 
     def __init__(self, launch: Launch) -> None:
         self.rank, self.size, self.local_rank = launch.rank, launch.size, launch.local_rank
+        self.store = TrainingStore()
         self.data: dist.ProcessGroup | None = None
         self.watchdog = Watchdog(self._report_stuck)
         self._signal: Tensor | None = None  # while it is exchanged
         self._work: dist.Work | None = None
         self._handlers: dict[int, Any] = {}
+        self._agreed = False  # that training ends with an error
 
     def join(self) -> None:
         """Wait for the others. Raises PeerEnded where they do not come."""
         self.watchdog.start()
         with _peers_answer():
-            self.store = PrefixStore(f"reloop{next(_groups)}", _store())
-            dist.init_process_group("gloo", store=self.store, rank=self.rank, world_size=self.size)
+            keys = self.store.keys
+            dist.init_process_group("gloo", store=keys, rank=self.rank, world_size=self.size)
             self.data = dist.group.WORLD
 
     def take_gpu(self, device: str) -> None:
@@ -99,6 +94,7 @@ class Processes:
             dist.all_reduce(first, dist.ReduceOp.MIN)
         if int(first) == self.size:
             return
+        self._agreed = True
         if error is None or int(first) != self.rank:
             raise EndedElsewhere("another process of this training says why it ended")
         if self.rank and isinstance(error, ConfigError):  # which the first alone would print
@@ -167,48 +163,33 @@ class Processes:
             signal.signal(number, handler)
 
     def note_saved(self, step: int) -> None:
-        """Let all know, even without this process, that there is a checkpoint of this step."""
+        """Let all know that there is a checkpoint of this step."""
         self.watchdog.tick()
         with _peers_answer():
-            self.store.set(_SAVED, str(step))
-
-    def reports(self) -> bool:
-        """Whether this process is to report the end of all: the first that asks."""
-        try:
-            return bool(self.store.add(_REPORTED, 1) == 1)
-        except (RuntimeError, AttributeError):  # torchrun's store is gone, or was never reached
-            return self.local_rank == 0
-
-    def describe_last_checkpoint(self) -> str:
-        """How far the run is saved, if that is known."""
-        with suppress(RuntimeError, AttributeError, ValueError):
-            if self.store.check([_SAVED]):
-                return f"the last checkpoint is of step {int(self.store.get(_SAVED)):,}"
-        return "training had not begun"
+            self.store.note_saved(step)
 
     def leave(self) -> None:
         """End the exchange, when all are here."""
         self._received()
-        with suppress(RuntimeError):
-            # Through the store: who leaves gloo would cut off those who are still reading.
-            if self.store.add(_LEFT, 1) == self.size:
-                self.store.set(_ALL_LEFT, "")
-            self.store.wait([_ALL_LEFT], _TO_LEAVE)
+        # Through the store: who leaves gloo would cut off those who are still reading.
+        self.store.leave_together(self.size)
         dist.destroy_process_group()
 
     def abandon(self) -> None:
         """End the exchange with others that may be gone."""
-        if self.data is not None and self.data is not dist.group.WORLD:
+        if self._agreed:
+            self.leave()
+        elif self.data is not None and self.data is not dist.group.WORLD:
             # A GPU that waits for another's gradients would hold the process at its end.
             atexit.register(_exit_now)
             with suppress(RuntimeError):
                 self.data.abort()
 
     def _report_stuck(self) -> None:
-        if self.reports():
+        if self.store.is_first_to_report():
             print(
                 f"run.py: no step was completed within {GRACE:.0f} s of a signal: another process "
-                f"of torchrun may have ended; {self.describe_last_checkpoint()}",
+                f"of torchrun may have ended; {self.store.last_checkpoint()}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -229,14 +210,14 @@ def joined(launch: Launch) -> Iterator[Processes]:
         processes.restore_handlers()
     except PeerEnded as error:
         processes.abandon()
-        if not processes.reports():
+        if not processes.store.is_first_to_report():
             raise EndedElsewhere(str(error)) from None
-        raise RunError(f"{error}; {processes.describe_last_checkpoint()}") from None
+        raise RunError(f"{error}; {processes.store.last_checkpoint()}") from None
     except Interrupted:
         processes.leave()
         raise
     except BaseException as error:
-        first = isinstance(error, EndedElsewhere) or processes.reports()
+        first = isinstance(error, EndedElsewhere) or processes.store.is_first_to_report()
         processes.restore_handlers()
         processes.abandon()
         if isinstance(error, RunError) and not first:
@@ -253,13 +234,6 @@ def _peers_answer() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise PeerEnded("another process of torchrun ended") from error
-
-
-@cache
-def _store() -> Store:
-    """torchrun's store of keys and values."""
-    store: Store = next(rendezvous("env://"))[0]
-    return store
 
 
 def _exit_now() -> None:

@@ -104,7 +104,7 @@ def test_any_number_of_processes(name: str, tmp_path: Path) -> None:
         [
             Job(2, whole[2]),
             Job(4, whole[4]),
-            Job(4, mixed, at=14, rank=0, what=signal.SIGKILL),
+            Job(4, mixed, at=14, rank=2, what=signal.SIGKILL),
             Job(2, mixed, at=32, rank=1, what=signal.SIGINT),
             Job(1, mixed, at=43, rank=0, what=signal.SIGKILL),
             Job(4, mixed),
