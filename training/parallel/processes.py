@@ -56,6 +56,7 @@ class Processes:
     def join(self) -> None:
         """Wait for the others. Raises PeerEnded where they do not come."""
         self.watchdog.start()
+        self.store.connect()
         with _peers_answer():
             keys = self.store.keys
             dist.init_process_group("gloo", store=keys, rank=self.rank, world_size=self.size)

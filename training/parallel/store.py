@@ -19,12 +19,22 @@ _trainings = count()  # a process may train several runs, one after another
 
 
 class TrainingStore:
-    """The part of the store that belongs to one training. Raises RunError where torchrun does not
-    answer."""
+    """The part of the store that belongs to one training."""
 
     def __init__(self) -> None:
+        self._keys: Store | None = None
+
+    @property
+    def keys(self) -> Store:
+        """The store itself; RuntimeError before `connect`."""
+        if self._keys is None:
+            raise RuntimeError("not connected")
+        return self._keys
+
+    def connect(self) -> None:
+        """Raises RunError where torchrun does not answer."""
         try:
-            self.keys: Store = PrefixStore(f"reloop{next(_trainings)}", _store())
+            self._keys = PrefixStore(f"reloop{next(_trainings)}", _store())
         except RuntimeError as error:
             raise RunError(f"torchrun does not answer: {one_line(error)}") from None
 
