@@ -33,8 +33,10 @@ class TrainingStore:
 
     def connect(self) -> None:
         """Raises RunError where torchrun does not answer."""
+        # torchrun --max-restarts keeps the store, and with it what the ended processes wrote.
+        start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         try:
-            self._keys = PrefixStore(f"reloop{next(_trainings)}", _store())
+            self._keys = PrefixStore(f"reloop {start} {next(_trainings)}", _store())
         except RuntimeError as error:
             raise RunError(f"torchrun does not answer: {one_line(error)}") from None
 

@@ -31,9 +31,16 @@ _ALONE = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "loc
 class _Torchrun:
     """run.py in two processes, in a session of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.out, self.err = folder / "out", folder / "err"
-        words = ["--standalone", "--nproc-per-node=2", "run.py", *_WORDS, f"folder={folder}/runs"]
+        words = [
+            *options,
+            "--standalone",
+            "--nproc-per-node=2",
+            "run.py",
+            *_WORDS,
+            f"folder={folder}/runs",
+        ]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "torch.distributed.run", *words],
@@ -44,9 +51,9 @@ class _Torchrun:
                 start_new_session=True,
             )
         until(lambda: "steps/s" in self.out.read_text() or self.process.poll() is not None)
-        self.pids = self._ranks()
+        self.pids = self.ranks()
 
-    def _ranks(self) -> list[int]:
+    def ranks(self) -> list[int]:
         """The processes that train, in sessions of their own."""
         found = []
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -85,6 +92,21 @@ def test_where_one_is_killed_all_end_with_one_line(rank: int, tmp_path: Path) ->
         r"run\.py: another process of torchrun ended; the last checkpoint is of step [1-9]\d*0",
         line,
     )
+
+
+@pytest.mark.slow
+def test_torchrun_starts_it_again(tmp_path: Path) -> None:
+    again = _Torchrun(tmp_path, "--max-restarts=1")
+    try:
+        os.kill(again.pids[1], signal.SIGKILL)
+        until(lambda: "resuming from step" in again.out.read_text(), 60)
+        until(lambda: again.out.read_text().count("steps/s") > 1, 60)
+        again.pids += again.ranks()
+        os.kill(again.process.pid, signal.SIGTERM)
+        again.process.wait(30)
+    finally:
+        again.end()
+    assert "saved after step" in again.out.read_text()
 
 
 def test_stopped_it_is_saved_and_goes_on(tmp_path: Path) -> None:
