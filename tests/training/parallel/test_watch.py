@@ -18,7 +18,7 @@ dog.start()
 _HANG = "os.kill(os.getpid(), signal.SIGTERM); threading.Lock().acquire(); time.sleep(60)"
 _WORK = """
 os.kill(os.getpid(), signal.SIGTERM)
-for _ in range(20):
+for _ in range(10):
     time.sleep(0.1); dog.tick()
 dog.close()
 print("done")
