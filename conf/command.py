@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
 from textwrap import wrap
@@ -15,7 +16,8 @@ from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from .checks.machine import out_of_memory
-from .mistakes import ConfigError, RunError
+from .checks.processes import is_follower, refuse_torchrun
+from .mistakes import ConfigError, EndedElsewhere, RunError
 from .setting import all_settings, names_of
 from .words import settings_from_words
 
@@ -28,6 +30,10 @@ class Settings(Protocol):
 
 
 _T = TypeVar("_T", bound=Settings)
+
+# Seconds for the first of several processes to print a mistake: torchrun ends all with the first
+# that ends.
+_HEAD_START = 5.0
 
 
 def run_command(
@@ -58,19 +64,29 @@ def run_command(
     return answered(name, do, when_stopped)
 
 
-def answered(name: str, do: Callable[[], int], when_stopped: str) -> int:
+def answered(
+    name: str, do: Callable[[], int], when_stopped: str, in_processes: bool = False
+) -> int:
     """The exit code of `do`: its own; 2 for a mistake and 1 for an error, each printed in a line
     that begins with `name`; 130 or 143, and `when_stopped` printed, for Ctrl-C or SIGTERM, here or
-    in a child process."""
+    in a child process. Under torchrun it is a mistake, unless `do` works `in_processes`; of several
+    processes the first prints a mistake."""
     # Waiting threads spin only briefly. On cores that other processes use too, long spinning makes
     # a small model's step a hundred times slower; no spinning at all, half as fast. torch reads
     # this when it is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
+        if not in_processes:
+            refuse_torchrun("this command")
         _check_working_folder()
         return _until_stopped(do, when_stopped)
+    except EndedElsewhere:
+        return 1
     except (ConfigError, RunError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        if isinstance(error, ConfigError) and is_follower():
+            time.sleep(_HEAD_START)
+        else:
+            print(f"{name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):

@@ -45,6 +45,10 @@ class RunsFailed(RunError):
         self.reasons = dict(reasons)
 
 
+class EndedElsewhere(RunError):
+    """Another process of the same training ended it, and says why: this one has nothing to say."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """'; did you mean …?' with the nearest of `names` to `name`, or the list of all of them."""
     options = sorted(names)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reloop.conf.actions import Command
+from reloop.conf.checks.processes import is_follower
 from reloop.training import Run, import_checkpoint, train
 
 
@@ -23,7 +24,9 @@ def carry_out(command: Command) -> None:
         print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
         _evaluate(command, run)
     else:
-        _evaluate(command, train(command.config, command.again))
+        run = train(command.config, command.again)
+        if not is_follower():  # of several processes the first evaluates
+            _evaluate(command, run)
 
 
 def _evaluate(command: Command, run: Run) -> None:

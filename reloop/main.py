@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
 from reloop.conf.command import answered
 from reloop.conf.compose import commands
 from reloop.conf.help import help_text
@@ -10,6 +14,8 @@ from reloop.conf.help import help_text
 
 def main(words: list[str]) -> int:
     """Run the command of these words; the exit code."""
+    if is_follower():  # of the processes of one training only the first prints
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     from reloop.experiments.grids import command as grids
     from reloop.experiments.named import command as experiments
     from reloop.experiments.report import command as report_page
@@ -31,15 +37,21 @@ def main(words: list[str]) -> int:
         grids.check_single(words)
         return _run(words)
 
-    return answered("run.py", run, "stopped; the same command resumes")
+    return answered("run.py", run, "stopped; the same command resumes", in_processes=True)
 
 
 def _run(words: list[str]) -> int:
     """Carry out one command; the exit code."""
+    launch = launched()
+    if launch is not None:
+        for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
+            refuse_torchrun(word)
     (command,) = commands(words)
+    if launch is not None:
+        check_launch(command.config, launch)
     if command.action == "evaluate":
         check_folder("run", command.paths[0])
-    else:
+    elif not is_follower():  # only the first process needs the folder
         check_folder("folder", command.config.folder)
     # Imported here, so that --help and most mistakes need not wait for torch.
     from reloop.experiments.one_command import carry_out

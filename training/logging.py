@@ -67,15 +67,15 @@ class RunLog:
 
 
 class Screen:
-    """Shows the progress of a training: a bar on a terminal, else plain lines."""
+    """Shows the progress of a training, if `shown`: a bar on a terminal, else plain lines."""
 
-    def __init__(self, steps: int, step: int, work: Work) -> None:
-        self.steps, self.work = steps, work
+    def __init__(self, steps: int, step: int, work: Work, shown: bool = True) -> None:
+        self.steps, self.work, self.shown = steps, work, shown
         self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,
             initial=step,
-            disable=not self.terminal,
+            disable=not (self.terminal and shown),
             dynamic_ncols=True,
             unit="step",
             desc="training",
@@ -95,7 +95,7 @@ class Screen:
 
     def write(self, records: Sequence[LogRecord]) -> None:
         """Show the records of one step, one per run."""
-        if not records:
+        if not records or not self.shown:
             return
         step, _, stage, rate = records[0]
         losses = sorted({f"{record.totals.loss:.4g}" for record in records}, key=float)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from reloop.conf.checks.processes import Launch, launched
 from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
@@ -33,6 +34,9 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     configuration (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is
     saved), HeldElsewhere where another process holds the folder, RunError where the disk is full,
     or training diverged.
+
+    Under torchrun all its processes call this and train the run together (parallel/): the first
+    writes, each returns the run.
     """
     (run,) = train_together([config], again, until)
     if isinstance(run, RunError):
@@ -53,6 +57,8 @@ def train_together(
     batched products. A run at an earlier step than the others catches up first. Raises what `train`
     does, and ConfigError, naming the setting, for configurations that cannot be trained together.
     """
+    if (launch := launched()) is not None:
+        return [_train_in_processes(configs, launch, again, until)]
     _check_together(configs)
     members = [Member(config) for config in configs]
     if len({member.folder.path for member in members}) < len(members):
@@ -71,11 +77,22 @@ def train_together(
         try:
             for member in members:
                 member.restore()
-            _train(members, until)
+            train_members(members, until)
         except OSError as error:
             path = members[0].folder.path if len(members) == 1 else configs[0].folder
             raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
     return [member.failure or member.run() for member in members]
+
+
+def _train_in_processes(
+    configs: Sequence[Config], launch: Launch, again: bool, until: int | None
+) -> Run | RunError:
+    if len(configs) > 1:
+        raise ConfigError("torchrun", "is for one training, not for several together")
+    # Only here: no other training needs torch.distributed.
+    from .parallel.train import train_in_processes
+
+    return train_in_processes(configs[0], launch, again, until)
 
 
 def _check_together(configs: Sequence[Config]) -> None:
@@ -86,7 +103,7 @@ def _check_together(configs: Sequence[Config]) -> None:
         raise ConfigError("together", f"cannot be: {reason}")
 
 
-def _train(members: Sequence[Member], until: int | None) -> None:
+def train_members(members: Sequence[Member], until: int | None) -> None:
     """Make the remaining steps, always of the members at the earliest step."""
     steps = members[0].config.training.steps
     end = steps if until is None else min(until, steps)
@@ -108,22 +125,24 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
     trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
     trainer, work = side_by_side(trainers), Work(trainers[0].curriculum, training.steps)
     snapshots = {each for member in group for each in member.config.training.snapshots}
-    with Screen(training.steps, step, work) as screen, ExitStack() as clocks:
+    screen = Screen(training.steps, step, work, group[0].shown)
+    with screen, ExitStack() as clocks:
         for member in group:
             clocks.enter_context(member.timed(1 / len(group)))
         while step < stop_at:
             trainer.update(step)
             step += 1
             screen.tick()
-            stop = bool(signals)  # read once: a later signal counts for the next step
-            save = stop or step == end or step % training.checkpoint_every == 0
+            # Read once: a later signal counts for the next step.
+            stop = group[0].stop_signal(signals, step == end)
+            save = bool(stop) or step == end or step % training.checkpoint_every == 0
             if not save and step % training.log_every and step not in snapshots:
                 continue
-            paused = stop or step == end
+            paused = bool(stop) or step == end
             records = [record for m in group if (record := m.record(step, save, paused))]
             screen.write(records)
             if stop:
-                raise Interrupted(signals[0], step)
+                raise Interrupted(stop, step)
             if len(records) < len(group):
                 return
     for member in group:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,9 @@ from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.checksum import checksum_of
 from reloop.conf.mistakes import RunError, one_line
 from reloop.conf.schema import Config
+from reloop.curricula import Curriculum
+from reloop.models import Model
+from reloop.tasks import Task
 
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
@@ -32,10 +35,12 @@ from .trackers import check_trackers
 
 class Member:
     """One run in a training of one or more; `step` is its current step, `failure` the error that
-    ended it early.
+    ended it early. `shown`: whether its progress is shown on the screen.
 
     Raises ConfigError for a mistake in the configuration, before anything is written.
     """
+
+    shown = True
 
     def __init__(self, config: Config) -> None:
         check_config(config)
@@ -48,11 +53,15 @@ class Member:
         task.check_data()
         self.config, self.folder = config, run_folder(config)
         model = self.placement.prepare(build_model(config, task))
-        self.trainer = Trainer(config, task, curriculum, model)
+        self.trainer = self.make_trainer(task, curriculum, model)
         self.step = 0
         self.failure: RunError | None = None
         self.log: RunLog | None = None
         self.hold: Hold | None = None  # of the folder's lock, while it is held
+
+    def make_trainer(self, task: Task, curriculum: Curriculum, model: Model) -> Trainer:
+        """What makes the run's steps."""
+        return Trainer(self.config, task, curriculum, model)
 
     @property
     def finished(self) -> bool:
@@ -104,6 +113,11 @@ class Member:
         self.clock.share(share)
         yield
         self.clock.share(0)
+
+    def stop_signal(self, noted: Sequence[int], last: bool) -> int:
+        """The number of the signal at which training stops after this step, of those `noted` so
+        far; 0 for none. `last`: no step follows."""
+        return noted[0] if noted else 0
 
     def record(self, step: int, save: bool, interrupted: bool) -> LogRecord | None:
         """Log the totals since the last record, at `step`, and `save` a checkpoint; the record.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.processes import refuse_torchrun
 from reloop.conf.command import answered, described, run_command
 from reloop.conf.compose import commands
 from reloop.conf.help import help_text
@@ -51,7 +52,7 @@ def main(words: Sequence[str]) -> int:
         return 0
     given = [word for word in words if word not in FLAGS]
     stop_message = "stopped, with every training saved; the same command resumes"
-    return answered("run.py", lambda: _run(given), stop_message)
+    return answered("run.py", lambda: _run(given), stop_message, in_processes=True)
 
 
 def _status(words: Sequence[str]) -> int:
@@ -74,6 +75,7 @@ def grid_of(words: Sequence[str]) -> Grid:
 
 
 def _run(words: Sequence[str]) -> int:
+    refuse_torchrun("a grid (-m)")
     settings, own = grid_settings(words)
     if settings.engine.name == "slurm":
         from .slurm.commands import check_slurm

@@ -35,16 +35,16 @@ def run_grid(commands: Sequence[Command], settings: GridSettings, words: Sequenc
     there, and RunError where Slurm refuses."""
     if commands[0].action in ("compare", "import"):
         return _without_summary(commands, settings, _devices(settings, commands))
-    grid = Grid.of(commands)
-    with holding(grid.folder, "trial"):  # a file system without locks is found before a training
-        pass
-    keep_record(grid, words)
-    if settings.engine.name == "slurm":
-        return _submit(grid, settings, words)
-    devices = _devices(settings, commands)
+    grid, local = Grid.of(commands), settings.engine.name == "local"
+    devices = _devices(settings, commands) if local else ()
     configs = [command.config for command in commands]
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
-        place(*asked)  # a device that is not here is found before a training
+        if local:
+            place(*asked)  # a device that is not here is found before anything is written
+    with holding(grid.folder, "trial"):  # and so is a file system without locks
+        keep_record(grid, words)
+    if not local:
+        return _submit(grid, settings, words)
     print(_beginning(grid, settings), flush=True)
     failures = _carry_out(grid.members, grid.folder / "logs", settings, devices)
     with holding(grid.folder, "summary", _SUMMARY_WITHIN):

@@ -105,7 +105,7 @@ def _trained(config: Config, dtype: torch.dtype | None = None) -> Trainer:
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
+def watched() -> Iterator[None]:
     """Also, tensors made without a device are made elsewhere, as a CPU's are on a GPU."""
     with torch.device("meta"), _Capturable():  # type: ignore[no-untyped-call]
         yield
@@ -124,13 +124,13 @@ CASES = [
 @pytest.mark.parametrize(("task", "model", "distinct"), CASES)
 def test_a_body_can_be_captured(task: str, model: str, distinct: int, tmp_path: Path) -> None:
     trainer = _trained(_config(tmp_path, task, model, distinct))
-    with _watched():
+    with watched():
         _body(trainer)
 
 
 def test_a_body_in_bfloat16_can_be_captured(tmp_path: Path) -> None:
     trainer = _trained(_config(tmp_path, "linear", "add", 0), torch.bfloat16)
-    with _watched():
+    with watched():
         _body(trainer)
 
 
@@ -138,7 +138,7 @@ def test_a_body_in_bfloat16_can_be_captured(tmp_path: Path) -> None:
 def test_so_can_every_optimiser(optimizer: str, tmp_path: Path) -> None:
     """Whose rates, and Muon's momentum, change from step to step on the device alone."""
     trainer = _trained(_config(tmp_path, "linear", "multiply", 0, optimizer=optimizer))
-    with _watched():
+    with watched():
         _body(trainer)
     assert _tape(trainer, 3) == _tape(trainer, 4)
 
@@ -148,14 +148,14 @@ def test_so_can_averages_and_posterior_means(task: str, tmp_path: Path) -> None:
     config = _config(tmp_path, task, "add", 0, ema_decay=0.9, targets="posterior_mean")
     trainer = _trained(config)
     _body(trainer)  # a stage's first steps are not captured
-    with _watched():
+    with watched():
         _body(trainer)
     assert _tape(trainer, 3) == _tape(trainer, 4)
 
 
 def test_so_can_the_loss_of_a_classifier() -> None:
     predictions, ys = torch.randn(2, 3, 5, 2, requires_grad=True), torch.zeros(3, 5)
-    with _watched():
+    with watched():
         loss("cross_entropy", predictions, ys).backward()
 
 
@@ -200,5 +200,5 @@ def _plain(values: object) -> str:
 )
 def test_what_cannot_be_captured_is_seen(mistake: Callable[[Tensor], object]) -> None:
     x = torch.randn(3)
-    with _watched(), pytest.raises((AssertionError, RuntimeError)):
+    with watched(), pytest.raises((AssertionError, RuntimeError)):
         mistake(x)

@@ -1,0 +1,68 @@
+"""The processes of one training, as `torchrun` starts them: which one this is, and what they cannot
+be used for. No torch here.
+
+if (launch := launched()) is not None:      # torchrun --nproc-per-node=2 run.py task=linear
+    check_launch(config, launch)
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ..mistakes import ConfigError
+from ..schema import Config
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """This process among the `size` of a training: its `rank`, and its `local_rank` among those of
+    the same machine."""
+
+    rank: int
+    size: int
+    local_rank: int
+
+
+def launched() -> Launch | None:
+    """How torchrun started this process; None where it did not, or as the only one."""
+    values = [os.environ.get(variable, "") for variable in _VARIABLES]
+    if not all(values) or not all(map(str.isdecimal, values[:3])):
+        return None
+    rank, size, local_rank = map(int, values[:3])
+    return Launch(rank, size, local_rank) if size > 1 else None
+
+
+def is_follower() -> bool:
+    """Whether this is one of several processes, but not the one that prints and writes (rank 0)."""
+    launch = launched()
+    return launch is not None and launch.rank > 0
+
+
+def check_launch(config: Config, launch: Launch) -> None:
+    """Raises ConfigError where these processes cannot share the training of a configuration."""
+    training, size = config.training, launch.size
+    if training.shards % size:
+        key, needs = "training.shards", f"{size} processes need a multiple of {size}"
+        if training.batch_size % size:
+            problem = f", which training.batch_size={training.batch_size} has no parts for"
+        else:
+            problem = (
+                f": training.shards={size} would do, a run of its own, as shards are a part of its "
+                "numbers and name"
+            )
+        raise ConfigError(key, f"is {training.shards}, but {needs}{problem}")
+    if config.device.startswith("mps") or ":" in config.device:
+        raise ConfigError(
+            "device",
+            f"cannot be {config.device} under torchrun, where each process has a GPU of its own: "
+            "auto, cuda or cpu",
+        )
+
+
+def refuse_torchrun(what: str) -> None:
+    """Raises ConfigError under torchrun, which is of no use for `what`."""
+    if launched() is not None:
+        raise ConfigError("torchrun", f"is for one training: start {what} without it")
