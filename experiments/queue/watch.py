@@ -4,6 +4,7 @@ records of failures beside the logs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from reloop.training.jobs.processes import Watch
@@ -52,10 +53,11 @@ class RunWatch(Watch):
         for run in self.jobs[index].runs:
             path = self._failures / f"{run.path.name}.json"
             reason = outcome.reasons.get(str(run.path), "" if outcome.reasons else outcome.failure)
-            if reason:
-                write_record(path, _KIND, {"run": str(run.path), "reason": reason})
-            else:
-                path.unlink(missing_ok=True)
+            with suppress(OSError):  # a full disk: the other processes try the run, too
+                if reason:
+                    write_record(path, _KIND, {"run": str(run.path), "reason": reason})
+                else:
+                    path.unlink(missing_ok=True)
 
     def _failure(self, run: Wanted) -> str:
         """Why a run failed in another process since this one began; else empty."""

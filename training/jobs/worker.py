@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
 
@@ -123,7 +123,7 @@ def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any], device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     end_with_parent(threads, partial(_append_line, log))
     with (
-        open(log, "a", buffering=1, encoding="utf-8") as file,
+        _open_log(log) as file,
         redirect_stdout(file),
         redirect_stderr(file),
     ):
@@ -132,6 +132,14 @@ def _work(job: Job, threads: int, log: Path, pipe: Connection[Any, Any], device:
             pipe.send(answer)
         except OSError:  # the receiver is gone
             print("no process waits for the result; what was saved is found again", flush=True)
+
+
+def _open_log(log: Path) -> IO[str]:
+    """The file of a process's output; one that swallows it where the disk is full."""
+    try:
+        return open(log, "a", buffering=1, encoding="utf-8")
+    except OSError:
+        return open(os.devnull, "w", encoding="utf-8")
 
 
 def _append_line(log: Path, line: str) -> None:

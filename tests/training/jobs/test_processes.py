@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from reloop.conf.command import run_command
-from reloop.training.jobs.processes import Workers, run_jobs
-from reloop.training.jobs.worker import start
+from reloop.training.jobs.processes import Watch, Workers, run_jobs
+from reloop.training.jobs.worker import Held, Outcome, start
 from reloop.training.run_folder.lock import is_held
 from reloop.training.run_folder.run import RunFolder
 from tests.training.stopping.killed import Killable, until
@@ -199,3 +199,57 @@ def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
 if __name__ == "__main__":
     stopped = "stopped; the same command resumes"
     sys.exit(run_command(__name__, Settings, sys.argv[1:], str, measure, stopped))
+
+
+@dataclass(frozen=True)
+class Sees(Works):
+    """Says which CUDA device it sees."""
+
+    def __call__(self) -> dict[str, Any]:
+        time.sleep(0.3)
+        return {"device": os.environ.get("CUDA_VISIBLE_DEVICES")}
+
+
+@dataclass(frozen=True)
+class Fails(Works):
+    """Fails."""
+
+    def __call__(self) -> dict[str, Any]:
+        raise RuntimeError("as it is meant to")
+
+
+class Elsewhere(Watch):
+    """The first job was done by another process, the second failed there."""
+
+    def known(self, index: int) -> Outcome | Held | None:
+        outcomes = [Outcome(result={}), Outcome(failure="there")]
+        return outcomes[index] if index < len(outcomes) else None
+
+
+def test_each_process_has_a_device_of_its_own(tmp_path: Path) -> None:
+    jobs = [Sees(name, tmp_path / name) for name in "abcd"]
+    outcomes = run_jobs(jobs, Workers(2, tmp_path / "logs", devices=("3", "5")))
+    seen = [outcome.result["device"] for outcome in outcomes]
+    assert sorted(seen[:2]) == ["3", "5"]
+    assert set(seen) == {"3", "5"}
+
+
+@BOTH
+def test_what_another_process_has_done_is_not_done_again(at_once: int, tmp_path: Path) -> None:
+    jobs = [Works(name, tmp_path / name) for name in "abc"]
+    done, failed, own = run_jobs(jobs, Workers(at_once, tmp_path / "logs"), Elsewhere())
+    assert done.result == {}
+    assert failed.failure == "there"
+    assert own.result["name"] == "c"
+    assert [(tmp_path / name).exists() for name in "abc"] == [False, False, True]
+
+
+@BOTH
+def test_a_failure_can_end_the_rest(at_once: int, tmp_path: Path) -> None:
+    jobs = [Fails("bad", tmp_path / "bad"), *(Works(n, tmp_path / n) for n in "ab")]
+    if at_once == 2:
+        jobs.insert(1, Sleeps("long", tmp_path / "long"))
+    workers = Workers(at_once, tmp_path / "logs", stop_on_failure=True)
+    bad, *rest = run_jobs(jobs, workers)
+    assert "as it is meant to" in bad.failure
+    assert rest == [Outcome()] * len(rest)

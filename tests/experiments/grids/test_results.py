@@ -1,0 +1,142 @@
+"""The statistics and pictures of a grid against independent formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from reloop.conf.compose import commands
+from reloop.conf.mistakes import ConfigError
+from reloop.evaluation.bootstrap import Floats
+from reloop.experiments.claims.claim import Measured
+from reloop.experiments.claims.statistics import hierarchical_test
+from reloop.experiments.grids.grid import Grid
+from reloop.experiments.grids.pictures import grid_panels
+from reloop.experiments.grids.results import Result, paired_tests, setting_name, summaries
+from reloop.experiments.grids.settings import EngineSettings, grid_settings
+
+_WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
+
+
+def _difference(means: Sequence[Floats]) -> Floats:
+    return means[0][..., 0] - means[1][..., 0]
+
+
+def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Result]]:
+    """Results of a grid whose errors are exponential with the mean of the setting, the same draws
+    for every member, and a little noise of the seed."""
+    grid = Grid.of(commands([*_WORDS, *words], multirun=True))
+    found = []
+    draws = np.random.default_rng(0).exponential(size=(400, 4))
+    for member in grid.members:
+        mean = math.prod(error[f"{key}={value}"] for key, value in member.setting)
+        noise = 1 + 0.01 * np.random.default_rng(member.config.seed).standard_normal()
+        arrays = {"model_at_b": draws * mean * noise, "model": draws * mean * noise}
+        label = setting_name(member.setting)
+        measured = Measured(label, member.config, 0, arrays, {"": {}}, str(member.path))
+        found.append(Result(member, "finished", measured))
+    return grid, found
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.1])
+def test_with_one_seed_the_test_is_the_paired_t_test_over_prompts(shift: float) -> None:
+    rng = np.random.default_rng(3)
+    one = rng.standard_normal(500)
+    other = one + 0.8 * rng.standard_normal(500) + shift
+    groups = [one[None, :, None], other[None, :, None]]
+    p = hierarchical_test(groups, _difference, resamples=20_000)
+    assert p == pytest.approx(ttest_rel(one, other).pvalue, abs=0.02, rel=0.15)
+
+
+def test_the_test_keeps_its_level_for_three_seeds() -> None:
+    """Where settings differ in nothing, about one test in ten is below 0.1, not more."""
+    rng, below = np.random.default_rng(5), 0
+    for _ in range(200):
+        seeds = rng.normal(1, 0.2, (2, 3, 1, 1))
+        groups = list(seeds * rng.exponential(size=(1, 1, 60, 1)))
+        below += hierarchical_test(groups, _difference, resamples=200) < 0.1
+    assert below <= 30  # 1 % of fair tests would give more
+
+
+def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> None:
+    words = ["loops.b=4,6,8", "seed=0,1,2"]
+    _, results = _results(words, {"loops.b=4": 1.0, "loops.b=6": 0.5, "loops.b=8": 0.5})
+    found = {(test.first[0][1], test.second[0][1]): test for test in paired_tests(results)}
+    assert set(found) == {("4", "6"), ("4", "8"), ("6", "8")}
+    assert found["4", "6"].ratio.mean == pytest.approx(2)
+    assert found["4", "6"].p_holm < 0.01
+    assert found["6", "8"].p_holm > 0.5
+    assert all(test.p_holm >= test.p for test in found.values())
+    last = summaries(results)[0].last
+    assert last.low < last.mean < last.high
+
+
+def test_only_settings_that_differ_in_one_value_are_compared() -> None:
+    words = ["loops.b=4,6", "training.learning_rate=1e-3,1e-2", "seed=0,1"]
+    error = {"loops.b=4": 1.0, "loops.b=6": 0.5}
+    error |= {"training.learning_rate=0.001": 1.0, "training.learning_rate=0.01": 0.7}
+    _, results = _results(words, error)
+    assert sorted(test.key for test in paired_tests(results)) == [
+        *["loops.b"] * 2, *["training.learning_rate"] * 2
+    ]  # fmt: skip
+
+
+def test_each_varied_setting_has_an_axis() -> None:
+    """The one with most values is x, another one the curves, the third the panels."""
+    words = ["loops.b=4,6,8", "model.residual_scaling=none,sqrt", "recipe=fast,paper", "seed=0,1"]
+    error = dict.fromkeys(("loops.b=4", "loops.b=6", "loops.b=8", "recipe=fast"), 1.0)
+    error |= {
+        "model.residual_scaling=none": 1.0,
+        "model.residual_scaling=sqrt": 0.5,
+        "recipe=paper": 0.9,
+    }
+    grid, results = _results(words, error)
+    panels = [each for each in grid_panels(results, grid.varied) if each["x_label"] == "loops.b"]
+    assert [panel["x"] for panel in panels] == [[4, 6, 8]] * 2
+    assert {panel["title"].rpartition(", ")[2] for panel in panels} == {
+        "recipe=fast", "recipe=paper"
+    }  # fmt: skip
+    curves = [curve["label"] for curve in panels[0]["curves"]]
+    assert curves == ["model.residual_scaling=none", "model.residual_scaling=sqrt"]
+    one, other = (curve["mean"] for curve in panels[0]["curves"])
+    assert other == pytest.approx([0.5 * value for value in one if value is not None])
+
+
+def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evaluation(
+    tmp_path: Path,
+) -> None:
+    def folder(*words: str) -> Path:
+        return Grid.of(commands([*_WORDS, *words], multirun=True)).folder
+
+    assert folder("seed=0,1", "loops.b=4,6") == folder("loops.b=6,4", "seed=1,0")
+    assert folder("seed=0,1") != folder("seed=0,1", "evaluation.prompts=7")
+    assert folder("seed=0,1", "name=mine").name.startswith("grid-mine-")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["jobs=0"], "jobs must be at least 1"),
+        (["on_failure=halt"], "on_failure cannot be 'halt'"),
+        (["devices=0,0"], "devices holds 0 twice"),
+        (["engine=slrum"], "engine.name cannot be 'slrum'; did you mean 'slurm'"),
+        (["engine.pack=2"], "engine.pack is for engine=slurm"),
+        (["engine=slurm", "devices=0"], "devices has no meaning with engine=slurm"),
+    ],
+)
+def test_mistakes_in_the_settings_of_a_grid(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        grid_settings(words)
+
+
+def test_the_settings_of_a_grid_are_not_those_of_its_runs() -> None:
+    words = ["task=linear", "jobs=3", "devices=1,0", "engine=local", "seed=0,1"]
+    settings, rest = grid_settings(words)
+    assert (settings.jobs, settings.devices) == (3, (1, 0))
+    assert settings.engine == EngineSettings()
+    assert rest == ["task=linear", "seed=0,1"]
