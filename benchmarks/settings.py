@@ -203,6 +203,14 @@ class SamplerSettings(_Settings):
 
 
 @dataclass(frozen=True)
+class LockSettings(_Settings):
+    """The disk whose locks are timed."""
+
+    folder: str = setting("runs", "a folder on that disk", check=check_path)
+    times: int = setting(200, "measurements of each operation, of which the median", at_least=1)
+
+
+@dataclass(frozen=True)
 class EstimatorSettings(_Settings):
     """The classifier and the queries that are timed."""
 

@@ -10,6 +10,7 @@ from reloop.benchmarks.report.settings import ReportSettings
 from reloop.benchmarks.settings import (
     EstimatorSettings,
     KernelSettings,
+    LockSettings,
     ParitySettings,
     PersistentSettings,
     ProbeSettings,
@@ -25,6 +26,8 @@ from reloop.conf.groups import choices
 from reloop.conf.schema import Config
 from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
+from reloop.experiments.grids.settings import GridSettings
+from reloop.experiments.grids.status import StatusSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
 from reloop.experiments.report.settings import ReportSettings as PageSettings
@@ -48,6 +51,8 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m experiments.stability": StabilitySettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python -m experiments.iso_depth": IsoDepthSettings,
+    "python run.py -m": GridSettings,
+    "python run.py action=status, action=cancel": StatusSettings,
     "python run.py action=report": PageSettings,
     "python run.py action=list": ListSettings,
     "python run.py action=diff": DiffSettings,
@@ -62,6 +67,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m benchmarks.probes": ProbeSettings,
     "python -m benchmarks.solvers": SolverSettings,
     "python -m benchmarks.samplers": SamplerSettings,
+    "python -m benchmarks.locks": LockSettings,
     "python -m benchmarks.estimators": EstimatorSettings,
 }
 _HEAD = """\

@@ -34,6 +34,7 @@ COMMAND_LINE = {"reloop.conf.compose", "reloop.conf.help"}
 TAKES_ITS_SETTINGS = {
     HOME / "openml_eval" / "__main__.py",
     HOME / "experiments" / "grids" / "command.py",
+    HOME / "experiments" / "grids" / "run.py",
     HOME / "experiments" / "named" / "members.py",
     HOME / "experiments" / "named" / "measures" / "openml.py",
 }

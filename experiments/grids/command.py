@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.processes import refuse_torchrun
@@ -13,9 +12,6 @@ from reloop.conf.help import help_text
 from reloop.conf.mistakes import ConfigError
 
 from .settings import grid_settings, is_of_grid
-
-if TYPE_CHECKING:
-    from .grid import Grid
 
 FLAGS = ("-m", "--multirun")
 _STATUS = ("action=status", "action=cancel")
@@ -67,13 +63,6 @@ def _help(cls: type[object]) -> str:
     return _HELP.format(settings=described(cls))
 
 
-def grid_of(words: Sequence[str]) -> Grid:
-    """The grid of the words of its runs."""
-    from .grid import Grid
-
-    return Grid.of(commands(list(words), multirun=True))
-
-
 def _run(words: Sequence[str]) -> int:
     refuse_torchrun("a grid (-m)")
     settings, own = grid_settings(words)
@@ -84,6 +73,9 @@ def _run(words: Sequence[str]) -> int:
     members = commands(own, multirun=True)
     if len({member.action for member in members}) > 1:
         raise ConfigError("action", "must be the same for all runs of a grid")
+    if settings.devices and members[0].config.device not in ("auto", "cuda"):
+        problem = f"has no meaning with device={members[0].config.device}"
+        raise ConfigError("devices", problem)
     for member in members:
         if member.action == "evaluate":
             check_folder("run", member.paths[0])

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reloop.conf.actions import Command
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
 from reloop.training.device import place
 from reloop.training.jobs.processes import Workers, processes_for, run_jobs
@@ -21,62 +22,66 @@ from reloop.training.together import groups, obstacle
 from ..one_command import carry_out
 from ..queue.job import Wanted
 from ..queue.train import Plan, train_all
-from .grid import Grid, Member
-from .record import keep_record
+from .grid import Grid
+from .record import keep_record, read_grid
 from .settings import GridSettings
 from .summary import summarise
 
 _SUMMARY_WITHIN = 600.0  # seconds that another process's summary of the same grid is waited for
 
 
-def run_grid(commands: Sequence[Command], settings: GridSettings, words: Sequence[str]) -> int:
+def run_grid(members: Sequence[Command], settings: GridSettings, words: Sequence[str]) -> int:
     """Carry out the commands of a grid, which are those of `words`; the exit code: 1 where one
     failed. Raises as `run_jobs`, ConfigError where the folder cannot be locked or a device is not
     there, and RunError where Slurm refuses."""
-    if commands[0].action in ("compare", "import"):
-        return _without_summary(commands, settings, _devices(settings, commands))
-    grid, local = Grid.of(commands), settings.engine.name == "local"
-    devices = _devices(settings, commands) if local else ()
-    configs = [command.config for command in commands]
+    if members[0].action in ("compare", "import"):
+        return _without_summary(members, settings, _devices(settings, members))
+    grid, local = Grid.of(members), settings.engine.name == "local"
+    devices = _devices(settings, members) if local else ()
+    configs = [command.config for command in members]
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         if local:
             place(*asked)  # a device that is not here is found before anything is written
     with holding(grid.folder, "trial"):  # and so is a file system without locks
         keep_record(grid, words)
     if not local:
-        return _submit(grid, settings, words)
+        return _submit(grid, settings)
     print(_beginning(grid, settings), flush=True)
-    failures = _carry_out(grid.members, grid.folder / "logs", settings, devices)
+    named = {member.label: member.command for member in grid.members}
+    failures = _carry_out(named, grid.folder / "logs", settings, devices)
     with holding(grid.folder, "summary", _SUMMARY_WITHIN):
         print(summarise(grid, failures), flush=True)
     return 1 if failures else 0
 
 
-def run_part(grid: Grid, indices: Sequence[int], processes: int | None) -> int:
-    """Carry out the members of these indices, and summarise the grid where all are finished; the
-    exit code."""
-    members = [grid.members[index] for index in indices]
-    settings = GridSettings(jobs=processes)
-    failures = _carry_out(members, grid.folder / "logs", settings, ())
+def run_part(folder: Path, indices: Sequence[int], processes: int | None) -> int:
+    """Carry out the members of these indices of the grid in a folder, and summarise it where all
+    are finished; the exit code."""
+    record = read_grid(folder)
+    mine = [record.members[index] for index in indices]
+    named = {each.label: commands(list(each.words))[0] for each in mine}
+    failures = _carry_out(named, folder / "logs", GridSettings(jobs=processes), ())
     for path, reason in failures.items():
         print(f"failed: {path}: {reason}", file=sys.stderr, flush=True)
-    if all(status_of(member.path)["state"] == "finished" for member in grid.members):
-        with holding(grid.folder, "summary", _SUMMARY_WITHIN):
+    # The last ones first: they are the last to be finished.
+    if all(status_of(each.run)["state"] == "finished" for each in reversed(record.members)):
+        grid = Grid.of(commands(list(record.words), multirun=True))
+        with holding(folder, "summary", _SUMMARY_WITHIN):
             print(summarise(grid, {}), flush=True)
     return 1 if failures else 0
 
 
 def _carry_out(
-    members: Sequence[Member], logs: Path, settings: GridSettings, devices: tuple[str, ...]
+    named: Mapping[str, Command], logs: Path, settings: GridSettings, devices: tuple[str, ...]
 ) -> dict[str, str]:
-    """Train and evaluate members, or evaluate them; returns why some failed, by the path of the
-    run."""
+    """Carry out commands, by their names for messages, that train and evaluate or evaluate; returns
+    why some failed, by the path of the run."""
     os.environ.setdefault("WANDB_RUN_GROUP", logs.parent.name)  # wandb reads it
-    first = members[0].command
+    first = next(iter(named.values()))
     if first.action != "train":
-        return _carry_out_all([each.command for each in members], settings, devices, logs)
+        return _carry_out_all(list(named.values()), settings, devices, logs)
     return train_all(
-        [Wanted(each.label, each.config, (each.config.evaluation,)) for each in members],
+        [Wanted(name, each.config, (each.config.evaluation,)) for name, each in named.items()],
         Plan(
             logs,
             settings.jobs,
@@ -89,7 +94,7 @@ def _carry_out(
     )
 
 
-def _submit(grid: Grid, settings: GridSettings, words: Sequence[str]) -> int:
+def _submit(grid: Grid, settings: GridSettings) -> int:
     """Submit what is not finished as a Slurm job array."""
     from .slurm.submit import submit
 
@@ -101,7 +106,7 @@ def _submit(grid: Grid, settings: GridSettings, words: Sequence[str]) -> int:
     if not missing:
         print(f"all {len(grid.members)} runs are finished: {grid.folder}")
         return 0
-    array = submit(grid.folder, words, missing, settings.engine, settings.jobs)
+    array = submit(grid.folder, missing, settings.engine, settings.jobs)
     tasks = f"{len(array.tasks)} task{'s' * (len(array.tasks) > 1)}"
     print(f"Slurm array {array.number}: {len(missing)} of {len(grid.members)} runs in {tasks}")
     print(f"python run.py action=status grid={grid.folder}")
@@ -178,9 +183,6 @@ def _devices(settings: GridSettings, commands: Sequence[Command]) -> tuple[str, 
     there."""
     if not settings.devices:
         return ()
-    if commands[0].config.device not in ("auto", "cuda"):
-        problem = f"has no meaning with device={commands[0].config.device}"
-        raise ConfigError("devices", problem)
     import torch
 
     count = torch.cuda.device_count()

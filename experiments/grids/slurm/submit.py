@@ -23,7 +23,6 @@ _HOME = Path(reloop.__file__).resolve().parents[1]
 
 def submit(
     folder: Path,
-    words: Sequence[str],
     indices: Sequence[int],
     engine: EngineSettings,
     processes: int | None,
@@ -50,7 +49,7 @@ def submit(
         with redirect_stderr(said):
             jobs = executor.map_array(
                 run_task,
-                [list(words)] * len(tasks),
+                [str(folder)] * len(tasks),
                 [list(task) for task in tasks],
                 [processes] * len(tasks),
             )

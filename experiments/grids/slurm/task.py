@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 from reloop.conf.command import answered
@@ -16,8 +17,8 @@ from reloop.conf.command import answered
 from .commands import run_slurm
 
 
-def run_task(words: list[str], indices: list[int], processes: int | None) -> None:
-    """Train and evaluate these members of the grid of `words`, `processes` at once, and write the
+def run_task(folder: str, indices: list[int], processes: int | None) -> None:
+    """Train and evaluate these members of the grid in a folder, `processes` at once, and write the
     grid's result where they were the last. Ends the process: with code 0, 1 where a run failed."""
     time_is_up: list[int] = []
 
@@ -28,10 +29,9 @@ def run_task(words: list[str], indices: list[int], processes: int | None) -> Non
     signal.signal(signal.SIGUSR2, save)
 
     def run() -> int:
-        from ..command import grid_of
         from ..run import run_part
 
-        return run_part(grid_of(words), indices, processes)
+        return run_part(Path(folder), indices, processes)
 
     code = answered("run.py", run, "stopped, with every training saved")
     if code == 128 + signal.SIGTERM and time_is_up:
