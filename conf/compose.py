@@ -101,6 +101,11 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     """The command of given values by key, those of groups among them; `words` are what they were
     read from. Raises ConfigError, naming the key, for any mistake. No Hydra here."""
     keys = list(given)
+    for key in GROUPS:  # those of words were checked as they were typed
+        if key in given and given[key] not in choices(key):
+            raise ConfigError(
+                key, f"cannot be {given[key]!r}{nearest(str(given[key]), choices(key))}"
+            )
     mapping = composed({key: value for key, value in given.items() if key in GROUPS})
     _check_keys(keys, mapping)
     base_steps = mapping["training"]["steps"]

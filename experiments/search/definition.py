@@ -75,6 +75,13 @@ class Search:
         return _ERRORS[self.settings.objective]
 
     @property
+    def short_names(self) -> dict[str, str]:
+        """The last part of each setting's key, where no other one ends in it."""
+        last = {each.key: each.key.rpartition(".")[2] for each in self.parameters}
+        taken = list(last.values())
+        return {key: name if taken.count(name) == 1 else key for key, name in last.items()}
+
+    @property
     def trials(self) -> int:
         """How many trials are made: as many as asked for, at most one for each point of the
         space."""

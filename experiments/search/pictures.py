@@ -28,14 +28,16 @@ def search_panels(
 
 
 def _importance(search: Search, shares: Mapping[str, float], number: int) -> Panel:
-    kind = search.first.model.family
+    kind, names = search.first.model.family, search.short_names
     found = panel(
-        "importance", f"what the error depends on, by {number} trials (fANOVA)",
-        ("setting", f"share of the variance of the {search.error_name}"),
+        "importance",
+        f"what the {search.error_name} depends on, by {number} trials (fANOVA)",
+        ("setting", "share of its variance"),
         range(len(shares)),
         [_points("importance", kind, list(shares.values()))],
-    )  # fmt: skip
-    found["x_names"] = list(shares)
+        levels={"no share": 0.0},
+    )
+    found["x_names"] = [names[key] for key in shares]
     return found
 
 
@@ -56,7 +58,8 @@ def _parallel(search: Search, done: Sequence[Trial]) -> Panel:
         label = f"trial {trial.number}: {trial.error:.3g}"
         number = (_DARKEST + 1) ** (1 - rank / last) - 1
         curves.append(curve(label, "loops", values, number))
-    names = [f"{each.key}, {_ends(each.ends)}" for each in search.parameters]
+    short = search.short_names
+    names = [f"{short[each.key]}, {_ends(each.ends)}" for each in search.parameters]
     found = panel(
         "parallel", title, ("setting", "place between the ends"), range(len(names) + 1), curves
     )

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
+from reloop.conf.actions import SUBJECTS
 from reloop.conf.build import build
 from reloop.conf.compose import values_of
-from reloop.conf.groups import choices, read_values
+from reloop.conf.groups import GROUPS, choices, read_values
 from reloop.conf.mistakes import ConfigError, check_choice, one_line
+from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 from reloop.conf.words import check_words, merge, nested, read_yaml
 
@@ -85,6 +88,7 @@ def search_settings(words: Sequence[str]) -> tuple[SearchSettings, dict[str, Any
         if group in SearchSettings.__dataclass_fields__:
             merge(own, nested(key, _read(word, text)))
         else:
+            _check_own_name(key)
             others.append(word)
     content = _content(str(own["search"]))
     for part in (content, own):
@@ -99,6 +103,14 @@ def search_settings(words: Sequence[str]) -> tuple[SearchSettings, dict[str, Any
 def names() -> list[str]:
     """The names of the searches that come with the project."""
     return choices("search")
+
+
+def _check_own_name(key: str) -> None:
+    """Raises ConfigError for a misspelt setting of a search; those of a run are checked as such."""
+    of_runs = {*Config.__dataclass_fields__, *GROUPS, *SUBJECTS, "action", "again", "together"}
+    near = get_close_matches(key, SearchSettings.__dataclass_fields__, n=1, cutoff=0.8)
+    if near and key not in of_runs:
+        raise ConfigError(key, f"is not a setting; did you mean {near[0]!r}?")
 
 
 def _content(name: str) -> dict[str, Any]:

@@ -73,10 +73,9 @@ def _result(
     missing = [f"trial {each.number}, {text_of(each.values)}: not ended" for each in running]
     if (left := search.trials - len(trials)) > 0:
         missing.append(f"{left} of {search.trials} trials: not begun")
-    keys = ", ".join(each.key for each in search.parameters)
     return {
         "experiment": search.folder.name,
-        "title": f"{search.name}: {keys} of least {search.error_name}",
+        "title": f"search {search.name}",
         "source": "a search of your own",
         "scale": search.first.scale,
         "command": run_py(*search.words),
