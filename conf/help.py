@@ -26,6 +26,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py task=linear scale=medium                    up to an hour of two CPU cores
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py -m task=linear seed=0,1,2                   a grid, one run after another
+  python run.py search=rate                                 settings of least error; add --help
   python run.py action=evaluate run=runs/NAME evaluation.shifts=all
   python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
   python run.py action=compare 'runs=[runs/A,runs/B]'

@@ -8,6 +8,8 @@ with ExitStack() as stack:
 
 from __future__ import annotations
 
+import multiprocessing
+import socket
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -30,7 +32,7 @@ _STATES: Mapping[str, TrialState] = {
 _LEFT_OUT, _REASON, _REMARKS, _BEGUN = "left_out", "reason", "remarks", "begun"
 _DRAWS = 1000  # of settings that no earlier trial has
 _BY_SAMPLER = 3  # of which the sampler's; the rest are drawn at random
-_LOST = 5  # processes that a trial may lose at one step
+_LOST = 8  # processes of one command that a trial may lose at one step
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,9 @@ class Study:
             return TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
 
     def _begin(self, trial: Trial) -> bool:
-        """Count a process that begins with a trial: whether it may. A trial that has lost several
-        processes at one step, as for lack of memory, has failed."""
+        """Count a process that begins with a trial: whether it may. A trial that several processes
+        of one command were lost with at one step, as for lack of memory, has failed. (Those of a
+        command that was itself killed are no fault of their trials.)"""
         frozen = self.optuna.get_trials(deepcopy=False)[trial.number]
         if frozen.state.name != "RUNNING":  # ended by its process just now
             return False
@@ -195,12 +198,14 @@ class Study:
             )
         except ConfigError:  # the process that begins with it says so
             step = 0
-        before, times = frozen.user_attrs.get(_BEGUN, (step, 0))
-        times = times + 1 if before == step else 1
+        parent = multiprocessing.parent_process()
+        now = [step, f"{socket.gethostname()} {parent.pid}" if parent else ""]
+        *before, times = frozen.user_attrs.get(_BEGUN, [*now, 0])
+        times = times + 1 if before == now else 1
         if times > _LOST:
             self.fail(trial.number, f"its process was lost {_LOST} times at step {step}")
             return False
-        self._handle(trial.number).set_user_attr(_BEGUN, [step, times])
+        self._handle(trial.number).set_user_attr(_BEGUN, [*now, times])
         return True
 
     def _end(self, number: int, state: str, key: str, reason: str) -> None:

@@ -94,11 +94,11 @@ def test_a_killed_worker_s_trial_is_made_by_another(search_file: Write, started:
 def test_a_trial_that_kills_its_processes_fails_in_the_end(search_file: Write) -> None:
     search_file("trials: 1")
     study = Study(Search.of(["search=mine.yaml"]))
-    for _ in range(5):
+    for _ in range(8):
         with ExitStack() as stack:
             assert study.claim(stack) is not None
     with ExitStack() as stack:
         assert study.claim(stack) is None
     (trial,) = study.trials()
     assert trial.state == "failed"
-    assert "was lost 5 times at step 0" in trial.reason
+    assert "was lost 8 times at step 0" in trial.reason
