@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..named.curves import curve, file_name, panel, without_interval
 from ..named.results import Curve, Panel
-from .definition import Search, text_of
+from .definition import Search
 from .results import best_first
 from .study import Trial
 
@@ -58,12 +58,11 @@ def _parallel(search: Search, done: Sequence[Trial]) -> Panel:
         label = f"trial {trial.number}: {trial.error:.3g}"
         number = (_DARKEST + 1) ** (1 - rank / last) - 1
         curves.append(curve(label, "loops", values, number))
-    short = search.short_names
-    names = [f"{short[each.key]}, {_ends(each.ends)}" for each in search.parameters]
-    found = panel(
-        "parallel", title, ("setting", "place between the ends"), range(len(names) + 1), curves
-    )
-    found["x_names"] = [*names, f"{search.error_name}, by rank"]
+        curves[-1]["points"] = False  # a line although the axis has names
+    names = [*search.short_names.values(), "error"]
+    axes = ("setting", "place from low to high; of the error: its rank")
+    found = panel("parallel", title, axes, range(len(names)), curves)
+    found["x_names"] = names
     return found
 
 
@@ -92,8 +91,3 @@ def _points(label: str, kind: str, values: Sequence[float]) -> Curve:
     found = curve(label, kind, without_interval(list(values)))
     found["points"] = True
     return found
-
-
-def _ends(ends: Sequence[object]) -> str:
-    first, last = (text_of({"": end}).removeprefix("=") for end in (ends[0], ends[-1]))
-    return f"{first} to {last}"
