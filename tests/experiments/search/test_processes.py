@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reloop.conf.mistakes import HeldElsewhere
 from reloop.experiments.search.definition import Search
 from reloop.experiments.search.study import Study
 from reloop.training.run_folder.status import status_of
@@ -58,6 +59,28 @@ def test_a_killed_search_goes_on_with_the_same_trials(
     assert len(_runs()) == 2
 
 
+def test_no_trial_is_made_twice_and_none_too_many(search_file: Write) -> None:
+    search_file("trials: 3", "sampler: random")
+    first, second = (Study(Search.of(["search=mine.yaml"])) for _ in range(2))
+    with ExitStack() as one, ExitStack() as other:
+        claimed = [first.claim(one), second.claim(other), first.claim(one)]
+        assert [trial.number for trial in claimed if trial] == [0, 1, 2]
+        with pytest.raises(HeldElsewhere) as held:
+            second.claim(other)
+        assert held.value.lock == second.lock_of(2)
+        first.tell(0, 0.5)
+        assert second.left() == 2
+    with ExitStack() as stack:  # both processes are gone
+        taken = [second.claim(stack), second.claim(stack)]
+        assert taken == claimed[1:]
+        second.tell(1, 0.4, ["curriculum unfinished"])
+        second.prune(2, "too slow")
+        assert second.claim(stack) is None
+    states = [(each.state, each.error, each.reason) for each in first.trials()]
+    assert states == [("done", 0.5, ""), ("done", 0.4, ""), ("pruned", None, "too slow")]
+
+
+@pytest.mark.slow
 def test_two_shells_share_a_search(search_file: Write, started: Started) -> None:
     search_file("trials: 4", "sampler: random")
     other = started("jobs=1")
