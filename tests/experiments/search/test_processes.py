@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ import pytest
 from reloop.conf.mistakes import HeldElsewhere
 from reloop.experiments.search.definition import Search
 from reloop.experiments.search.study import Study
+from reloop.training.run_folder.run import run_folder
 from reloop.training.run_folder.status import status_of
 
 from .conftest import OPTUNA, Write, rows, search
@@ -78,6 +80,31 @@ def test_no_trial_is_made_twice_and_none_too_many(search_file: Write) -> None:
         assert second.claim(stack) is None
     states = [(each.state, each.error, each.reason) for each in first.trials()]
     assert states == [("done", 0.5, ""), ("done", 0.4, ""), ("pruned", None, "too slow")]
+
+
+def test_a_run_that_somebody_trains_by_hand_is_waited_for(
+    search_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search_file("trials: 1")
+    definition = Search.of(["search=mine.yaml"])
+    with ExitStack() as stack:
+        trial = Study(definition).claim(stack)
+    assert trial is not None
+    holding, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with run_folder(definition.configs(trial.values)[0]).lock():
+            holding.set()
+            done.wait(1.5)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(60)
+    assert search() == 0
+    thread.join()
+    said = capsys.readouterr().out
+    assert said.count("is being worked on by process ") == 1
+    assert "1 of 1 trials done" in said
 
 
 @pytest.mark.slow
