@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from .actions import SUBJECTS, Command, subject
 from .aliases import resolve_alias
@@ -22,6 +22,9 @@ from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .words import check_words
 
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
 _OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean", "status", "cancel")
@@ -30,13 +33,26 @@ _OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean", "status",
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
     """The commands of these words: one, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
+    if not multirun and any(word.startswith("together=") for word in words):
+        raise ConfigError("together", "is for the members of a grid: run.py -m …")
+    words = words if multirun else [_quoted(word) for word in words]
+    overrides = _overrides(words, multirun)
+    grid = members(overrides) if multirun else [words]
+    return [_command(list(member)) for member in grid]
+
+
+def values_of(words: list[str]) -> dict[str, Any]:
+    """The values of the words of one run, by key; whether they are settings is for `command_of` to
+    check. Raises ConfigError for words that cannot be read."""
+    return {str(each.key_or_group): each.value() for each in _overrides(words, multirun=False)}
+
+
+def _overrides(words: list[str], multirun: bool) -> list[Override]:
+    """The words in Hydra's grammar, their plugins loaded."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import OverrideParseException
 
     _check_words(words)
-    if not multirun and any(word.startswith("together=") for word in words):
-        raise ConfigError("together", "is for the members of a grid: run.py -m …")
-    words = words if multirun else [_quoted(word) for word in words]
     try:
         overrides = OverridesParser.create().parse_overrides(words)
     except OverrideParseException as error:
@@ -49,8 +65,7 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
         check_sweep(override, multirun)
         if override.key_or_group == "plugins":
             load_plugins(_paths(override.value()))
-    grid = members(overrides) if multirun else [words]
-    return [_command(list(member)) for member in grid]
+    return overrides
 
 
 def _check_words(words: list[str]) -> None:
@@ -86,6 +101,11 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     """The command of given values by key, those of groups among them; `words` are what they were
     read from. Raises ConfigError, naming the key, for any mistake. No Hydra here."""
     keys = list(given)
+    for key in GROUPS:  # those of words were checked as they were typed
+        if key in given and given[key] not in choices(key):
+            raise ConfigError(
+                key, f"cannot be {given[key]!r}{nearest(str(given[key]), choices(key))}"
+            )
     mapping = composed({key: value for key, value in given.items() if key in GROUPS})
     _check_keys(keys, mapping)
     base_steps = mapping["training"]["steps"]

@@ -27,12 +27,18 @@ _EDGE = 0.45  # opacity of a band's edge, where there are three or more
 
 
 def band(
-    axes: Axes, x: Sequence[float | None], curve: AnyCurve, label: str, style: Mapping[str, Any]
+    axes: Axes,
+    x: Sequence[float | None],
+    curve: AnyCurve,
+    label: str,
+    style: Mapping[str, Any],
+    points: bool = False,
 ) -> None:
-    """Draw a mean with its interval as a band, below all lines."""
+    """Draw a mean with its interval as a band, below all lines; or `points` that no line joins."""
     mean, low, high = (numbers(curve[part]) for part in ("mean", "low", "high"))
-    xs, marker = numbers(x), "o" if len(x) == 1 else None
-    axes.plot(xs, mean, label=label, marker=marker, **style)
+    xs, marker = numbers(x), "o" if points or len(x) == 1 else None
+    line = {**style, "linestyle": "none"} if points else style
+    axes.plot(xs, mean, label=label, marker=marker, **line)
     axes.fill_between(xs, low, high, color=style["color"], linewidth=0, zorder=1, gid=_BAND)
     _thin(axes)
 

@@ -41,7 +41,8 @@ def _draw(result: ExperimentResult, panel: Panel, pictures: Pictures) -> None:
     figure = pictures.figure()
     axes = figure.subplots()
     for curve, style in zip(panel["curves"], _styles(panel["curves"]), strict=True):
-        band(axes, panel["x"], _band(curve), curve["label"], style)
+        points = curve.get("points", False)
+        band(axes, panel["x"], _band(curve), curve["label"], style, points)
     if panel["x_label"] == "loop":
         for b in sorted({curve["b"] for curve in panel["curves"] if "b" in curve}):
             mark_loops(axes, b)
@@ -65,6 +66,8 @@ def _draw(result: ExperimentResult, panel: Panel, pictures: Pictures) -> None:
 def _scales(axes: Axes, panel: Panel) -> None:
     if "x_names" in panel:
         axes.set_xticks(panel["x"], panel["x_names"], rotation=45, ha="right")
+    elif panel["log_x"] and any(curve.get("points") for curve in panel["curves"]):
+        axes.set_xscale("log")  # points lie anywhere: their values are no ticks
     elif panel["log_x"]:
         ticks_at(axes, panel["x"])
     elif all(float(x).is_integer() for x in panel["x"]):

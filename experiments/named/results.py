@@ -29,7 +29,8 @@ class Curve(TypedDict):
     tied) or the name of a solver. `b`: the loops that the model was trained with, where x counts
     loops. `run`: its run folder, where the curve is one run's. `number`: where curves of one kind
     stand for numbers (kind 'loops': of loops), which; larger ones are darker. `x`: its own, where
-    it is not the panel's. `points`: no line joins its values. `at`: see `Panel`.
+    it is not the panel's. `points`: whether its values are points, not a line; where it is not
+    given, the page draws points over names and lines over numbers. `at`: see `Panel`.
     """
 
     name: str

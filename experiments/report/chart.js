@@ -39,7 +39,7 @@ class Chart {
   withNumbers(curve) {
     const column = (i) => (i === undefined ? null : this.columns[i] || []);
     const shape = this.spec.curves.indexOf(curve);
-    return { ...curve, shape, points: curve.points || this.spec.names?.length > 0, xs: column(curve.x), mean: column(curve.mean), low: column(curve.low), high: column(curve.high) };
+    return { ...curve, shape, points: curve.points ?? this.spec.names?.length > 0, xs: column(curve.x), mean: column(curve.mean), low: column(curve.low), high: column(curve.high) };
   }
   now() { // the curves at the slider's place, hidden ones as well
     if (this.spec.law) return lawCurves(this.spec.law, this.columns, this.index);
@@ -145,11 +145,11 @@ class Chart {
     this.frame = { px, py, box, width, height, down };
     this.axes(svg, x, y, px, py);
     const id = `clip${Math.random().toString(36).slice(2)}`;
-    add(add(svg, "clipPath", { id }), "rect", { x: box.left, y: box.top - 2, width: across, height: down + 4 });
+    add(add(svg, "clipPath", { id }), "rect", { x: box.left - 6, y: box.top - 2, width: across + 12, height: down + 4 });
     const inside = add(svg, "g", { "clip-path": `url(#${id})`, class: this.shown().length > 4 ? "many" : "" });
-    const side = (i, of) => (names.length ? (v) => px(v) + 7 * (i - (of - 1) / 2) : px); // points of one name stand side by side
-    this.shown().forEach((curve, i, all) => this.band(inside, curve, side(i, all.length), py));
-    this.shown().forEach((curve, i, all) => this.line(inside, curve, side(i, all.length), py));
+    const side = (curve, i, of) => (names.length && curve.points ? (v) => px(v) + 7 * (i - (of - 1) / 2) : px); // points of one name stand side by side
+    this.shown().forEach((curve, i, all) => this.band(inside, curve, side(curve, i, all.length), py));
+    this.shown().forEach((curve, i, all) => this.line(inside, curve, side(curve, i, all.length), py));
     this.marks = add(svg, "g");
     this.mark();
   }

@@ -17,6 +17,7 @@ from .settings import ReportSettings
 
 _LAWS = ("scaling_law.json", "iso_depth.json")
 _STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
+_OTHERS = re.compile(r"(?:grid|search)-[0-9a-f]{8}$")  # folders with a result of their own
 _DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
 
 
@@ -42,7 +43,7 @@ def find(settings: ReportSettings) -> Found:
         raise ConfigError("folder", f"holds nothing to report: there is no {folder}")
     found = Found(
         runs_in(folder),
-        _below(folder, "result.json", "experiments"),
+        _results(folder),
         _below(folder, "comparison.json"),
         sorted({path.parent for name in _LAWS for path in _below(folder, name)}),
         _stability(folder),
@@ -60,6 +61,12 @@ def _below(folder: Path, name: str, part: str = "") -> list[Path]:
     return sorted(path for level in _DEPTH for path in start.glob(f"{level}/{name}"))
 
 
+def _results(folder: Path) -> list[Path]:
+    """The results of named experiments, grids and searches."""
+    others = [path for path in _below(folder, "result.json") if _OTHERS.match(path.parent.name)]
+    return [*_below(folder, "result.json", "experiments"), *others]
+
+
 def _stability(folder: Path) -> list[Path]:
     """The results of `python -m experiments.stability`, in the folder, below it, or where they are
     by default."""
@@ -74,7 +81,7 @@ def _stability(folder: Path) -> list[Path]:
 def _experiments(folder: Path, name: str) -> Found:
     """The results of one named experiment at every scale, or of all, and the runs they are of."""
     by_name: dict[str, list[Path]] = {}
-    for path in _below(folder, "result.json", "experiments"):
+    for path in _results(folder):
         by_name.setdefault(experiment_of(path.parent), []).append(path)
     if not by_name:
         command = f"python run.py experiment={name} makes one"

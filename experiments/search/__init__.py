@@ -1,0 +1,1 @@
+"""Search: `python run.py search=…`, settings that Optuna chooses, each trial an ordinary run."""
