@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from reloop.conf.mistakes import RunError
 from reloop.evaluation import evaluate_run, load_run
 from reloop.evaluation.bootstrap import Floats, bootstrap
 from reloop.evaluation.remarks import remarks
+from reloop.evaluation.results import Evaluation
 from reloop.evaluation.tables import Table
 from reloop.training.run_folder.run import RunFolder
 
@@ -30,11 +31,13 @@ Setting = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Result:
-    """A member of a grid, its state, and its errors, which are empty unless it is finished."""
+    """A member of a grid, its state, its errors, which are empty unless it is finished, and the key
+    of its evaluation."""
 
     member: Member
     state: str
     measured: Measured
+    evaluation: str = ""  # its key
 
     @property
     def errors(self) -> NDArray[np.floating] | None:
@@ -63,7 +66,7 @@ def _result(member: Member) -> Result:
     measured = Measured(
         label, member.config, run.step, arrays, labels, str(member.path), tuple(remarks(run))
     )
-    return Result(member, state, measured)
+    return Result(member, state, measured, str(cast(Evaluation, summary)["key"]))
 
 
 class Summary(NamedTuple):

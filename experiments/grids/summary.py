@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from reloop.evaluation.artefacts import show
+from reloop.conf.checksum import key_of
+from reloop.conf.output import TableFormat
+from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import shared
 from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.files import write_bytes
@@ -30,14 +33,38 @@ from .results import (
     summaries,
 )
 
+KIND = "experiment"  # as the pictures and the report read it
+_SUFFIXES: dict[TableFormat, str] = {
+    "text": "txt",
+    "markdown": "md",
+    "latex": "tex",
+    "csv": "table.csv",
+}
 _MOST_TESTS = 12  # shown; tests.csv has all
 _STATES: dict[str, State] = {"finished": "finished", "failed": "failed", "new": "missing"}
 
 
 def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     """Write the results of a grid and return the text for the user. `failures` are the reasons why
-    runs failed, by the path of their folder."""
+    runs failed, by the path of their folder. What another process has just written is read."""
     results = results_of(grid)
+    first = grid.members[0].config
+    expected = {"key": _key(results, failures), "figures": first.figures.plain()}
+    path, text = grid.folder / "result.json", _text_file(grid, first.tables.format)
+    if not (is_shown(path, KIND, expected) and text.exists()):
+        path.unlink(missing_ok=True)  # while the rest is written
+        _write(grid, results, failures, expected)
+    files = "members.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
+    return f"\n{text.read_text(encoding='utf-8')}\n{grid.folder}: {files}"
+
+
+def _write(
+    grid: Grid,
+    results: Sequence[Result],
+    failures: Mapping[str, str],
+    expected: Mapping[str, object],
+) -> None:
+    """Write all files; result.json, which says what they were made from, as the last."""
     found, tests = summaries(results), paired_tests(results)
     keys = [key for key in grid.varied if key != SEED]
     tables = {
@@ -48,15 +75,24 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     for name, table in tables.items():
         write_bytes(grid.folder / f"{name}.csv", f"{document([table], 'csv')}\n".encode())
     content = _result(grid, results, failures)
-    first = grid.members[0].config
-    pictures = draw_panels(content, grid.folder / "figures", first.figures)
+    pictures = draw_panels(content, grid.folder / "figures", grid.members[0].config.figures)
     parts = _parts(grid, results, failures, found, tests)
-    for suffix, form in (("md", "markdown"), ("tex", "latex")):
-        text = document(parts, "markdown" if form == "markdown" else "latex")
-        write_bytes(grid.folder / f"summary.{suffix}", f"{text}\n".encode())
-    show(grid.folder / "result.json", "experiment", content, pictures)
-    files = "members.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
-    return f"\n{document(parts, first.tables.format)}\n\n{grid.folder}: {files}"
+    for form in _SUFFIXES:
+        write_bytes(_text_file(grid, form), f"{document(parts, form)}\n".encode())
+    show(grid.folder / "result.json", KIND, {**content, **expected}, pictures)
+
+
+def _text_file(grid: Grid, form: TableFormat) -> Path:
+    return grid.folder / f"summary.{_SUFFIXES[form]}"
+
+
+def _key(results: Sequence[Result], failures: Mapping[str, str]) -> str:
+    """What the result is made from: the runs' evaluations, states and remarks."""
+    parts = [
+        [str(each.member.path), each.evaluation, each.state, list(each.measured.remarks)]
+        for each in results
+    ]
+    return key_of([parts, dict(failures)])
 
 
 def _parts(
@@ -131,7 +167,7 @@ def _result(grid: Grid, results: Sequence[Result], failures: Mapping[str, str]) 
     command = f"python run.py -m {' '.join([*grid.shared, *_swept(grid)])}"
     return {
         "experiment": grid.folder.name,
-        "title": f"{', '.join(grid.varied) or 'one run'} of {' '.join(grid.shared)}",
+        "title": f"a grid over {', '.join(grid.varied) or 'one run'}",
         "source": "a grid of your own",
         "scale": grid.members[0].config.scale,
         "command": command,

@@ -20,6 +20,7 @@ from reloop.training.run_folder.run import run_folder
 from reloop.training.together import groups
 
 from .job import TrainAndEvaluate, Wanted
+from .shells import counted
 from .state import Estimates, progress
 from .watch import RunWatch
 
@@ -59,20 +60,20 @@ def train_all(wanted: Sequence[Wanted], plan: Plan) -> dict[str, str]:
     left = estimates.left()
     parts = _parts(configs, plan.together, at_once)
     parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
-    watch = RunWatch(Path(configs[0].folder), plan.logs, estimates)
-    jobs = [
-        TrainAndEvaluate(
-            _name([unique[index] for index in part]),
-            tuple(unique[index] for index in part),
-            shipped=plan.shipped,
-            again_before=watch.since if plan.again else None,
-            tables=plan.tables if at_once == 1 else "",
-        )
-        for part in parts
-    ]
-    watch.jobs = jobs
-    workers = Workers(min(at_once, len(jobs)), plan.logs, plan.devices, plan.stop_on_failure)
-    outcomes = run_jobs(jobs, workers, watch)
+    with counted(plan.logs, min(at_once, len(parts))) as shells:
+        watch = RunWatch(Path(configs[0].folder), plan.logs, estimates, shells)
+        watch.jobs = jobs = [
+            TrainAndEvaluate(
+                _name([unique[index] for index in part]),
+                tuple(unique[index] for index in part),
+                shipped=plan.shipped,
+                again_before=watch.since if plan.again else None,
+                tables=plan.tables if at_once == 1 else "",
+            )
+            for part in parts
+        ]
+        workers = Workers(min(at_once, len(jobs)), plan.logs, plan.devices, plan.stop_on_failure)
+        outcomes = run_jobs(jobs, workers, watch)
     failures: dict[str, str] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         if outcome.failure:

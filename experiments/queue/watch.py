@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from reloop.training.jobs.processes import Watch
+import torch
+
+from reloop.training.jobs.processes import Watch, cores
 from reloop.training.jobs.worker import Held, Outcome
 from reloop.training.run_folder.files import file_system_time, read_record, write_record
 from reloop.training.run_folder.holder import describe, read_holder
@@ -15,6 +17,7 @@ from reloop.training.run_folder.lock import holder_of, is_locked
 from reloop.training.run_folder.run import RunFolder
 
 from .job import TrainAndEvaluate, Wanted
+from .shells import Shells
 from .state import Estimates
 
 _KIND = "failure"
@@ -26,7 +29,8 @@ class RunWatch(Watch):
     after this one began is not begun again. `since` is when it began, in seconds since
     1970 by the clock of the file system."""
 
-    def __init__(self, folder: Path, logs: Path, estimates: Estimates) -> None:
+    def __init__(self, folder: Path, logs: Path, estimates: Estimates, shells: Shells) -> None:
+        self._shells, self._most_threads = shells, torch.get_num_threads()
         self.jobs: Sequence[TrainAndEvaluate] = ()
         self._failures = logs / "failures"
         self._failures.mkdir(parents=True, exist_ok=True)
@@ -45,6 +49,15 @@ class RunWatch(Watch):
                 if is_locked(lock := run.path / name):
                     return Held(describe(read_holder(holder_of(lock))), lock)
         return Outcome(result=[]) if all(map(self._is_new, job.runs)) else None
+
+    def threads(self, index: int) -> int | None:
+        """Those that the job's run began with, so that it ends with the same numbers; for a new one
+        its share of the cores among all workers on this machine, at most $OMP_NUM_THREADS."""
+        made_with = RunFolder(self.jobs[index].runs[0].path).made_with() or {}
+        begun = made_with.get("threads")
+        if isinstance(begun, int) and 0 < begun <= cores():
+            return begun
+        return min(max(1, cores() // max(self._shells.workers(), 1)), self._most_threads)
 
     def log_name(self, index: int) -> str:
         return self.jobs[index].runs[0].path.name

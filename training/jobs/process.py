@@ -18,6 +18,8 @@ import torch
 
 # One server imports torch once and forks every process; a fork of this process could inherit locks
 # that another thread holds.
+# What most jobs import when they begin, which takes seconds: torch's optimizers need the first.
+_SLOW_IMPORTS = ("torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg")
 _FORKS = "forkserver" in multiprocessing.get_all_start_methods()
 context: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
 
@@ -27,7 +29,7 @@ def start_process(target: Callable[..., None], args: tuple[object, ...], preload
     names the module that its server imports first. EOFError and OSError where it cannot be
     started."""
     if _FORKS:
-        context.set_forkserver_preload([preload])
+        context.set_forkserver_preload([preload, *_SLOW_IMPORTS])
     process = context.Process(target=target, args=args)
     with _without_ctrl_c():
         process.start()

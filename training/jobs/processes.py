@@ -17,6 +17,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from reloop.conf.schema import Config
 
 from ..device import place
@@ -52,6 +54,10 @@ class Watch:
 
     def ended(self, index: int, outcome: Outcome) -> None:
         """Called when a job has ended here."""
+
+    def threads(self, index: int) -> int | None:
+        """The threads of a job; None for an equal share of the cores."""
+        return None
 
     def log_name(self, index: int) -> str:
         """The name of the file with the output of a job's process."""
@@ -118,7 +124,7 @@ class _Outcomes:
         self.jobs, self.workers, self.bar = jobs, workers, bar
         self.outcomes = [Outcome()] * len(jobs)
         self.queue = Queue(len(jobs))
-        self._watch, self.log_name = watch, watch.log_name
+        self._watch, self.log_name, self.threads = watch, watch.log_name, watch.threads
 
     def needed(self, index: int) -> bool:
         """Whether a job needs to be run here now."""
@@ -152,13 +158,25 @@ def _one_by_one(queue: _Outcomes) -> None:
     for index in queue.queue:
         if not queue.needed(index):
             continue
-        answer = run_job(queue.jobs[index])
+        with _threads(queue.threads(index)):
+            answer = run_job(queue.jobs[index])
         if isinstance(answer, Held):
             queue.hold(index, answer)
         elif answer.stopped:
             raise SystemExit(answer.stopped)
         else:
             queue.end(index, answer)
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Within this context torch has so many threads; None leaves them as they are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Pool:
@@ -182,7 +200,8 @@ class _Pool:
             self._device_of[index] = device
             try:
                 job, log = self._outcomes.jobs[index], self._log(index)
-                working = start(index, job, self._threads, log, device)
+                threads = self._outcomes.threads(index) or self._threads
+                working = start(index, job, threads, log, device)
             except (EOFError, OSError) as error:
                 self._lose(index, f"could not be started ({error or 'its server was killed'})")
             else:

@@ -47,6 +47,7 @@ def versions() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: _version(name) for name in _PACKAGES},
         "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        "threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import threading
 import time
@@ -122,6 +123,20 @@ def read_holder(path: Path) -> dict[str, Any] | None:
     content = read_json(path)
     complete = isinstance(content, dict) and {"pid", "host", "time"} <= set(content)
     return content if complete and isinstance(content["pid"], int) else None
+
+
+def remove_holder(path: Path, content: Mapping[str, Any] | None) -> None:
+    """Remove the holder file of a process that is gone, if it still has this content: that of a
+    process on another machine, which found the same and was quicker, stays."""
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return
+    if read_holder(aside) != content:
+        with suppress(FileExistsError):
+            os.link(aside, path)
+    aside.unlink()
 
 
 def is_elsewhere(path: Path) -> bool:

@@ -20,7 +20,16 @@ from filelock import FileLock, Timeout
 
 from reloop.conf.mistakes import ConfigError, HeldElsewhere
 
-from .holder import Hold, beating, describe, is_alive, is_elsewhere, is_young, read_holder
+from .holder import (
+    Hold,
+    beating,
+    describe,
+    is_alive,
+    is_elsewhere,
+    is_young,
+    read_holder,
+    remove_holder,
+)
 
 _LOCK_TIMEOUT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _HOLDER_TIMEOUT = 2.0  # seconds until a process that holds a lock has written its holder file
@@ -42,9 +51,10 @@ def holding(folder: Path, part: str = "", wait: float = _LOCK_TIMEOUT) -> Iterat
         try:
             folder.mkdir(parents=True, exist_ok=True)
             held.callback(_acquire(path, wait).release)
+            before = read_holder(holder)
             if is_elsewhere(holder) and is_young(holder):  # these locks end at this machine
                 raise HeldElsewhere(folder, _describe(holder), path)
-            holder.unlink(missing_ok=True)
+            remove_holder(holder, before)
             hold = held.enter_context(beating(holder))
         except (Timeout, FileExistsError):
             raise HeldElsewhere(folder, _describe(holder), path) from None

@@ -119,3 +119,17 @@ def test_a_file_system_without_locks_is_named(
     monkeypatch.setattr(FileLock, "acquire", refuse)
     with pytest.raises(ValueError, match="cannot hold runs: its file system has no locks"):
         holding(tmp_path).__enter__()
+
+
+def test_of_two_machines_that_find_a_dead_holder_one_takes_over(tmp_path: Path) -> None:
+    """The quicker one's file stays when the slower one removes that of the dead."""
+    _elsewhere(tmp_path, age=1000)
+    path = tmp_path / _HOLDER
+    dead = holder.read_holder(path)
+    other = {"pid": 2, "host": "node8", "time": "2026-01-02", "beat": 30.0}
+    holder.remove_holder(path, dead)
+    assert not path.exists()
+    write_json(path, other)
+    holder.remove_holder(path, dead)
+    assert read_json(path) == other
+    assert [each.name for each in tmp_path.glob("*holder*")] == [_HOLDER]

@@ -3,8 +3,10 @@ weights as without."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -49,12 +51,12 @@ def _submitted(words: list[str], folder: Path, slurm: Slurm) -> str:
     return match[1]
 
 
-def _weights(folder: Path) -> dict[str, bytes]:
+def _weights(folder: Path, step: int = 3000) -> dict[str, bytes]:
     """The last checkpoint's weights of each run."""
     found = {}
     for run in sorted((folder / "runs").glob("linear-*")):
         assert status_of(run)["state"] == "finished"
-        (path,) = (run / "checkpoints").glob("*3000.safetensors")
+        (path,) = (run / "checkpoints").glob(f"*{step}.safetensors")
         found[run.name] = path.read_bytes()
     return found
 
@@ -171,3 +173,41 @@ def test_without_slurm_a_line_says_so(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == "run.py: engine cannot be slurm: this machine has no sbatch\n"
     assert not (tmp_path / "runs").exists()
+
+
+def test_killed_thirty_times_over_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    """Processes of tasks are killed at random steps; the same command submits what is missing,
+    until all are finished: every run once, with the weights of a local grid."""
+    here, undisturbed, chance = tmp_path / "slurm", tmp_path / "local", random.Random(3)
+    here.mkdir()
+    undisturbed.mkdir()
+    words = [word for word in _GRID if not word.startswith("training.steps")]
+    words.append("training.steps=1500")
+    kills = arrays = 0
+    while True:
+        done = _run(["-m", *words, "engine=slurm"], here, slurm)
+        assert done.returncode == 0, done.stderr
+        if "are finished" in done.stdout:
+            break
+        match = re.match(r"Slurm array (\d+): ", done.stdout)
+        assert match, done.stdout
+        arrays += 1
+        states = {"PENDING"}
+        while states & {"PENDING", "RUNNING", "COMPLETING"}:
+            time.sleep(chance.uniform(0.5, 4))
+            holders = list((here / "runs").glob("linear-*/.holder.json"))
+            if holders and kills < 30:
+                with contextlib.suppress(OSError, ValueError, ProcessLookupError):
+                    pid = json.loads(chance.choice(holders).read_text())["pid"]
+                    os.kill(pid, signal.SIGKILL)
+                    kills += 1
+            states = set(
+                slurm.run(
+                    "squeue", "--noheader", "--states=all", "--array", "--format=%T",
+                    f"--jobs={match[1]}",
+                ).split()
+            )  # fmt: skip
+    print(f"{kills} kills, {arrays} arrays")
+    assert kills == 30
+    assert _run(["-m", *words, "jobs=2"], undisturbed, None).returncode == 0
+    assert _weights(here, 1500) == _weights(undisturbed, 1500)
