@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import torch
 
 from reloop.conf.schema import Config
-from reloop.training.jobs.process import context, describe_exit, end_with_parent, start_process
+from reloop.training.jobs.process import describe_exit, end_with_parent, start_process
+from reloop.training.jobs.server import context
 
 from ..common import reason
 from ..timing import Launches, Times, launches, measure, peak_bytes, warm_up

@@ -10,6 +10,7 @@ from reloop.conf.command import answered, described, run_command
 from reloop.conf.compose import commands
 from reloop.conf.help import help_text
 from reloop.conf.mistakes import ConfigError
+from reloop.training.jobs.server import start_server
 
 from .settings import grid_settings, is_of_grid
 
@@ -81,6 +82,8 @@ def _run(words: Sequence[str]) -> int:
             check_folder("run", member.paths[0])
         else:
             check_folder("folder", member.config.folder)
+    if len(members) > 1 and settings.jobs != 1 and settings.engine.name == "local":
+        start_server("reloop.experiments.queue.job")  # it imports torch beside this process
     from .run import run_grid  # imports torch
 
     return run_grid(members, settings, own)

@@ -9,43 +9,23 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-# One server imports torch once and forks every process; a fork of this process could inherit locks
-# that another thread holds.
-# What most jobs import when they begin, which takes seconds: torch's optimizers need the first.
-_SLOW_IMPORTS = ("torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg")
-_FORKS = "forkserver" in multiprocessing.get_all_start_methods()
-context: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
+from .server import context, start_server, without_ctrl_c
 
 
 def start_process(target: Callable[..., None], args: tuple[object, ...], preload: str) -> Any:
     """Start a process that calls `target` and that the terminal's Ctrl-C does not reach. `preload`
     names the module that its server imports first. EOFError and OSError where it cannot be
     started."""
-    if _FORKS:
-        context.set_forkserver_preload([preload, *_SLOW_IMPORTS])
+    start_server(preload)
     process = context.Process(target=target, args=args)
-    with _without_ctrl_c():
+    with without_ctrl_c():
         process.start()
     return process
-
-
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Processes started within this context never get the terminal's Ctrl-C, nor Slurm's word that
-    the time is up (SIGUSR2): the process that started them ends them."""
-    resource_tracker.ensure_running()  # started within, it would unblock Ctrl-C
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR2})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def end_with_parent(threads: int, note: Callable[[str], None] = lambda line: None) -> None:

@@ -18,7 +18,8 @@ from typing import IO, Any, Protocol
 from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
 
 from ..signals import Interrupted
-from .process import context, describe_exit, end_with_parent, start_process
+from .process import describe_exit, end_with_parent, start_process
+from .server import context
 
 
 class Job(Protocol):
