@@ -43,6 +43,8 @@ from reloop.training.run_folder import sources
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tests.training.stopping.killed import Killable
+
 HOME = Path(__file__).parent.parent  # the project
 Wandb = Callable[[ModuleType | None], None]
 
@@ -185,3 +187,12 @@ def _saved(
 
     monkeypatch.setattr("reloop.evaluation.figures.canvas.write_picture", note)
     return figures
+
+
+@pytest.fixture
+def started() -> Iterator[list[Killable]]:
+    """Whatever a test starts and puts into this list is ended with it."""
+    commands: list[Killable] = []
+    yield commands
+    for each in commands:
+        each.end()

@@ -73,6 +73,7 @@ def test_a_task_and_a_baseline_from_outside(tmp_path: Path) -> None:
     assert len(lines) <= 23  # 'about ten lines', and five for the baseline, beside the imports
 
 
+@pytest.mark.slow
 def test_a_loop_from_outside(tmp_path: Path) -> None:
     code, command = plugin(tmp_path, "gated")
     small = f"{SMALL} task.dims=3 task.points=7"

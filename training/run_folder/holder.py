@@ -23,8 +23,8 @@ from reloop.conf.mistakes import RunError
 from .files import file_system_time, read_json
 
 _SETTING = "RELOOP_HEARTBEAT"  # environment variable: seconds between two touches
-_BEAT = 30.0
-_MISSED = 10  # a holder on another machine that has missed so many touches is dead
+_BEAT = 15.0
+_MISSED = 6  # a holder on another machine that has missed so many touches is dead
 _WRITTEN_WITHIN = 5.0  # seconds within which a holder file without content is still being written
 
 
@@ -112,7 +112,7 @@ def beating(path: Path) -> Iterator[Hold]:
 
 
 def heartbeat() -> float:
-    """Seconds between two touches of a holder file: $RELOOP_HEARTBEAT, or 30."""
+    """Seconds between two touches of a holder file: $RELOOP_HEARTBEAT, or 15."""
     with suppress(ValueError):
         return max(0.1, float(os.environ.get(_SETTING, _BEAT)))
     return _BEAT
@@ -146,7 +146,7 @@ def is_elsewhere(path: Path) -> bool:
 
 
 def is_young(path: Path) -> bool:
-    """Whether a holder file was touched within the last ten heartbeats of its process, by the clock
+    """Whether a holder file was touched within the last six heartbeats of its process, by the clock
     of its file system; one without content, within the last seconds."""
     try:
         age = file_system_time(path.parent) - path.stat().st_mtime

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,6 @@ _GRID = [
     *("training.checkpoint_every=50", "training.log_every=50", "evaluation.prompts=16"),
     *("evaluation.resamples=20", "training.learning_rate=1e-3,3e-3", "seed=0,1,2,3"),
 ]
-
-
-@pytest.fixture
-def started() -> Iterator[list[Killable]]:
-    """Whatever a test starts is ended with it."""
-    commands: list[Killable] = []
-    yield commands
-    for each in commands:
-        each.end()
 
 
 def _found(folder: Path) -> dict[str, bytes]:

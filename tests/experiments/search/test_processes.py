@@ -37,6 +37,7 @@ def _runs() -> list[Path]:
     return [path.parent for path in Path("runs").glob(f"*/{_TRAINED}")]
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_with_the_same_trials(
     search_file: Write, started: Started, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,15 +58,6 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     # In so few steps nobody leaves the plateau: there is no law.
     given = ["experiments.iso_depth", *_ISO_DEPTH.split()]
     return Subject(given, _LAW, code=1)
-
-
-@pytest.fixture
-def started() -> Iterator[list[Killable]]:
-    """Whatever a test starts is ended with it."""
-    commands: list[Killable] = []
-    yield commands
-    for each in commands:
-        each.end()
 
 
 def undisturbed(subject: Subject, folder: Path, started: list[Killable]) -> tuple[Any, int]:

@@ -109,6 +109,7 @@ def test_torchrun_starts_it_again(tmp_path: Path) -> None:
     assert "saved after step" in again.out.read_text()
 
 
+@pytest.mark.slow
 def test_stopped_it_is_saved_and_goes_on(tmp_path: Path) -> None:
     stopped = _Torchrun(tmp_path)
     try:

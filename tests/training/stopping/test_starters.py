@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import HOME
 
 
-@pytest.mark.parametrize("pairs", [5, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("pairs", [3, pytest.param(200, marks=pytest.mark.slow)])
 def test_one_trains_and_the_other_names_it(pairs: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.stopping.starters", str(tmp_path), str(pairs)],
