@@ -178,36 +178,43 @@ def test_without_slurm_a_line_says_so(tmp_path: Path) -> None:
 def test_killed_thirty_times_over_slurm(slurm: Slurm, tmp_path: Path) -> None:
     """Processes of tasks are killed at random steps; the same command submits what is missing,
     until all are finished: every run once, with the weights of a local grid."""
-    here, undisturbed, chance = tmp_path / "slurm", tmp_path / "local", random.Random(3)
-    here.mkdir()
-    undisturbed.mkdir()
+    chance, undisturbed = random.Random(3), tmp_path / "local"
     words = [word for word in _GRID if not word.startswith("training.steps")]
     words.append("training.steps=1500")
-    kills = arrays = 0
-    while True:
-        done = _run(["-m", *words, "engine=slurm"], here, slurm)
-        assert done.returncode == 0, done.stderr
-        if "are finished" in done.stdout:
-            break
-        match = re.match(r"Slurm array (\d+): ", done.stdout)
-        assert match, done.stdout
-        arrays += 1
-        states = {"PENDING"}
-        while states & {"PENDING", "RUNNING", "COMPLETING"}:
-            time.sleep(chance.uniform(0.5, 4))
-            holders = list((here / "runs").glob("linear-*/.holder.json"))
-            if holders and kills < 30:
-                with contextlib.suppress(OSError, ValueError, ProcessLookupError):
-                    pid = json.loads(chance.choice(holders).read_text())["pid"]
-                    os.kill(pid, signal.SIGKILL)
-                    kills += 1
-            states = set(
-                slurm.run(
-                    "squeue", "--noheader", "--states=all", "--array", "--format=%T",
-                    f"--jobs={match[1]}",
-                ).split()
-            )  # fmt: skip
-    print(f"{kills} kills, {arrays} arrays")
-    assert kills == 30
+    undisturbed.mkdir()
     assert _run(["-m", *words, "jobs=2"], undisturbed, None).returncode == 0
-    assert _weights(here, 1500) == _weights(undisturbed, 1500)
+    expected, kills, grids = _weights(undisturbed, 1500), 0, 0
+    while kills < 30:
+        here = tmp_path / f"slurm-{grids}"
+        here.mkdir()
+        while (array := _next_array(words, here, slurm)) is not None:
+            kills += _kill_until_it_ends(array, here, slurm, chance)
+        assert _weights(here, 1500) == expected
+        grids += 1
+        print(f"{kills} kills, {grids} grids")
+
+
+def _next_array(words: list[str], here: Path, slurm: Slurm) -> str | None:
+    """Submit what is missing; the array's number, None where all is finished."""
+    done = _run(["-m", *words, "engine=slurm"], here, slurm)
+    assert done.returncode == 0, done.stderr
+    if "are finished" in done.stdout:
+        return None
+    match = re.match(r"Slurm array (\d+): ", done.stdout)
+    assert match, done.stdout
+    return match[1]
+
+
+def _kill_until_it_ends(array: str, here: Path, slurm: Slurm, chance: random.Random) -> int:
+    """Kill a process that trains every other second or so; how many were killed."""
+    kills, states = 0, {"PENDING"}
+    asked = ("squeue", "--noheader", "--states=all", "--array", "--format=%T", f"--jobs={array}")
+    while states & {"PENDING", "RUNNING", "COMPLETING"}:
+        time.sleep(chance.uniform(0.5, 3))
+        holders = list((here / "runs").glob("linear-*/.holder.json"))
+        if holders:
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(json.loads(chance.choice(holders).read_text())["pid"], signal.SIGKILL)
+                kills += 1
+        states = set(slurm.run(*asked).split())
+    return kills
