@@ -33,8 +33,8 @@ class Member:
 
     @property
     def label(self) -> str:
-        """Its values as words."""
-        return " ".join(f"{key}={value}" for key, value in self.values)
+        """Its values as words; the name of its run where nothing varies."""
+        return " ".join(f"{key}={value}" for key, value in self.values) or self.path.name
 
     @property
     def setting(self) -> tuple[tuple[str, str], ...]:

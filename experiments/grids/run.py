@@ -27,6 +27,7 @@ from .record import keep_record, read_grid
 from .settings import GridSettings
 from .summary import summarise
 
+_TRIAL_WITHIN = 60.0  # seconds that other shells, which begin at the same time, may take
 _SUMMARY_WITHIN = 600.0  # seconds that another process's summary of the same grid is waited for
 
 
@@ -42,7 +43,7 @@ def run_grid(members: Sequence[Command], settings: GridSettings, words: Sequence
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         if local:
             place(*asked)  # a device that is not here is found before anything is written
-    with holding(grid.folder, "trial"):  # and so is a file system without locks
+    with holding(grid.folder, "trial", _TRIAL_WITHIN):  # and so is a file system without locks
         keep_record(grid, words)
     if not local:
         return _submit(grid, settings)
@@ -95,7 +96,7 @@ def _carry_out(
 
 
 def _submit(grid: Grid, settings: GridSettings) -> int:
-    """Submit what is not finished as a Slurm job array."""
+    """Submit what is not finished as a Slurm job array; where all is, show the result."""
     from .slurm.submit import submit
 
     missing = [
@@ -104,7 +105,9 @@ def _submit(grid: Grid, settings: GridSettings) -> int:
         if member.command.action != "train" or status_of(member.path)["state"] != "finished"
     ]
     if not missing:
-        print(f"all {len(grid.members)} runs are finished: {grid.folder}")
+        print(f"all {len(grid.members)} runs are finished")
+        with holding(grid.folder, "summary", _SUMMARY_WITHIN):
+            print(summarise(grid, {}), flush=True)
         return 0
     array = submit(grid.folder, missing, settings.engine, settings.jobs)
     tasks = f"{len(array.tasks)} task{'s' * (len(array.tasks) > 1)}"

@@ -22,6 +22,7 @@ from tests.conftest import HOME
 SMALL = ["configs=small", "device=cpu", "pairs=2", "least=0.05"]
 
 
+@pytest.mark.slow
 def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout, path = write_checkout(tmp_path), tmp_path / "new" / "step.json"
     words = [*SMALL, f"reference={checkout}", "precision=[fp32,bf16]", f"json={path}"]

@@ -61,6 +61,7 @@ def _rows(folder: str) -> list[dict[str, str]]:
     return rows()
 
 
+@pytest.mark.slow
 def test_a_small_space_is_tried_once_and_goes_on(
     search_file: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,6 +168,7 @@ def test_the_best_rate_is_marked() -> None:
     assert row.split() == ["sqrt,", "R", "=", "2", "0.550", "0.400*", "0.700", "(1)"]
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_back_up_is_left_out(tmp_path: Path) -> None:
     """It is finite, and still collapsed."""
     settings = StabilitySettings(
