@@ -110,6 +110,7 @@ def test_the_other_families_run_by_the_same_command(model: str) -> None:
     assert run.main([*words, f"model={model}", "model.n_layer=2"]) == 0
 
 
+@pytest.mark.slow
 def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,7 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     assert timing.launches(lambda: None) is None  # not 0: nothing was seen
 
 
+@pytest.mark.slow
 def test_seconds_of_runs_together_are_of_one(tmp_path: Path) -> None:
     path = tmp_path / "step.json"
     assert main([*SMALL, "precision=fp32", "runs=[1,2]", f"json={path}"]) == 0

@@ -89,6 +89,7 @@ def test_one_command_fits_shows_and_writes(
     assert [fit["law"]["E"] for fit in fits.values()] == pytest.approx([1.5] * 3)
 
 
+@pytest.mark.slow
 def test_the_published_minima_come_with_the_project(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

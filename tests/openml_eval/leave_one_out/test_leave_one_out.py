@@ -40,6 +40,7 @@ def result_of(runs: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 def test_all_tables_in_two_processes_and_everything_is_found_again(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

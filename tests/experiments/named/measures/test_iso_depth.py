@@ -31,6 +31,7 @@ def asked(folder: Path, entry: Mapping[str, Any], stored_only: bool = False) -> 
     return measure(Request([entry], (), str(folder), 1, stored_only))
 
 
+@pytest.mark.slow
 def test_trained_runs_without_a_law(tmp_path: Path) -> None:
     nothing = asked(tmp_path, TINY, stored_only=True)
     assert (nothing.results, list(nothing.panels)) == ({}, [])
