@@ -5,34 +5,21 @@ storage = journal(folder)              # of folder/journal.log
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, one_line
+from reloop.conf.mistakes import ConfigError, RunError, one_line
+from reloop.training.run_folder.holder import Hold
 from reloop.training.run_folder.lock import holding
 
 _FILE = "journal.log"
-_AGAIN = 0.05  # seconds between attempts
 _WAIT = 600.0  # seconds that a lock is waited for, which is held for moments
 
 
-@contextmanager
-def turn(folder: Path, part: str) -> Iterator[None]:
-    """Hold a lock of the folder that every process holds for moments only; waits for it."""
-    deadline = time.monotonic() + _WAIT
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(holding(folder, part))
-                break
-            except HeldElsewhere:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_AGAIN)
-        yield
+def turn(folder: Path, part: str) -> AbstractContextManager[Hold]:
+    """A lock of the folder that every process holds for moments only; waits for it."""
+    return holding(folder, part, _WAIT)
 
 
 def journal(folder: Path) -> Any:

@@ -13,7 +13,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,6 +33,7 @@ from .holder import (
 
 _LOCK_TIMEOUT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _HOLDER_TIMEOUT = 2.0  # seconds until a process that holds a lock has written its holder file
+_AGAIN = 0.05  # seconds between attempts
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
@@ -46,18 +47,12 @@ def holding(folder: Path, part: str = "", wait: float = _LOCK_TIMEOUT) -> Iterat
     cannot be created, or its file system has no locks.
     """
     path = folder / (f".{part}.lock" if part else ".lock")
-    holder = holder_of(path)
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            held.callback(_acquire(path, wait).release)
-            before = read_holder(holder)
-            if is_elsewhere(holder) and is_young(holder):  # these locks end at this machine
-                raise HeldElsewhere(folder, _describe(holder), path)
-            remove_holder(holder, before)
-            hold = held.enter_context(beating(holder))
-        except (Timeout, FileExistsError):
-            raise HeldElsewhere(folder, _describe(holder), path) from None
+            hold = _take(path, wait, held)
+        except Timeout:
+            raise HeldElsewhere(folder, _describe(holder_of(path)), path) from None
         except (OSError, NotImplementedError) as error:
             raise ConfigError("folder", f"cannot hold runs: {_reason(error)}") from None
         yield hold
@@ -86,6 +81,26 @@ def is_locked(path: Path) -> bool:
 def forget_holder(folder: Path) -> None:
     """Remove the holder file of a folder that was renamed while it was locked."""
     holder_of(folder / ".lock").unlink(missing_ok=True)
+
+
+def _take(path: Path, wait: float, held: ExitStack) -> Hold:
+    """Take both the lock and the holder file, for as long as `held`. Timeout where another process
+    has them for `wait` seconds from now on."""
+    holder, deadline = holder_of(path), time.monotonic() + wait
+    while True:
+        with ExitStack() as taken:
+            taken.callback(_acquire(path, max(deadline - time.monotonic(), 0)).release)
+            before = read_holder(holder)
+            # Else these locks end at this machine, or the other one's process was just killed.
+            if not (is_elsewhere(holder) and is_young(holder)):
+                remove_holder(holder, before)
+                with suppress(FileExistsError):
+                    hold = taken.enter_context(beating(holder))
+                    held.push(taken.pop_all())
+                    return hold
+        if time.monotonic() >= deadline:
+            raise Timeout(str(path))
+        time.sleep(_AGAIN)
 
 
 def _acquire(path: Path, wait: float) -> FileLock:

@@ -58,6 +58,17 @@ def test_another_machine_whose_locks_do_not_reach_this_one(
         assert not (tmp_path / _HOLDER).exists()
 
 
+def test_a_lock_of_another_machine_is_waited_for(tmp_path: Path) -> None:
+    """As long as this process says; its holder is removed, or has died by then."""
+    _elsewhere(tmp_path, age=0)
+    with pytest.raises(HeldElsewhere, match="node7"), holding(tmp_path, wait=0.2):
+        pass
+    (tmp_path / _HOLDER).unlink()
+    _elsewhere(tmp_path, age=179)
+    with holding(tmp_path, wait=10):
+        assert read_json(tmp_path / _HOLDER)["pid"] == os.getpid()
+
+
 def test_a_lock_that_outlived_its_machine(tmp_path: Path) -> None:
     """The file system still has the lock of a machine that no longer touches the holder file."""
     code = _HOLDS.format(folder=str(tmp_path))
