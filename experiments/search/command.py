@@ -8,7 +8,6 @@ from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import answered, described
 from reloop.conf.mistakes import ConfigError
 
-from .definition import Search
 from .settings import SearchSettings, is_for_search, names
 
 __all__ = ["is_for_search", "main"]
@@ -46,6 +45,8 @@ def main(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> int:
     if {"-m", "--multirun"} & set(words):
         raise ConfigError("-m", "is for a grid: a search chooses its runs itself")
+    from .definition import Search
+
     search = Search.of(words)
     check_folder("folder", search.first.folder)
     from .journal import check_optuna  # imports the lock of run folders

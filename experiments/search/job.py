@@ -17,7 +17,6 @@ from reloop.conf.checks.machine import out_of_memory
 from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, one_line
 from reloop.evaluation import evaluate
 from reloop.evaluation.evaluate_run import stored
-from reloop.evaluation.remarks import remarks
 from reloop.training import Run, train
 from reloop.training.jobs.queue import AGAIN
 from reloop.training.run_folder.lock import is_locked
@@ -88,8 +87,7 @@ class MakeTrial:
         if not math.isfinite(error):
             study.fail(trial.number, "its error is not finite")
             return
-        notes = dict.fromkeys(note for run in runs for note in remarks(run))
-        study.tell(trial.number, error, list(notes))
+        study.tell(trial.number, error)
 
     def _falls_behind(self, study: Study, number: int, rung: int) -> bool:
         losses = {each.number: each.losses[rung] for each in study.trials() if rung in each.losses}

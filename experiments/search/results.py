@@ -1,4 +1,5 @@
-"""The trials of a search as tables, and how much of the error each setting accounts for."""
+"""The trials of a search as tables, what their errors must be read with, and how much of the error
+each setting accounts for."""
 
 from __future__ import annotations
 
@@ -6,8 +7,14 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from reloop.conf.schema import Config
+from reloop.evaluation.remarks import remarks
 from reloop.evaluation.tables import Table
+from reloop.tasks import Task
+from reloop.training.assemble import build_task
 from reloop.training.run_folder.run import run_folder
 
 from .definition import Search
@@ -86,6 +93,29 @@ def step_of(search: Search, trial: Trial) -> int:
         return min(int(run_folder(c).status()["step"]) for c in search.configs(trial.values))
     except ValueError:
         return 0
+
+
+def remarks_on(search: Search, trial: Trial) -> list[str]:
+    """What the error of a trial must be read with today: code may have changed since."""
+    lines = []
+    for config in search.configs(trial.values):
+        folder = run_folder(config)
+        if folder.path.exists():
+            step = int(folder.status()["step"])
+            lines += remarks(_Trained(folder.path, config, build_task(config), step))
+        else:
+            lines.append(f"its run {folder.path} is no longer there")
+    return list(dict.fromkeys(lines))
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A run without its model."""
+
+    path: Path
+    config: Config
+    task: Task
+    step: int
 
 
 def _error(trial: Trial) -> float:

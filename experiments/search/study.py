@@ -11,7 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import socket
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ TrialState = Literal["running", "done", "pruned", "failed"]
 _STATES: Mapping[str, TrialState] = {
     "RUNNING": "running", "COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"
 }  # fmt: skip
-_LEFT_OUT, _REASON, _REMARKS, _BEGUN = "left_out", "reason", "remarks", "begun"
+_LEFT_OUT, _REASON, _BEGUN = "left_out", "reason", "begun"
 _DRAWS = 1000  # of settings that no earlier trial has
 _BY_SAMPLER = 3  # of which the sampler's; the rest are drawn at random
 _LOST = 8  # processes of one command that a trial may lose at one step
@@ -38,7 +38,7 @@ _LOST = 8  # processes of one command that a trial may lose at one step
 @dataclass(frozen=True)
 class Trial:
     """A trial: its number, state and settings, its error once done, the training loss at its rungs
-    by step, why it failed or was pruned, and the remarks that its error must be read with."""
+    by step, and why it failed or was pruned."""
 
     number: int
     state: TrialState
@@ -46,7 +46,6 @@ class Trial:
     error: float | None = None
     losses: Mapping[int, float] = field(default_factory=dict)
     reason: str = ""
-    remarks: Sequence[str] = ()
 
 
 class Study:
@@ -99,9 +98,8 @@ class Study:
         """Keep the training loss of a trial at a rung."""
         self._handle(number).report(loss, step)
 
-    def tell(self, number: int, error: float, remarks: Sequence[str] = ()) -> None:
+    def tell(self, number: int, error: float) -> None:
         """End a trial with its error."""
-        self._handle(number).set_user_attr(_REMARKS, list(remarks))
         self.optuna.tell(number, error)
 
     def prune(self, number: int, reason: str) -> None:
@@ -144,7 +142,6 @@ class Study:
             frozen.value if state == "done" else None,
             frozen.intermediate_values,
             attributes.get(_REASON, ""),
-            attributes.get(_REMARKS, ()),
         )
 
     def _leave_out(self) -> None:

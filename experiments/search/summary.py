@@ -15,7 +15,7 @@ from ..named.results import ExperimentResult, MemberResult, State
 from ..report.commands import run_py
 from .definition import Search, text_of
 from .pictures import search_panels
-from .results import best_first, best_table, counts, importances, trial_rows
+from .results import best_first, best_table, counts, importances, remarks_on, trial_rows
 from .study import Study, Trial
 
 _FAILED = 5  # of the failed trials, whose reasons are shown
@@ -56,7 +56,7 @@ def _parts(
     if pruned:
         numbers = ", ".join(str(trial.number) for trial in pruned)
         parts.append(f"pruned, their runs interrupted: {numbers}; trials.csv says at which step")
-    parts += shared({f"trial {each.number}": each.remarks for each in done})
+    parts += shared({f"trial {each.number}": remarks_on(search, each) for each in done})
     failed = [trial for trial in trials if trial.state == "failed"]
     parts += [f"trial {each.number} failed: {each.reason}" for each in failed[:_FAILED]]
     if len(failed) > _FAILED:
@@ -92,7 +92,9 @@ def _members(search: Search, trial: Trial) -> list[MemberResult]:
         configs = search.configs(trial.values)
     except ValueError:
         return []
-    reason = f"{trial.state}: {trial.reason}" if trial.reason else ""
+    notes = remarks_on(search, trial) if trial.error is not None else []
+    if trial.reason:
+        notes.append(f"{trial.state}: {trial.reason}")
     found = []
     for config in configs:
         folder = run_folder(config)
@@ -104,7 +106,7 @@ def _members(search: Search, trial: Trial) -> list[MemberResult]:
             "step": int(folder.status()["step"]),
             "steps": config.training.steps,
             "state": _STATES.get(trial.state, "unfinished"),
-            "remarks": [*trial.remarks, *([reason] if reason else [])],
+            "remarks": notes,
         }
         found.append(member)
     return found

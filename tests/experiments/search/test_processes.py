@@ -76,7 +76,7 @@ def test_no_trial_is_made_twice_and_none_too_many(search_file: Write) -> None:
     with ExitStack() as stack:  # both processes are gone
         taken = [second.claim(stack), second.claim(stack)]
         assert taken == claimed[1:]
-        second.tell(1, 0.4, ["curriculum unfinished"])
+        second.tell(1, 0.4)
         second.prune(2, "too slow")
         assert second.claim(stack) is None
     states = [(each.state, each.error, each.reason) for each in first.trials()]

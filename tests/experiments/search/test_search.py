@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,23 @@ def test_the_better_rate_is_found_repeated_and_shown(
         {**row, "runs": row["runs"].replace("elsewhere", "runs")} for row in _rows("elsewhere")
     ]
     assert again == first[:2]
+
+
+def test_a_trial_of_other_code_is_shown_as_such(
+    search_file: Write, capsys: pytest.CaptureFixture[str], edit: Callable[[str], None]
+) -> None:
+    search_file("trials: 2")
+    assert search("trials=1") == 0
+    assert "other code" not in capsys.readouterr().out
+    edit("tasks/linear.py")
+    assert search() == 0
+    remark = "trial 0: trained by other code: tasks/linear.py differs now"
+    assert remark in capsys.readouterr().out
+    edit("")
+    (path,) = (Path(row["runs"]) for row in rows() if row["trial"] == "1")
+    shutil.rmtree(path)
+    assert search() == 0
+    assert f"trial 1: its run {path} is no longer there" in capsys.readouterr().out
 
 
 def _rows(folder: str) -> list[dict[str, str]]:
