@@ -15,7 +15,7 @@ from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.evaluation import load_run
 from reloop.evaluation.evaluate_run import stored
-from reloop.training.jobs.processes import Workers, processes_for, run_jobs
+from reloop.training.jobs.processes import Workers, is_on_cpu, processes_for, run_jobs
 from reloop.training.run_folder.run import run_folder
 from reloop.training.together import groups
 
@@ -61,7 +61,8 @@ def train_all(wanted: Sequence[Wanted], plan: Plan) -> dict[str, str]:
     parts = _parts(configs, plan.together, at_once)
     parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
     with counted(plan.logs, min(at_once, len(parts))) as shells:
-        watch = RunWatch(Path(configs[0].folder), plan.logs, estimates, shells)
+        folder = Path(configs[0].folder)
+        watch = RunWatch(folder, plan.logs, estimates, shells, is_on_cpu(configs[0]))
         watch.jobs = jobs = [
             TrainAndEvaluate(
                 _name([unique[index] for index in part]),

@@ -29,8 +29,11 @@ class RunWatch(Watch):
     after this one began is not begun again. `since` is when it began, in seconds since
     1970 by the clock of the file system."""
 
-    def __init__(self, folder: Path, logs: Path, estimates: Estimates, shells: Shells) -> None:
+    def __init__(
+        self, folder: Path, logs: Path, estimates: Estimates, shells: Shells, on_cpu: bool
+    ) -> None:
         self._shells, self._most_threads = shells, torch.get_num_threads()
+        self._on_cpu = on_cpu
         self.jobs: Sequence[TrainAndEvaluate] = ()
         self._failures = logs / "failures"
         self._failures.mkdir(parents=True, exist_ok=True)
@@ -49,6 +52,13 @@ class RunWatch(Watch):
                 if is_locked(lock := run.path / name):
                     return Held(describe(read_holder(holder_of(lock))), lock)
         return Outcome(result=[]) if all(map(self._is_new, job.runs)) else None
+
+    def wait_for(self) -> str:
+        """The commands that began before, where their workers keep all cores of this one busy: more
+        trainings at once than cores make all of them slower."""
+        if not self._on_cpu or (workers := self._shells.workers_before()) < cores():
+            return ""
+        return f"{workers} processes of other shells keep the {cores()} cores of this machine busy"
 
     def threads(self, index: int) -> int | None:
         """Those that the job's run began with, so that it ends with the same numbers; for a new one

@@ -29,10 +29,15 @@ from .worker import Held, Job, Lost, Working, run_job, start
 from .worker import Outcome as Outcome
 
 
+def affinity() -> set[int]:
+    """The numbers of the cores on which this process may run."""
+    known = hasattr(os, "sched_getaffinity")
+    return os.sched_getaffinity(0) if known else set(range(os.cpu_count() or 1))
+
+
 def cores() -> int:
     """Cores that this process may use: those of its Slurm task, where it is one."""
-    affinity = hasattr(os, "sched_getaffinity")
-    number = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
+    number = len(affinity())
     asked = os.environ.get("SLURM_CPUS_PER_TASK", "")
     return min(number, int(asked)) if asked.isdecimal() and int(asked) else number
 
@@ -40,8 +45,12 @@ def cores() -> int:
 def processes_for(jobs: int, asked: int | None, config: Config) -> int:
     """How many of `jobs` trainings to run at once: as many as asked for, else one a core, as small
     models gain little from two; one on a GPU."""
-    on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"
-    return max(min(asked or (cores() if on_cpu else 1), jobs), 1)
+    return max(min(asked or (cores() if is_on_cpu(config) else 1), jobs), 1)
+
+
+def is_on_cpu(config: Config) -> bool:
+    """Whether the CPU trains a configuration."""
+    return place(config.device, config.precision, config.backend).device.type == "cpu"
 
 
 class Watch:
@@ -54,6 +63,10 @@ class Watch:
 
     def ended(self, index: int, outcome: Outcome) -> None:
         """Called when a job has ended here."""
+
+    def wait_for(self) -> str:
+        """What jobs must wait for before one is begun here, as text; empty if nothing."""
+        return ""
 
     def threads(self, index: int) -> int | None:
         """The threads of a job; None for an equal share of the cores."""
@@ -125,6 +138,7 @@ class _Outcomes:
         self.outcomes = [Outcome()] * len(jobs)
         self.queue = Queue(len(jobs))
         self._watch, self.log_name, self.threads = watch, watch.log_name, watch.threads
+        self._waited = False
 
     def needed(self, index: int) -> bool:
         """Whether a job needs to be run here now."""
@@ -133,6 +147,12 @@ class _Outcomes:
             self.hold(index, found)
         elif found is not None:
             self._end(index, found)
+        elif reason := self._watch.wait_for():
+            self.queue.pause(index)
+            if not self._waited:
+                self._waited = True
+                self.bar.write(f"waiting: {reason}")
+            return False
         return found is None
 
     def end(self, index: int, outcome: Outcome) -> None:

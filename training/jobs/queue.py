@@ -25,7 +25,7 @@ class Queue:
         self._line = deque(range(jobs))
         self._locks: dict[int, Path] = {}
         self._waiters: set[int] = set()
-        self._looked = -math.inf
+        self._looked = self._resume = -math.inf
 
     def __bool__(self) -> bool:
         return bool(self._line or self._locks)
@@ -39,7 +39,10 @@ class Queue:
                 yield index
 
     def next(self) -> int | None:
-        """Remove and return one; None where all remaining ones are locked, or none remains."""
+        """Remove and return one; None where all remaining ones are locked, none remains, or during
+        a pause."""
+        if time.monotonic() < self._resume:
+            return None
         if self._line:
             return self._line.popleft()
         # A look at each of very many locks must not keep their disk busy.
@@ -60,6 +63,11 @@ class Queue:
     def again(self, index: int) -> None:
         """Put a job behind all others."""
         self._line.append(index)
+
+    def pause(self, index: int) -> None:
+        """Put a job behind all others, and give none out for a moment."""
+        self.again(index)
+        self._resume = time.monotonic() + AGAIN
 
     def hold(self, index: int, lock: Path) -> bool:
         """Put a job back until its lock is free; whether that is the first time."""

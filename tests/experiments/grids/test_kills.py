@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reloop.training.jobs.processes import cores
 from reloop.training.run_folder.status import status_of
 from tests.training.jobs.test_kills_of_jobs import Subject, disturbed
 from tests.training.stopping.killed import Killable, written
@@ -58,12 +59,19 @@ def test_killed_fifty_times_a_grid_ends_as_one_that_is_not(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("repetition", range(3))
-def test_four_shells_share_a_grid(repetition: int, tmp_path: Path, started: list[Killable]) -> None:
-    """Each run is trained by one of them, and each shell ends with the whole."""
+@pytest.mark.parametrize("busy", [False, True], ids=["a core each", "on all cores"])
+def test_four_shells_share_a_grid(
+    repetition: int, busy: bool, tmp_path: Path, started: list[Killable]
+) -> None:
+    """Each run is trained by one of them, and each shell ends with the whole: those that have a
+    core each, as tasks of Slurm have, and those of which some may wait for others."""
     alone = _in_peace(Subject([*_GRID, "jobs=1"], ""), tmp_path / "alone", started)
     subject, folder = Subject([*_GRID, "jobs=1"], ""), tmp_path / "shared"
     start = time.monotonic()
-    shells = [subject.start(folder, number) for number in range(1, 5)]
+    shells = [
+        subject.start(folder, number, **({} if busy else {"SLURM_JOB_ID": str(number)}))
+        for number in range(1, 5)
+    ]
     started += shells
     for shell in shells:
         assert shell.code() == 0, shell.printed
@@ -73,4 +81,5 @@ def test_four_shells_share_a_grid(repetition: int, tmp_path: Path, started: list
     printed = "".join(shell.printed for shell in shells)
     assert printed.count(": done, error of the last query") == 8
     assert printed.count("step 300/300") == 8
+    assert printed.count("waiting: ") == (max(4 - cores(), 0) if busy else 0)
     assert _found(folder) == alone

@@ -41,9 +41,9 @@ class Subject:
     kills: Counter[str] = field(default_factory=Counter)
     gone: list[float] = field(default_factory=list)  # seconds until nobody was left
 
-    def start(self, folder: Path, number: int) -> Killable:
+    def start(self, folder: Path, number: int, **variables: str) -> Killable:
         says = folder.with_name(f"{folder.name}-{number}.txt")
-        return Killable([*self.words, f"folder={folder}"], says)
+        return Killable([*self.words, f"folder={folder}"], says, **variables)
 
 
 @pytest.fixture(params=["openml_eval", "experiments.stability", "experiments.iso_depth"])

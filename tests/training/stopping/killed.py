@@ -50,7 +50,7 @@ class Process:
 class Killable:
     """A command at work in a session of its own."""
 
-    def __init__(self, words: list[str], says: Path) -> None:
+    def __init__(self, words: list[str], says: Path, **variables: str) -> None:
         self._out = says
         with open(says, "wb") as out:
             self._process = subprocess.Popen(
@@ -59,6 +59,7 @@ class Killable:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=os.environ | variables,
             )
         self.pid = self._process.pid
         self._killed = 0.0

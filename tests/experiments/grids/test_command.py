@@ -1,0 +1,159 @@
+"""`python run.py -m …` end to end: members together, held, failing, and their one table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from reloop import main as run
+from reloop.training.run_folder.run import RunFolder
+from tests.test_cli import TINY
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_members_of_a_grid_are_trained_together_into_the_same_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(words: list[str]) -> tuple[list[str], str]:
+        assert run.main(words) == 0
+        out = capsys.readouterr().out
+        return re.findall(r"and \d+ more, together\n", out), out
+
+    rates = ["recipe=paper", "training.learning_rate=1e-3,2e-3"]  # Muon's products are in bf16
+    grid = ["-m", *TINY, *rates, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
+    tied = [word for word in TINY if not word.startswith("loops.")]
+    messages, out = shown([*grid, "together=true"])
+    assert messages == ["and 3 more, together\n"]
+    assert "8 done, 0 failed" in out
+    folders = sorted(path.name for path in (tmp_path / "runs").glob("sparse*"))
+    assert len(folders) == 4
+    # Alone they have the same folders and, to the rounding of sums, the same errors.
+    assert shown([*grid, "folder=alone"])[0] == []
+    assert sorted(path.name for path in (tmp_path / "alone").glob("sparse*")) == folders
+    for name in folders:
+        one, other = (
+            json.loads((tmp_path / where / name / "evaluation.json").read_text())["by_examples"]
+            for where in ("runs", "alone")
+        )
+        assert one["model"]["mean"] == pytest.approx(other["model"]["mean"], abs=1e-4)
+    # Models of two shapes are two groups, and what nothing can join is trained by itself.
+    families = ["-m", *tied, "model=tied,standard", "seed=0,1", "together=auto", "jobs=1"]
+    assert shown(families)[0] == ["and 1 more, together\n"] * 2
+    large = [word for word in TINY if not word.startswith(("training.steps", "training.batch"))]
+    large += ["training.steps=0", "training.batch_size=50000"]
+    messages, out = shown(["-m", *large, "seed=0,1", "together=auto", "jobs=1"])
+    assert not messages
+    assert "no members are trained together" in out
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("loops.stop_at=0.1", "loops.stop_at ends the loops of each run by its own states"),
+        ("loops.sampling=uniform", "loops drawn for each step differ between seeds"),
+    ],
+)
+def test_members_that_cannot_be_trained_together_are_told_why(
+    word: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for word in TINY if not word.startswith("training.steps")]
+    grid = ["-m", *words, "training.steps=0", "seed=0,1", "together=true", "jobs=1", word]
+    assert run.main(grid) == 0
+    assert f"no members are trained together: {why}\n" in capsys.readouterr().out
+
+
+def test_of_a_group_with_a_folder_in_use_the_others_are_trained_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(TINY) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    others: set[str] = set()
+    lock = RunFolder(folder).lock()
+    lock.__enter__()
+
+    def release() -> None:
+        """After the others, or a minute."""
+        end = time.monotonic() + 60
+        while len(others) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+            paths = {path for path in (tmp_path / "runs").glob("sparse*") if path != folder}
+            others.update(
+                path.name for path in paths if RunFolder(path).status()["state"] == "finished"
+            )
+        lock.__exit__(None, None, None)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    assert run.main(["-m", *TINY, "seed=1,0,2", "together=true", "jobs=1"]) == 0
+    thread.join()
+    assert len(others) == 2
+    assert "3 done, 0 failed" in capsys.readouterr().out
+
+
+def test_seeds_end_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["-m", *TINY, "seed=0,1,2", "jobs=1"]) == 0
+    out = capsys.readouterr().out
+    assert "3 done, 0 failed" in out
+    line = next(line for line in out.splitlines() if line.startswith("all "))
+    assert line.split()[1] == "3"
+    (folder,) = (tmp_path / "runs").glob("grid-*")
+    with open(folder / "members.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["seed"], row["k"]) for row in rows] == [
+        (str(seed), str(k)) for seed in range(3) for k in range(7)
+    ]
+    last = [float(row["error"]) for row in rows if row["k"] == "6"]
+    assert float(line.split()[2]) == pytest.approx(sum(last) / 3, rel=0.01)
+
+
+def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-m", *TINY, "training.learning_rate=1e30,1e-3", "recipe=paper", "jobs=1"]
+    assert run.main(words) == 1
+    out = capsys.readouterr().out
+    assert "1 done, 1 failed" in out
+    assert "failed: training.learning_rate=1e+30" in out
+    assert "not finite" in out
+    # Asked again: the good member is finished, the bad one fails again.
+    assert run.main(words) == 1
+    again = capsys.readouterr().out
+    assert "learning_rate=0.001: done" not in again
+    assert "1 done, 1 failed" in again
+    (folder,) = (tmp_path / "runs").glob("grid-*")
+    (failure,) = (folder / "logs" / "failures").iterdir()
+    assert "not finite" in json.loads(failure.read_text())["reason"]
+
+
+def test_on_failure_stop_begins_no_more_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-m", *TINY, "training.learning_rate=1e30,1e-3", "recipe=paper", "jobs=1"]
+    assert run.main([*words, "on_failure=stop"]) == 1
+    out = capsys.readouterr().out
+    assert "0 done, 1 failed, 1 new" in out
+    assert run.main(words) == 1
+    assert "1 done, 1 failed" in capsys.readouterr().out
+
+
+def test_a_device_that_is_not_here_is_found_before_a_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["-m", *TINY, "device=cpu,cuda:99"]) == 2
+    err = capsys.readouterr().err
+    assert err == "run.py: device cannot be 'cuda:99' on this machine\n"
+    assert not (tmp_path / "runs").exists()
