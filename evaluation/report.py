@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
-from statistics import mean, stdev
+from statistics import mean
 
 from reloop.conf.output import TableFormat
 
@@ -12,7 +12,6 @@ from .bootstrap import Band, numbers
 from .comparison.pictures import run_labels
 from .figures.evaluation import curves, models
 from .published import Published
-from .remarks import shared
 from .results import Comparison, Evaluation, by_solver, unit
 from .tables import Part, Table, document
 
@@ -44,24 +43,6 @@ def error_table(result: Evaluation) -> Table:
         for label, curve in models(result, above).values():
             rows += _with_interval(f"{label}, above {optimum}", curve, ks)
     return Table(["k", *map(str, ks)], rows)
-
-
-def seeds_table(
-    results: Mapping[int, Evaluation], title: str = "", form: TableFormat = "text"
-) -> str:
-    """The model's errors at b loops for each seed, with mean and standard deviation over seeds."""
-    ks = handful(next(iter(results.values())))
-    values = {
-        seed: numbers(result["by_examples"]["model_at_b"]["mean"])[ks].tolist()
-        for seed, result in results.items()
-    }
-    rows = [[f"seed {seed}", *map(_text, row)] for seed, row in values.items()]
-    columns = list(zip(*values.values(), strict=True))
-    rows.append(["mean", *(_text(mean(column)) for column in columns)])
-    rows.append(["spread (std)", *(_text(stdev(column)) for column in columns)])
-    remarks = shared({f"seed {s}": r.get("remarks", []) for s, r in results.items()})
-    table = Table(["k", *map(str, ks)], rows)
-    return document([*([title] if title else []), table, *remarks], form)
 
 
 def comparison_table(result: Comparison, form: TableFormat = "text") -> str:

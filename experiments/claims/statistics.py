@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
 from reloop.evaluation.bootstrap import Floats, crossed_means
 
@@ -86,7 +86,7 @@ def hierarchical_test(
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
     parts = _parts(floats, statistic, scale, resamples, seed)
     error, freedom = _standard_error(parts)
-    by_student = 2 * float(student.sf(abs(center) / error, freedom)) if error > 0 else math.nan
+    by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
     return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
 
 
@@ -118,7 +118,7 @@ def over_seeds(
 
 def half_width(error: float, freedom: float, level: float = LEVEL) -> float:
     """Half the width of Student's interval for a standard error with these degrees of freedom."""
-    return float(student.ppf((1 + level) / 2, freedom)) * error
+    return float(stdtrit(freedom, (1 + level) / 2)) * error
 
 
 def _note(seeds: Sequence[int]) -> str:

@@ -10,7 +10,6 @@ from reloop.conf.command import answered, described, run_command
 from reloop.conf.compose import commands
 from reloop.conf.help import help_text
 from reloop.conf.mistakes import ConfigError
-from reloop.training.jobs.server import start_server
 
 from .settings import grid_settings, is_of_grid
 
@@ -83,6 +82,8 @@ def _run(words: Sequence[str]) -> int:
         else:
             check_folder("folder", member.config.folder)
     if len(members) > 1 and settings.jobs != 1 and settings.engine.name == "local":
+        from reloop.training.jobs.server import start_server
+
         start_server("reloop.experiments.queue.job")  # it imports torch beside this process
     from .run import run_grid  # imports torch
 

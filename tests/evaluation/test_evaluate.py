@@ -16,7 +16,7 @@ from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import bootstrap, numbers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.halting import halted_at
-from reloop.evaluation.report import error_table, seeds_table
+from reloop.evaluation.report import error_table
 from reloop.evaluation.results import by_solver
 from reloop.evaluation.summary import near_least
 from reloop.evaluation.tables import document
@@ -244,11 +244,3 @@ def test_the_table_has_the_model_and_every_baseline(tiny_run: Run) -> None:
     assert text.splitlines()[0].split() == ["k", "0", "1", "2", "3", "4", "6"]
     for label in ("looped, 4 loops", "looped, 6 loops", "least squares", "Lasso"):
         assert label in text
-    seeds = seeds_table({0: result | {"remarks": []}, 1: result | {"remarks": []}})
-    assert [line.split()[0] for line in seeds.splitlines()] == [
-        "k",
-        "seed",
-        "seed",
-        "mean",
-        "spread",
-    ]

@@ -79,11 +79,6 @@ class GradientExchange:
         self._own_views = [self._views(row) for row in self._own]
         self._sum_views = self._views(self._sum)
 
-    @property
-    def bytes_received(self) -> int:
-        """Of a step, by one process from the others."""
-        return (self._all.numel() - self._own.numel()) * self._all.element_size()
-
     @torch.no_grad()
     def keep(self, row: int, values: Tensor) -> None:
         """Keep the parameters' gradients and the values of the losses [4] of the shard that is

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..claim import Estimate, Evidence, NotMeasured
 from ..statistics import LEVEL, over_seeds
 from .paper import of_paper
 
 _WHAT = {"gradient": "XᵀY, the gradient at zero,", "least_squares": "the least-squares weights"}
-_Z = float(norm.ppf((1 + LEVEL) / 2))
+_Z = float(ndtri((1 + LEVEL) / 2))
 
 
 def _last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..claim import Estimate, Evidence, NotMeasured
 from ..statistics import LEVEL, over_seeds
 from .paper import of_paper
 
-_Z = float(norm.ppf((1 + LEVEL) / 2))
+_Z = float(ndtri((1 + LEVEL) / 2))
 
 
 @of_paper(
