@@ -96,6 +96,7 @@ def test_both_halves_leave_three_files_and_keep_their_time(tmp_path: Path) -> No
     assert not list(tmp_path.glob("tmp.*"))  # its working folder
 
 
+@pytest.mark.slow
 def test_a_part_may_fail_or_take_too_long(tmp_path: Path) -> None:
     checkout = write_checkout(tmp_path)
     code, _, err = run(

@@ -42,6 +42,7 @@ def results(folder: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = settings(tmp_path, to_end=True)
     shown = race(asked, TINY)

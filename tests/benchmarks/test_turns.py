@@ -66,6 +66,7 @@ def run(variants: list[Variant], limit: float | None = None) -> tuple[Measured, 
     return measured, saved
 
 
+@pytest.mark.slow
 def test_turns_are_in_order_and_each_is_saved(tmp_path: Path) -> None:
     file = tmp_path / "steps"
     measured, saved = run([Fake("baseline", name, "fp32", file=str(file)) for name in "abc"])

@@ -91,6 +91,7 @@ def test_settings_and_names_of_a_file(folder: Path) -> None:
     assert mistakes[2].startswith("evaluation.shifts cannot be 'scaled_x_8'; did you mean")
 
 
+@pytest.mark.slow
 def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -> None:
     """Each process imports the file again."""
     code = (

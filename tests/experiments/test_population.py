@@ -57,6 +57,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "train_together", refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_errors_and_curves_are_those_of_the_runs(population: Population) -> None:
     found = population()

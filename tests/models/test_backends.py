@@ -188,6 +188,7 @@ def test_runs_in_one_process_do_not_use_up_each_other_s_versions(
     assert len(versions) == 24
 
 
+@pytest.mark.slow
 def test_too_many_versions_are_an_error(versions: list[nn.Module]) -> None:
     """Rather than steps that are silently not compiled: twice the versions of PyTorch's default."""
     run = segment("compile")
@@ -205,7 +206,8 @@ def test_too_many_versions_are_an_error(versions: list[nn.Module]) -> None:
 
 
 @compiler
-@pytest.mark.parametrize("dtype", [None, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_generated_code_predicts_the_same(dtype: torch.dtype | None) -> None:
     """Without gradients, which is the quicker half to compile."""
     eager, compiled = Model(make_spec(n_embd=32)), Model(make_spec(n_embd=32))

@@ -53,6 +53,7 @@ def assert_close(run: Run, other: Run) -> None:
             torch.testing.assert_close(found, tensor, rtol=0, atol=1e-5, msg=name)
 
 
+@pytest.mark.slow
 def test_each_run_has_the_folder_and_weights_that_it_has_alone(tmp_path: Path) -> None:
     together = finished(train_together(of_seeds(tmp_path / "together", 0, 1, 2)))
     for run, config in zip(together, of_seeds(tmp_path / "alone", 0, 1, 2), strict=True):

@@ -158,6 +158,7 @@ def _check_table(result: Toy) -> None:
     assert cosine["looped linear"] == pytest.approx(0.97, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_table_of_the_theorems_to_four_loops() -> None:
     """All ten seeds at full width; the whole table is the slow test below."""
     _check_table(measure(StabilitySettings("toy", loops=(1, 2, 4))))

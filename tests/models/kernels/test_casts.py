@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,6 +38,7 @@ def matrices(model: nn.Module) -> dict[str, Tensor]:
     return {n: p for n, p in model.named_parameters() if n.startswith("loop.") and p.dim() == 2}
 
 
+@pytest.mark.slow
 def test_a_step_with_a_prefix_casts_each_weight_once(device: torch.device) -> None:
     kernels, eager = make_pair(device, torch.bfloat16)
     weights = matrices(kernels)

@@ -77,16 +77,11 @@ def faults(usage: dict[str, Any], capability: int, precision: str) -> list[str]:
     return [f"{usage['name']}: {fault}" for fault in found]
 
 
-@pytest.mark.parametrize(
-    "injection",
-    ["add", *(pytest.param(other, marks=pytest.mark.slow) for other in ("multiply", "none"))],
-)
-@pytest.mark.parametrize(
-    "precision",
-    ["bf16", *(pytest.param(other, marks=pytest.mark.slow) for other in ("tf32", "ieee"))],
-)
-@pytest.mark.parametrize("tokens", [pytest.param(81, marks=pytest.mark.slow), 201])
-@pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.slow), 90])
+@pytest.mark.slow
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "ieee"])
+@pytest.mark.parametrize("tokens", [81, 201])
+@pytest.mark.parametrize("capability", [80, 90])
 def test_kernels_fit_and_compute_each_product_once_on_tensor_cores(
     capability: int, tokens: int, precision: str, injection: str
 ) -> None:

@@ -32,6 +32,7 @@ def path(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "run" / "config.yaml"
 
 
+@pytest.mark.slow
 def test_no_length_to_which_it_is_cut_gives_another_configuration(path: Path) -> None:
     whole, expected = path.read_bytes(), read_config(path.parent)
     for length in range(0, len(whole), 7):

@@ -68,6 +68,7 @@ def _kill_once(driven: Driven, kind: str, chance: random.Random) -> None:
         partial.write_bytes(content[: chance.choice((0, len(content) // 2, len(content)))])
 
 
+@pytest.mark.slow
 def test_killed_twenty_times(driven: Driven, tmp_path: Path) -> None:
     chance = random.Random(7)
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -48,11 +48,17 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
+SLOW = ("variants", "fully_looped", "contrast")
+
+
 def asked(folder: Path, *entries: Mapping[str, Any], stored_only: bool = False) -> Measurement:
     return measure(Request(entries, (), str(folder), 1, stored_only))
 
 
-@pytest.mark.parametrize("figure", ENTRIES)
+@pytest.mark.parametrize(
+    "figure",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in ENTRIES],
+)
 def test_each_figure_is_measured_once_and_drawn_as_numbers(figure: str, tmp_path: Path) -> None:
     entry = {"figure": figure, **ENTRIES[figure]}
     nothing = asked(tmp_path, entry, stored_only=True)
