@@ -40,7 +40,7 @@ _ACTIONS = {
     "evaluate": _ActionRule(
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
-        ("device", "plugins", "evaluation", "figures", "tables"),
+        ("device", "plugins", "evaluation", "figures", "tables", "task.eval"),
         "it measures a run as it was trained, in fp32",
     ),
     "compare": _ActionRule(

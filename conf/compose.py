@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
-_OTHER_ACTIONS = ("figure", "plan", "report", "list", "diff", "clean", "status", "cancel")
+_OTHER_ACTIONS = (
+    *("figure", "plan", "report", "list", "diff", "clean", "status", "cancel", "generate"),
+)
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
@@ -107,6 +109,8 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
                 key, f"cannot be {given[key]!r}{nearest(str(given[key]), choices(key))}"
             )
     mapping = composed({key: value for key, value in given.items() if key in GROUPS})
+    if given.get("action") == "evaluate":
+        mapping["task"].setdefault("eval", "")  # of a run of task=language
     _check_keys(keys, mapping)
     base_steps = mapping["training"]["steps"]
     mapping = composed(given)
@@ -212,6 +216,8 @@ def _run_settings(run: Path, keys: list[str], mapping: dict[str, Any]) -> dict[s
         group, _, name = key.partition(".")
         if group in ("evaluation", "figures"):
             run_mapping[group][name] = mapping[group][name]
+    if "task.eval" in keys:
+        run_mapping["task"]["settings"]["eval"] = mapping["task"]["eval"]
     places = {name: mapping[name] for name in ("device", "folder", "tables")}
     return run_mapping | places | ({"plugins": mapping["plugins"]} if "plugins" in keys else {})
 

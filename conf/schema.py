@@ -27,7 +27,7 @@ Shift = Literal[
 Baseline = Literal[
     "bayes", "least_squares", "ridge", "averaging", "nearest_neighbours", "lasso",
     "greedy_tree_2", "greedy_tree_4", "greedy_tree_2_signs", "greedy_tree_4_signs",
-    "boosted_trees", "boosted_trees_signs", "network", "majority",
+    "boosted_trees", "boosted_trees_signs", "network", "majority", "ngram_1", "ngram_3", "ngram_5",
 ]  # fmt: skip
 
 
@@ -59,7 +59,7 @@ class ModelConfig:
     n_layer: int = setting(1, "layers in the looped block, or of a standard model", at_least=1)
     n_embd: int = setting(256, "width", at_least=1)
     n_head: int = setting(8, "attention heads", at_least=1)
-    n_positions: int = setting(101, "most pairs that fit in a prompt", at_least=1)
+    n_positions: int = setting(101, "most pairs, or tokens of a text, in a prompt", at_least=1)
     injection: Literal["add", "multiply", "concat", "none", "linear_attention"] = setting(
         "add",
         "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
@@ -88,6 +88,10 @@ class ModelConfig:
         "none", "what residual branches are multiplied by: 1, 1/√R, 1/R, λ/(R√U)"
     )
     residual_factor: float = setting(1.0, "the λ of residual_scaling=factored", above=0)
+    tied_head: bool = setting(False, "of a text: whether the head is the embedding's matrix")
+    softcap: float = setting(
+        0.0, "of a text: c limits logits to c · tanh(logit / c); 0: no limit", at_least=0
+    )
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,10 @@ class TrainingConfig:
     )
     learning_rate: float = setting(1e-4, "Adam's rate", above=0)
     muon_rate: float = setting(0.02, "Muon's rate", above=0)
+    embedding_rate: float = setting(
+        0.0, "Adam's rate of a text's embedding; 0: learning_rate", at_least=0
+    )
+    head_rate: float = setting(0.0, "Adam's rate of a text's head; 0: learning_rate", at_least=0)
     beta1: float = setting(0.9, "Adam's β₁", at_least=0, below=1)
     beta2: float = setting(0.999, "Adam's β₂", at_least=0, below=1)
     epsilon: float = setting(1e-8, "Adam's ε", above=0)
@@ -165,6 +173,8 @@ class TrainingConfig:
     )
     init_std: float = setting(0.02, "standard deviation of gpt2 and llama weights", above=0)
     position_std: float = setting(0.02, "standard deviation of learned positions", above=0)
+    embedding_std: float = setting(0.02, "standard deviation of a text's embedding", above=0)
+    head_std: float = setting(0.02, "standard deviation of a text's head", above=0)
     ema_decay: float = setting(
         0.0, "of the moving average of the weights that is evaluated; 0: none", at_least=0, below=1
     )
@@ -212,6 +222,11 @@ class EvaluationConfig:
     )
     shifts: tuple[Shift, ...] = setting((), "shifted inputs to be measured on too; all: every one")
     resamples: int = setting(1000, "of the bootstrap", at_least=1)
+    tokens: int = setting(
+        200_000, "of a text: how many of each text are read, from its beginning; 0: all", at_least=0
+    )
+    questions: int = setting(500, "of task.eval: most of each file", at_least=1)
+    shots: int = setting(0, "of task.eval: questions with answers before each", at_least=0)
     halt_by: int | None = setting(
         None, "early exit: the loop at which the rest is read; null: b", at_least=1
     )

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.models import Model, Queries
+from reloop.models.queries import read_at
 from reloop.tasks import Prompts, Task
 from reloop.training.objective import error
 
@@ -15,6 +16,7 @@ from .cache import Arrays
 from .halting import Halting, changes
 
 ERROR_RATE = "error rate"
+NATS = "nats a token"
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class ErrorSettings:
 
 def error_name(task: Task) -> str:
     """The name of this task's error, for an axis."""
+    if task.loss == "next_token":
+        return NATS
     if task.loss != "squared_error":
         return ERROR_RATE
     return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
@@ -51,7 +55,8 @@ def model_errors(
 
     `at_<loop>` [B, n]: errors over the task's divisor by number of examples. `by_loop`,
     `state_change` and `prediction_change` [B, loops], from loop 1: the last query's error, and the
-    changes of its state and prediction (nan at loop 1, which has no loop before it). With a halting
+    changes of its state and prediction (nan at loop 1, which has no loop before it); of a text, the
+    means over all tokens. With a halting
     rule, `halted` and `loops_used` [B, n]. If `queries` are given, query k replaces the prompt's
     own query after the first k pairs.
     """
@@ -62,19 +67,18 @@ def model_errors(
         model_queries = Queries(pairs.xs, torch.arange(pairs.xs.shape[1], device=device))
     results: dict[str, Tensor] = {}
     curves: dict[str, list[Tensor]] = {"by_loop": [], "state_change": [], "prediction_change": []}
-    halted = settings.halting.start(pairs.ys) if settings.halting else None
+    halted = settings.halting.start(pairs.ys.float()) if settings.halting else None
+    read = read_at(model.reader.layout(batch, model_queries))
     previous: tuple[Tensor, Tensor] | None = None
     for loop, (state, prediction) in enumerate(model.unroll(batch, settings.loops, model_queries)):
         if loop == 0:
             continue  # the read-in precedes the first loop
-        tokens = (
-            state.stream[:, ::2] if model_queries is None else state.stream[:, -pairs.xs.shape[1] :]
-        )
+        tokens = state.stream[:, read]
         errors = error(task.loss, prediction, pairs.ys) / task.divisor
         loop_changes = changes(previous, (tokens, prediction), task.divisor)
         previous = tokens, prediction
         for name, values in (("by_loop", errors), *loop_changes.items()):
-            curves[name].append(values[:, -1])
+            curves[name].append(values.mean(1) if task.is_text else values[:, -1])
         if loop in settings.at:
             results[f"at_{loop}"] = errors
         if halted is not None:

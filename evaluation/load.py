@@ -19,6 +19,7 @@ from reloop.conf.schema import Config
 from reloop.conf.shipped import unpacked
 from reloop.models import Model
 from reloop.models.backends import use_backend
+from reloop.tasks import task_class
 from reloop.training.assemble import build_task, model_from, trained_loops
 from reloop.training.run_folder.checkpoint import (
     Checkpoint,
@@ -26,6 +27,7 @@ from reloop.training.run_folder.checkpoint import (
     load_checkpoint,
     newest_checkpoint,
 )
+from reloop.training.run_folder.data import kept_vocabulary
 from reloop.training.run_folder.run import Run, RunError, RunFolder, run_folder
 
 _HASH_SUFFIX = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
@@ -40,6 +42,11 @@ class LoadedModel:
     config: Config
     model: Model
     step: int
+
+    @property
+    def folder(self) -> Path:
+        """The run folder, also where `path` is a checkpoint in it."""
+        return self.path.parent.parent if self.path.suffix == ".safetensors" else self.path
 
     @property
     def classes(self) -> int:
@@ -64,7 +71,7 @@ def load_run(path: str | PathLike[str]) -> Run:
     one that does not fit its configuration.
     """
     loaded = load_model(path)
-    task = build_task(loaded.config)
+    task = build_task(loaded.config).kept_in(loaded.folder)
     if task.classes != loaded.classes:
         raise RunError(
             f"{loaded.path}: its checkpoint does not fit its configuration: {loaded.classes} "
@@ -95,8 +102,9 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
         raise RunError(str(error)) from None
     weights = checkpoint.weights()
     outputs = len(weights["read_out.bias"]) if "read_out.bias" in weights else 1
+    vocabulary = kept_vocabulary(folder.path) if task_class(config.task.name).is_text else 0
     try:
-        model = model_from(config, 0 if outputs == 1 else outputs, weights)
+        model = model_from(config, 0 if outputs == 1 else outputs, weights, vocabulary)
     except CheckpointError as error:
         raise RunError(f"{path}: its checkpoint {error}") from None
     use_backend(model, "cpu")  # as it is evaluated there

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import cast
 
 import numpy as np
 from torch import Generator
@@ -16,7 +18,7 @@ from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import Run
 from reloop.training.run_folder.sources import sources_of
 
-from .baselines import SLOW, Solver, optimal, solver_module, solvers
+from .baselines import SLOW, AnySolver, Solver, TextSolver, any_solvers, optimal, solver_module
 from .bootstrap import Floats
 from .cache import Arrays, Cache, digest
 from .errors import ErrorSettings, evaluation_prompts, model_errors
@@ -75,7 +77,8 @@ class Measure:
 
         def compute(rows: slice) -> Arrays:
             query_rows = queries[rows] if queries else None
-            return model_errors(self._model(), self.task, prompts[rows], error_settings, query_rows)
+            model = self.device_model()
+            return model_errors(model, self.task, prompts[rows], error_settings, query_rows)
 
         arrays = self._cache.rows(name, content, len(prompts), self.settings.batch_size, compute)
         result = {
@@ -115,7 +118,12 @@ class Measure:
         )
 
     def _solve(
-        self, name: str, label: str, solve: Solver, prompts: Prompts, queries: Prompts | None = None
+        self,
+        name: str,
+        label: str,
+        solve: AnySolver,
+        prompts: Prompts,
+        queries: Prompts | None = None,
     ) -> Floats:
         queries = queries or prompts
         shifted_queries = None if queries is prompts else queries
@@ -124,6 +132,7 @@ class Measure:
             "label": label,
             "prompts": _prompts_digest(prompts, shifted_queries),
             "task": repr(self.task),
+            "data": self.task.data_identity(),
         }
 
         def compute(rows: slice) -> Arrays:
@@ -132,11 +141,26 @@ class Measure:
         chunk = _SLOW_SOLVER_CHUNK if name in SLOW else _SOLVER_CHUNK
         return self._cache.rows(name, content, len(prompts), chunk, compute)["errors"]
 
+    def rows(
+        self,
+        name: str,
+        content: Mapping[str, object],
+        total: int,
+        compute: Callable[[slice], Arrays],
+        modules: Sequence[str],
+    ) -> Arrays:
+        """What `compute` returns for rows of the model's inputs, stored under `content`, the
+        model's weights and the code of these modules."""
+        sources = self._sources("reloop.models.model", *modules)
+        content = {**content, "sources": sources, "weights": self.weights}
+        return self._cache.rows(name, content, total, self.settings.batch_size, compute)
+
     def _sources(self, *modules: str) -> dict[str, str]:
         """The source files that errors depend on, including those of these modules."""
         return sources_of(type(self.task).__module__, *modules, alone=_SOURCE_MODULES)
 
-    def _model(self) -> Model:
+    def device_model(self) -> Model:
+        """The model on the evaluation's device."""
         if self._device_model is None:
             self._device_model = place_exactly(self._device).prepare(self.run.model)
         return self._device_model
@@ -155,10 +179,10 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
     return sources_of(*modules, alone=(*_SOURCE_MODULES, *summary_modules))
 
 
-def _solvers(name: str, task: Task) -> dict[str, Solver]:
+def _solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
     """The solvers of a name, by label; ConfigError if this task has none."""
     try:
-        return solvers(name, task)
+        return any_solvers(name, task)
     except ValueError as error:
         raise ConfigError("evaluation.baselines", f"cannot hold {name}: {error}") from None
 
@@ -197,8 +221,11 @@ def _prompts_digest(prompts: Prompts, queries: Prompts | None) -> str:
     return digest(prompts.xs, prompts.ys, *query_tensors)
 
 
-def _errors_of(solve: Solver, task: Task, prompts: Prompts, queries: Prompts) -> Floats:
-    """A solver's errors [B, n] at each query, from the pairs before it."""
+def _errors_of(solve: AnySolver, task: Task, prompts: Prompts, queries: Prompts) -> Floats:
+    """A solver's errors [B, n] at each query, from the pairs before it; at each token of a text."""
+    if task.is_text:
+        return cast(TextSolver, solve)(task, prompts)
+    solve = cast(Solver, solve)
     (xs, ys), (query_xs, query_ys) = _float64(prompts), _float64(queries)
     if not task.classes:
         return np.square(solve(xs, ys, query_xs) - query_ys) / task.divisor

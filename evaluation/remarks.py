@@ -14,6 +14,7 @@ from reloop.conf.schema import Config
 from reloop.curricula import SampledLoops
 from reloop.tasks import Task
 from reloop.training.assemble import build_curriculum, trained_loops
+from reloop.training.run_folder.data import changed_data
 from reloop.training.run_folder.environment import other_code, some_files
 from reloop.training.run_folder.run import RunFolder
 
@@ -39,6 +40,8 @@ def remarks(run: Trained) -> list[str]:
     loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
     run of the current code."""
     lines = unfinished(run.config, run.task, run.step)
+    if parts := changed_data(run.path, run.task):
+        lines.append(f"trained on other data: {', '.join(parts)} changed (again=true trains again)")
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(

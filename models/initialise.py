@@ -9,21 +9,24 @@ from torch import Generator, nn
 
 from .blocks.parameters import initialise_block
 from .loops.loop import Loop
+from .spec import ModelSpec
 
 _POSITION_STD = 0.02  # as nanoGPT has it
 
 
 @torch.no_grad()
 def initialise(
-    loop: Loop,
-    read_in: nn.Module,
-    read_out: nn.Module,
-    generator: Generator,
-    position_std: float = _POSITION_STD,
+    loop: Loop, read_in: nn.Module, read_out: nn.Module, generator: Generator, spec: ModelSpec
 ) -> None:
-    """Initialise the loop's weights, then read-in and read-out: PyTorch's default for linear
-    layers, uniform within ±1 / sqrt(fan-in), if the model has these."""
-    initialise_loop(loop, generator, position_std)
+    """Initialise the loop's weights, then read-in and read-out, if the model has these. Of pairs:
+    PyTorch's default for linear layers, uniform within ±1 / sqrt(fan-in). Of a text: normal, with
+    the spec's standard deviations; a tied head is the embedding."""
+    initialise_loop(loop, generator, spec.position_std)
+    if spec.vocabulary:
+        for layer, std in ((read_in, spec.embedding_std), (read_out, spec.head_std)):
+            for weight in layer.parameters():
+                nn.init.normal_(weight, std=std, generator=generator)
+        return
     for layer in (read_in, read_out):
         if not isinstance(layer, nn.Linear):
             continue

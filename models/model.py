@@ -8,34 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from .blocks.parameters import Role, block_roles
+from .cache import Cache
 from .initialise import initialise
-from .loops.loop import Loop, LoopState, StepContext
+from .loops.loop import LoopState, StepContext
 from .loops.make import make_loop
 from .operations import Operations, using
-from .queries import Layout, Queries, lay_out
+from .queries import Layout, Queries
+from .readers import PromptBatch, make_reader
 from .residual import residual_scale
 from .segment import Segment, Span, run_segment
 from .spec import ModelSpec
 
 
-class PromptBatch(Protocol):
-    """The prompts of a model: inputs [B, n, d] and outputs [B, n]."""
-
-    @property
-    def xs(self) -> Tensor: ...
-
-    @property
-    def ys(self) -> Tensor: ...
-
-
 class Model(nn.Module):
-    """A transformer on interleaved tokens x₁, y₁, x₂, y₂, …; prediction i is read at x_i.
+    """A transformer on interleaved tokens x₁, y₁, x₂, y₂, …, whose prediction i is read at x_i; or
+    on the tokens of a text, where logits of the next token are read at each (readers.py).
 
     Weights are sampled from `generator` (seed 0 where none is given), on the CPU.
     """
@@ -51,12 +44,16 @@ class Model(nn.Module):
         self.operations = Operations()
         with torch.device("meta"):
             loop = make_loop(spec)
-            self.read_in = _linear(loop, spec.dims, spec.n_embd)
-            self.loop = loop
-            self.read_out = _linear(loop, spec.n_embd, spec.classes or 1)
+            self.reader = make_reader(spec)
+            # A loop that reads tokens itself has neither: the identity has no weights.
+            read_in = nn.Identity() if loop.reads_tokens else self.reader.read_in()
+            read_out = nn.Identity() if loop.reads_tokens else self.reader.read_out(read_in)
+            # Linear layers but for such a loop, and for a text.
+            self.read_in, self.loop = cast(nn.Linear, read_in), loop
+            self.read_out = cast(nn.Linear, read_out)
         self.to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
-        initialise(self.loop, self.read_in, self.read_out, generator, spec.position_std)
+        initialise(self.loop, self.read_in, self.read_out, generator, spec)
 
     def forward(
         self,
@@ -70,8 +67,8 @@ class Model(nn.Module):
         stop_at: float = 0.0,
     ) -> Tensor:
         """Predictions of the last `window` of `loops` loops, newest last: [window, B, n] (and one
-        more axis of logits for a classifier); with queries the predictions at these instead,
-        [window, B, m].
+        more axis of logits for a classifier and for a text); with queries the predictions at these
+        instead, [window, B, m].
 
         Gradients reach back through the last `grad_loops` loops (the window, where not given); the
         loops before them save no activations, and end early once the median prompt's state has
@@ -81,10 +78,10 @@ class Model(nn.Module):
         """
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
-        layout = None if queries is None else lay_out(queries, prompts.xs)
+        layout = self.reader.layout(prompts, queries)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
-        prefix, tokens = loops - grad_loops, _tokens(prompts, queries)
-        if queries is None:
+        prefix, tokens = loops - grad_loops, self.reader.tokens(prompts, queries)
+        if layout is None:
             # No token follows the last y, and no prediction is read there: leave it out.
             tokens = tokens[:, :-1]
         with self._backend_context(prompts.xs.device):
@@ -112,11 +109,11 @@ class Model(nn.Module):
         """
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device
-        layout = None if queries is None else lay_out(queries, prompts.xs)
+        layout = self.reader.layout(prompts, queries)
         read_tokens = self.loop.kept_tokens(layout)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
         with self._backend_context(device):
-            read_in = self.read_in(_tokens(prompts, queries))
+            read_in = self.read_in(self.reader.tokens(prompts, queries))
             # Autocast may have rounded the read-in; the read-out takes at least float32.
             stream = read_in.to(torch.promote_types(read_in.dtype, torch.float32))
             prediction = self._predict(stream[:, read_tokens], layout)
@@ -129,6 +126,33 @@ class Model(nn.Module):
                 state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
                 prediction = self._predict(state.stream[:, read_tokens], layout)
             yield state, prediction
+
+    @torch.no_grad()
+    def continue_text(self, tokens: Tensor, loops: int, cache: Cache) -> Tensor:
+        """Logits [B, S, vocabulary] of the tokens after `tokens` [B, S], which come after those
+        that `cache` has; it then has them too. As many `loops` as for the tokens before. Raises
+        ValueError for more tokens than the model has positions, and for a model of pairs."""
+        if not self.spec.vocabulary:
+            raise ValueError("a model of pairs does not continue a text")
+        length = cache.length + tokens.shape[1]
+        if length > self.spec.n_positions:
+            raise ValueError(
+                f"{length} tokens, but the model has {self.spec.n_positions} positions"
+            )
+        layout = cache.layout(tokens.shape[1], tokens.device)
+        context = StepContext(self.residual_scale(), layout=layout)
+        with (
+            using(cache.operations(self.operations)),
+            _products_in(self.compute_dtype, tokens.device),
+        ):
+            e = self.loop.prepare(self.read_in(tokens), layout)
+            # In plain PyTorch: other backends have kernels for whole prompts alone.
+            _, streams = run_segment(
+                self.loop, self.loop.start(e), e, Span(0, loops, keep=1), context
+            )
+            logits = self._predict(streams, layout)[0]
+        cache.length = length
+        return logits
 
     def residual_scale(self, loops: int | None = None) -> float:
         """The factor of each residual branch of the loop for R = `loops` (where not given, the
@@ -187,9 +211,7 @@ class Model(nn.Module):
         return state
 
     def _predict(self, streams: Tensor, layout: Layout | None) -> Tensor:
-        predictions = self.read_out(self.loop.read(streams, layout))
-        predictions = predictions.to(torch.promote_types(predictions.dtype, torch.float32))
-        return predictions if self.spec.classes else predictions.squeeze(-1)
+        return self.reader.predictions(self.read_out(self.loop.read(streams, layout)))
 
     @contextmanager
     def _backend_context(self, device: torch.device) -> Iterator[None]:
@@ -209,18 +231,7 @@ class Model(nn.Module):
                 f"this model has {self.loop.most_loops} {unit} of its own for its loops "
                 f"and cannot make {loops}"
             )
-        points, dims = prompts.xs.shape[1:]
-        if points > self.spec.n_positions:
-            raise ValueError(
-                f"{points} points, but the model has {self.spec.n_positions} positions"
-            )
-        if dims != self.spec.dims:
-            raise ValueError(f"inputs of {dims} dimensions, but the model reads {self.spec.dims}")
-
-
-def _linear(loop: Loop, inputs: int, outputs: int) -> nn.Linear:
-    """A read-in or read-out; for a loop that needs none the identity, which has no weights."""
-    return cast(nn.Linear, nn.Identity()) if loop.reads_tokens else nn.Linear(inputs, outputs)
+        self.reader.check(prompts)
 
 
 def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
@@ -234,14 +245,6 @@ def _median_change(before: Tensor, after: Tensor) -> float:
     model some prompts never settle, but repeat two states in turn."""
     change, size = (x.float().flatten(1).norm(dim=1) for x in (after - before, after))
     return float((change / size).median())
-
-
-def _tokens(prompts: PromptBatch, queries: Queries | None) -> Tensor:
-    """Tokens [B, 2n, d]: x_i at 2i, y_i padded with zeros at 2i + 1; after them the queries."""
-    padded = torch.zeros_like(prompts.xs)
-    padded[:, :, 0] = prompts.ys
-    tokens = torch.stack((prompts.xs, padded), dim=2).flatten(1, 2)
-    return tokens if queries is None else torch.cat((tokens, queries.xs), dim=1)
 
 
 def _kind(name: str, parameter: nn.Parameter) -> str:

@@ -25,13 +25,16 @@ class Queries(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The arrangement of S tokens that are no sequence: their `positions` [S], the `mask` [S, S]
-    that is true where a token (row) attends to another (column), and the tokens `read` by the
-    read-out."""
+    """The arrangement of S tokens: their `positions` [S] (None: 0 .. S - 1), the `mask` [S, S] that
+    is true where a token (row) attends to another (column) (None: to itself and all before it), and
+    the tokens `read` by the read-out."""
 
-    positions: Tensor
-    mask: Tensor
+    positions: Tensor | None
+    mask: Tensor | None
     read: slice
+
+
+SEQUENCE = Layout(None, None, ALL_TOKENS)  # of a text, read at every token
 
 
 def read_at(layout: Layout | None) -> slice:

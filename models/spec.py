@@ -8,23 +8,29 @@ from reloop.conf.checks.model import check_model
 from reloop.conf.mistakes import ConfigError, check_count
 from reloop.conf.schema import ModelConfig
 
+from .blocks.parameters import padded_vocabulary
 from .blocks.spec import BlockSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec(ModelConfig):
     """The shape of a model: its settings (conf/schema.py) and values from a run's other settings.
-    Inputs have `dims` dimensions, `classes` = 0 means regression; `loops` is the number of loops in
+    Inputs have `dims` dimensions, `classes` = 0 means regression; `vocabulary` > 0 means a text of
+    as many tokens, with neither; `loops` is the number of loops in
     training (the R of residual scaling, and the number of lane weights); `std` and `position_std`
-    are those of the initial weights of blocks and learned positions.
+    are those of the initial weights of blocks and learned positions, `embedding_std` and
+    `head_std` of a text's embedding and head.
 
     Raises ConfigError, a ValueError, for an impossible shape."""
 
     dims: int
     classes: int = 0
+    vocabulary: int = 0
     loops: int = 1
     std: float = 0.02
     position_std: float = 0.02
+    embedding_std: float = 0.02
+    head_std: float = 0.02
 
     def __post_init__(self) -> None:
         check_model(self)
@@ -32,7 +38,7 @@ class ModelSpec(ModelConfig):
             raise ConfigError(
                 "model.injection", "cannot be linear_attention for a task with classes"
             )
-        for name, least in (("dims", 1), ("classes", 0), ("loops", 1)):
+        for name, least in (("dims", 1), ("classes", 0), ("vocabulary", 0), ("loops", 1)):
             check_count(name, getattr(self, name), least)
 
     def block_spec(self) -> BlockSpec:
@@ -46,6 +52,11 @@ class ModelSpec(ModelConfig):
             n_kv=self.n_kv,
             rank=self.rank,
             pattern=self.pattern,
-            length=2 * self.n_positions + 1,
+            length=self.n_positions if self.vocabulary else 2 * self.n_positions + 1,
             std=self.std,
         )
+
+    @property
+    def rows(self) -> int:
+        """The rows of a text's embedding and head: its vocabulary, rounded up."""
+        return padded_vocabulary(self.vocabulary)

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from reloop.models import Model
 from reloop.models.backends import use_backend
-from reloop.models.model import PromptBatch
 from reloop.models.operations import Operations
+from reloop.models.readers import PromptBatch
 
 
 def previous_token_shares(model: Model, prompts: PromptBatch, loops: int) -> Tensor:

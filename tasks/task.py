@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -43,8 +44,10 @@ class Task(ABC):
     distinct_functions: int = 0
 
     name: ClassVar[str]  # given by `register_task`
-    loss: ClassVar[str] = "squared_error"  # or "cross_entropy", with `classes` = 2 outputs
+    # Or "cross_entropy", with `classes` = 2 outputs, or "next_token", of a text.
+    loss: ClassVar[str] = "squared_error"
     classes: ClassVar[int] = 0
+    is_text: ClassVar[bool] = False  # prompts are tokens of a text instead of pairs
     left_padded: ClassVar[bool] = False  # inputs with fewer features are in the last dimensions
     baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
     min_dims: ClassVar[int] = 1  # the least visible dimensions
@@ -79,6 +82,24 @@ class Task(ABC):
     def labels(self) -> tuple[float, float]:
         """The values of class 0 and class 1 in a prompt's ys, for a task with classes."""
         return -1.0, 1.0
+
+    @property
+    def text_vocabulary(self) -> int:
+        """The number of tokens where prompts are tokens of a text; 0 where they are pairs."""
+        return 0
+
+    def kept_in(self, folder: Path) -> Task:
+        """The task of a run in this folder, with the files that it keeps there."""
+        return self
+
+    def kept_files(self) -> dict[str, str]:
+        """Files, by name, that a run keeps in its folder, since its model is of no use without."""
+        return {}
+
+    def data_identity(self) -> dict[str, str]:
+        """What prompts depend on beside settings and code: digests of files, by what they are of;
+        empty for a task that reads none."""
+        return {}
 
     def check_data(self) -> None:  # noqa: B027 (most need nothing)
         """Raises RunError, with what to do, where data that prompts are made of are absent or

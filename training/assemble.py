@@ -34,14 +34,16 @@ def build_task(config: Config) -> Task:
 
 def build_model(config: Config, task: Task) -> Model:
     """A new model on the CPU, whose weights are a function of the seed."""
-    return _model(config, task.classes)
+    return _model(config, task.classes, task.text_vocabulary)
 
 
-def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> Model:
+def model_from(
+    config: Config, classes: int, weights: Mapping[str, Tensor], vocabulary: int = 0
+) -> Model:
     """The trained model of a configuration, on the CPU and in eval mode, from the task's `classes`
-    without the task. Raises CheckpointError, one line, for weights of another model, or that are
-    not finite."""
-    model = _model(config, classes)
+    or the `vocabulary` of its text, without the task. Raises CheckpointError, one line, for weights
+    of another model, or that are not finite."""
+    model = _model(config, classes, vocabulary)
     try:
         model.load_state_dict(dict(weights))
     except RuntimeError as error:
@@ -53,14 +55,17 @@ def model_from(config: Config, classes: int, weights: Mapping[str, Tensor]) -> M
     return model.eval()
 
 
-def _model(config: Config, classes: int) -> Model:
+def _model(config: Config, classes: int, vocabulary: int) -> Model:
     """The model of a configuration, with weights of its seed."""
     spec = ModelSpec(
         dims=config.task.dims,
         classes=classes,
+        vocabulary=vocabulary,
         loops=trained_loops(config),
         std=config.training.init_std,
         position_std=config.training.position_std,
+        embedding_std=config.training.embedding_std,
+        head_std=config.training.head_std,
         **asdict(config.model),
     )
     return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))

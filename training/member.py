@@ -24,6 +24,7 @@ from .notes import residual_notes
 from .objective import check_targets
 from .optim.multipliers import describe_groups
 from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
+from .run_folder.data import changed_data, keep_data
 from .run_folder.environment import other_code
 from .run_folder.holder import Hold
 from .run_folder.metrics import Metrics
@@ -46,12 +47,13 @@ class Member:
         check_config(config)
         check_training_size(config)
         task = build_task(config)
+        self.config, self.folder = config, run_folder(config)
+        task = task.kept_in(self.folder.path)
         check_targets(config.training.targets, task)
         curriculum = build_curriculum(config, task)
         self.placement = place(config.device, config.precision, config.backend)
         check_trackers(config)
         task.check_data()
-        self.config, self.folder = config, run_folder(config)
         model = self.placement.prepare(build_model(config, task))
         self.trainer = self.make_trainer(task, curriculum, model)
         self.step = 0
@@ -69,11 +71,12 @@ class Member:
         return self.step == self.config.training.steps
 
     def set_aside(self) -> None:
-        """Rename the folder if it exists, unless it holds an unfinished training by today's code
-        with the snapshots up to its step, which goes on."""
+        """Rename the folder if it exists, unless it holds an unfinished training by today's code,
+        on today's data, with the snapshots up to its step, which goes on."""
         made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
         goes_on = bool(steps) and steps[-1] < self.config.training.steps
         goes_on = goes_on and not self._missed_snapshots(steps[-1])
+        goes_on = goes_on and not changed_data(self.folder.path, self.trainer.task)
         if goes_on and made_with is not None and not other_code(made_with, self.config):
             return
         if backup := self.folder.set_aside():
@@ -84,6 +87,7 @@ class Member:
         The caller must hold the folder's lock."""
         self.config_mapping = self.folder.create(self.config, self.placement.backend)
         self.step = self._load()
+        self._check_data()
         self._complete_snapshots()
         self.clock = _Clock(self.folder)
         if not self.finished:
@@ -179,6 +183,18 @@ class Member:
         if not finished:
             folder.note_code(self.config, backend, checkpoint.step)
         return checkpoint.step
+
+    def _check_data(self) -> None:
+        """Keep what identifies the data of a run that begins. Raises RunError where those of one
+        that goes on have changed."""
+        task, path = self.trainer.task, self.folder.path
+        if not self.step:
+            keep_data(path, task)
+        elif not self.finished and (changed := changed_data(path, task)):
+            raise RunError(
+                f"{path}: its data changed after it began ({', '.join(changed)}), so that it "
+                "cannot go on; again=true trains again"
+            )
 
     def _complete_snapshots(self) -> None:
         """Keep the snapshot of the current step, if it is asked for and missing, and print a line

@@ -30,18 +30,25 @@ def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
     """Mean over the window's loops, the batch and all prefixes (Yang et al. 2024, eq. 3).
 
     predictions [window, B, n] and ys [B, n] for `squared_error`; for `cross_entropy`, of two
-    classes, [window, B, n, 2] and label tokens: class 1 has the token above 0.
+    classes, [window, B, n, 2] and label tokens: class 1 has the token above 0; for `next_token`
+    [window, B, n, vocabulary] and tokens, in nats.
     """
     if kind == "squared_error":
         return (predictions - ys).square().mean()
-    targets = _classes(ys).expand(predictions.shape[:-1])
+    numbers = ys if kind == "next_token" else _classes(ys)
+    targets = numbers.expand(predictions.shape[:-1])
     return F.cross_entropy(predictions.flatten(0, -2), targets.flatten())
 
 
 def error(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
-    """Error of each prediction, [..., B, n]: squared, or 1 where the likeliest class is wrong."""
+    """Error of each prediction, [..., B, n]: squared, 1 where the likeliest class is wrong, or nats
+    of the next token."""
     if kind == "squared_error":
         return (predictions - ys).square()
+    if kind == "next_token":
+        numbers = ys.expand(predictions.shape[:-1])
+        nats = F.cross_entropy(predictions.flatten(0, -2), numbers.flatten(), reduction="none")
+        return nats.view(numbers.shape)
     return (predictions.argmax(-1) != _classes(ys)).to(torch.float32)
 
 

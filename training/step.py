@@ -204,7 +204,8 @@ class Trainer:
         if not self.penalty:
             return None
         batch = self.config.training.batch_size // self.config.training.shards
-        size = (batch, 2 * stage.points - 1, self.config.model.n_embd)
+        tokens = stage.points if self.task.is_text else 2 * stage.points - 1
+        size = (batch, tokens, self.config.model.n_embd)
         return torch.randn(size, generator=self.generators[shard], device=self.device)
 
     def apply(self, values: Tensor) -> None:

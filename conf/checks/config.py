@@ -8,6 +8,7 @@ from typing import Any
 from ..mistakes import ConfigError, check_count, check_path
 from ..schema import Config, GrowthConfig, TrainingConfig
 from ..setting import check_settings
+from .language import check_text
 from .loops import loop_mistakes
 from .model import check_model, check_prompts_fit
 from .task_settings import typed_settings
@@ -33,6 +34,7 @@ def check_config(config: Config) -> None:
     _check_task(config)
     check_model(config.model)
     check_prompts_fit(config.model, config.task)
+    check_text(config)
     _check_curriculum(config)
     _check_training(config)
     check_settings("evaluation.", config.evaluation)

@@ -7,6 +7,7 @@ from itertools import cycle, islice
 from ..mistakes import ConfigError
 from ..schema import ModelConfig, TaskConfig
 from ..setting import check_settings
+from .language import is_text
 
 _LOOPED = (  # settings of looped models alone, with the value that means none
     ("connectivity", None),
@@ -43,7 +44,13 @@ def check_prompts_fit(model: ModelConfig, task: TaskConfig) -> None:
             f"is {task.points}, more than the model has positions "
             f"(model.n_positions={model.n_positions})",
         )
-    window, tokens = (2 * model.n_positions + 1) // 4, 2 * task.points - 1
+    text = is_text(task)
+    length, tokens = (
+        (model.n_positions, task.points)
+        if text
+        else (2 * model.n_positions + 1, 2 * task.points - 1)
+    )
+    window = length // 4
     if model.attention == "sliding" and window >= tokens:
         raise ConfigError(
             "model.attention",

@@ -2,19 +2,20 @@
 
 Every solver is `solve(xs, ys, queries)`: from float64 arrays [B, n, d], [B, n] and [B, n, d] to
 predictions [B, n], the k-th for query k from the first k pairs only, zero without examples. For two
-classes, ys are -1 and 1, and the predicted class is 1 where the prediction is above 0.
+classes, ys are -1 and 1, and the predicted class is 1 where the prediction is above 0. A solver of
+a text is `solve(task, prompts)`: nats of each next token, [B, n].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import comb
 from typing import TypeVar
 
 from reloop.conf.checks.config import MOST_SUPPORTS
 from reloop.conf.plugins import add_name
-from reloop.tasks import Task
+from reloop.tasks import Prompts, Task
 from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 from ..bootstrap import Floats
@@ -23,9 +24,12 @@ from .lasso import lasso
 from .linear import averaging, least_squares, majority, ridge
 from .neighbours import nearest_neighbours
 from .network import network
+from .ngram import ngram
 from .trees import boosted_trees, greedy_tree
 
 Solver = Callable[[Floats, Floats, Floats], Floats]
+TextSolver = Callable[[Task, Prompts], Floats]
+AnySolver = Solver | TextSolver
 
 _SOLVERS: dict[str, dict[str, Solver]] = {
     "least_squares": {"least squares": least_squares},
@@ -46,25 +50,40 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
     "network": {"2-layer network, Adam": network},
     "majority": {"majority": majority},
 }
+_TEXT_SOLVERS: dict[str, dict[str, TextSolver]] = {
+    f"ngram_{order}": {f"{order}-gram": partial(ngram, order=order)} for order in (1, 3, 5)
+}
 SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts
 
 
+def any_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
+    """The solvers of a name, by label, for pairs or for a text as the task has them. Raises
+    ValueError where it has none of this name."""
+    if not task.is_text:
+        return solvers(name, task)
+    if name not in _TEXT_SOLVERS:
+        raise ValueError("it predicts pairs of numbers, and not a text")
+    return _TEXT_SOLVERS[name]
+
+
 def solvers(name: str, task: Task) -> dict[str, Solver]:
-    """The solvers of a name on a task, by label. If there are several, the name stands for the one
-    with the least error on this task."""
+    """The solvers of a name on a task of pairs, by label. If there are several, the name stands for
+    the one with the least error on this task. Raises ValueError where it has none of this name."""
+    if name in _TEXT_SOLVERS:
+        raise ValueError("it predicts a text")
     if name == "bayes":
         return {"Bayes-optimal": _posterior(task)}
     return _SOLVERS[name]
 
 
-_AnySolver = TypeVar("_AnySolver", bound=Solver)
+_Registered = TypeVar("_Registered", bound=Solver)
 
 
-def register_baseline(name: str, label: str = "") -> Callable[[_AnySolver], _AnySolver]:
+def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Registered]:
     """Function decorator: register a solver under a name for `evaluation.baselines`; its label in
     tables and pictures is the name unless `label` is given."""
 
-    def add(solve: _AnySolver) -> _AnySolver:
+    def add(solve: _Registered) -> _Registered:
         _SOLVERS[name] = {label or name.replace("_", " "): solve}
         add_name("evaluation.baselines", name)
         return solve
@@ -72,7 +91,7 @@ def register_baseline(name: str, label: str = "") -> Callable[[_AnySolver], _Any
     return add
 
 
-def solver_module(solve: Solver) -> str:
+def solver_module(solve: AnySolver) -> str:
     """The name of the module that defines a solver."""
     return str(getattr(solve, "func", solve).__module__)
 

@@ -73,10 +73,14 @@ class Attention(nn.Module, ABC):
         return linear(mixed[:, tokens], self.projection)
 
     def _window_mask(self, positions: Tensor, mask: Tensor | None) -> Tensor | None:
-        """The mask [S, S], restricted to the window where there is one."""
+        """The mask [S, S], restricted to the window where there is one. With tokens before these a
+        mask has a column for each token so far."""
         if self.window is None:
             return mask
-        near = positions[:, None] - positions < self.window
+        keys = positions
+        if mask is not None and mask.shape[1] > len(positions):
+            keys = torch.arange(mask.shape[1], device=positions.device)
+        near = positions[:, None] - keys < self.window
         return near.tril() if mask is None else near & mask
 
 

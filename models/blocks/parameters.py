@@ -74,8 +74,13 @@ def count_language_model(spec: BlockSpec, vocabulary: int, *, tied: bool) -> int
     """The number of parameters of n_layer blocks, a final norm, an embedding of the vocabulary
     (rounded up to a multiple of 64) and, unless it is `tied` to that, a head without bias."""
     norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind] * spec.n_embd
-    tokens = -(-vocabulary // _BLOCK) * _BLOCK
-    return spec.n_layer * count_block(spec) + norm + (1 if tied else 2) * tokens * spec.n_embd
+    matrices = (1 if tied else 2) * padded_vocabulary(vocabulary)
+    return spec.n_layer * count_block(spec) + norm + matrices * spec.n_embd
+
+
+def padded_vocabulary(vocabulary: int) -> int:
+    """A vocabulary, rounded up to a multiple of 64: the rows of its matrices."""
+    return -(-vocabulary // _BLOCK) * _BLOCK
 
 
 def _initialise_linear(

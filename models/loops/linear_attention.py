@@ -49,8 +49,9 @@ class LinearAttentionLoop(Loop):
         weight: 1 over the most pairs seen, or 0 where it is not seen; [B, S, d + 2 n]."""
         e = e.to(torch.promote_types(e.dtype, torch.float32))
         batch, tokens, _ = e.shape
-        pairs = (tokens + 1) // 2 if layout is None else layout.read.start // 2
-        positions = torch.arange(tokens, device=e.device) if layout is None else layout.positions
+        pairs, positions = (tokens + 1) // 2, torch.arange(tokens, device=e.device)
+        if layout is not None and layout.positions is not None:
+            pairs, positions = layout.read.start // 2, layout.positions
         seen = positions // 2
         labels = e.new_zeros(batch, pairs)
         known = e[:, 1 : 2 * pairs : 2, 0]  # of a prompt in training all but the last

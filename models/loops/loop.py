@@ -31,8 +31,8 @@ class LoopState(NamedTuple):
 
 class StepContext(NamedTuple):
     """The arguments that all steps of a pass share: `scale` multiplies each residual branch, the
-    output is computed at `tokens` alone, and `layout` is that of tokens that are no sequence (the
-    one that e was prepared with)."""
+    output is computed at `tokens` alone, and `layout` is that of tokens that are no pairs (the one
+    that e was prepared with)."""
 
     scale: float = 1.0
     tokens: slice = ALL_TOKENS
@@ -93,7 +93,9 @@ class Loop(nn.Module, ABC):
         """The learned positions of e's tokens, [S, n_embd]."""
         if self.positions is None:
             return None
-        return self.positions[: e.shape[1]] if layout is None else self.positions[layout.positions]
+        if layout is None or layout.positions is None:
+            return self.positions[: e.shape[1]]
+        return self.positions[layout.positions]
 
     def _add_positions(self, e: Tensor, layout: Layout | None) -> Tensor:
         """e plus its learned positions, if any; at least in float32."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from reloop.evaluation.cache import Arrays
 from reloop.models import Model
 from reloop.models.loops.loop import LoopState
-from reloop.models.model import PromptBatch
+from reloop.models.readers import PromptBatch
 
 from .effective_rank import StateSpread
 from .jacobian import Map, one_loop

@@ -32,7 +32,8 @@ def test_the_file_names_every_setting_and_its_default(any_name: str) -> None:
 def test_a_task_says_how_it_is_judged(any_name: str) -> None:
     task = make_task(any_name, dims=5)
     assert task.divisor > 0
-    assert (task.loss, task.classes) in (("squared_error", 0), ("cross_entropy", 2))
+    losses = (("squared_error", 0, False), ("cross_entropy", 2, False), ("next_token", 0, True))
+    assert (task.loss, task.classes, task.is_text) in losses
     assert set(task.baselines) <= KNOWN_BASELINES
 
 

@@ -90,15 +90,16 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     training = config.training
     roles = model.parameter_roles()
     device = next(model.parameters()).device
-    # Keys: for Muon or not, without decay or with, and the multiplier.
-    names_by_group: dict[tuple[bool, bool, float], list[str]] = defaultdict(list)
+    # Keys: for Muon or not, without decay or with, the multiplier, and the rate before it.
+    names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
         on_muon = training.optimizer == "muon" and role.kind == "matrix"
         decays = role.kind in _DECAYING and name.endswith("weight")
-        names_by_group[on_muon, not decays, multiplier(config.model, role)].append(name)
+        rate = training.muon_rate if on_muon else _adam_rate(training, name)
+        names_by_group[on_muon, not decays, multiplier(config.model, role), rate].append(name)
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
-    for (on_muon, without_decay, factor), names in sorted(names_by_group.items()):
-        peak = (training.muon_rate if on_muon else training.learning_rate) * factor
+    for (on_muon, without_decay, factor, rate), names in sorted(names_by_group.items()):
+        peak = rate * factor
         group: dict[str, Any] = {
             "params": [model.get_parameter(name) for name in names],
             "lr": torch.tensor(peak, device=device),
@@ -112,6 +113,12 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
         groups[on_muon].append(group)
     muon = BlockMuon(groups[True]) if groups[True] else None
     return Optimizer(training, model, _make_adam(groups[False], training, device), muon)
+
+
+def _adam_rate(training: TrainingConfig, name: str) -> float:
+    """Adam's rate of a parameter: that of a text's embedding or head, where it has its own."""
+    own = {"read_in.weight": training.embedding_rate, "read_out.weight": training.head_rate}
+    return own.get(name, 0.0) or training.learning_rate
 
 
 def _make_adam(

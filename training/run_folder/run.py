@@ -32,7 +32,7 @@ IRRELEVANT = (
     *("seed", "device", "backend", "folder", "plugins", "name", "scale", "recipe", "wandb"),
     "tensorboard",
     *("evaluation.", "figures.", "tables."),
-    *("task.name", "model.family", "task.settings.data_dir"),
+    *("task.name", "model.family", "task.settings.data_dir", "task.settings.eval"),
     *("training.checkpoint_every", "training.snapshots"),
     *("training.log_every", "training.log_norms", "training.on_divergence"),
 )

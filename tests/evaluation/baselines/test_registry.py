@@ -11,7 +11,7 @@ import pytest
 from torch import Generator
 
 from reloop.conf.schema import Baseline, EvaluationConfig, Shift
-from reloop.evaluation.baselines import optimal, solvers
+from reloop.evaluation.baselines import any_solvers, optimal, solvers
 from reloop.evaluation.bootstrap import Floats
 from reloop.evaluation.evaluate_run import resolved
 from reloop.evaluation.measure import Measure, baseline_names, shift_names
@@ -30,8 +30,15 @@ SETTINGS = EvaluationConfig(prompts=64, resamples=20, batch_size=24)
 
 
 def test_the_settings_name_what_there_is() -> None:
-    for name in set(get_args(Baseline)) - {"bayes"}:
+    texts = {name for name in get_args(Baseline) if name.startswith("ngram")}
+    for name in set(get_args(Baseline)) - {"bayes"} - texts:
         assert solvers(name, TASKS["linear"])
+    for name in texts:
+        assert any_solvers(name, make_task("language", 1))
+        with pytest.raises(ValueError, match="predicts a text"):
+            any_solvers(name, TASKS["linear"])
+    with pytest.raises(ValueError, match="predicts pairs of numbers"):
+        any_solvers("ridge", make_task("language", 1))
     assert get_args(Shift) == ("all", *SHIFTS)
     assert shift_names(replace(SETTINGS, shifts=("all",))) == tuple(SHIFTS)
 

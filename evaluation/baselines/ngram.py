@@ -1,0 +1,84 @@
+"""n-gram models of a text: the next token by the few before it, from counts of the training part.
+
+nats = ngram(task, prompts, order=5)                     # [B, n]
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from reloop.tasks import Prompts, Task
+from reloop.tasks.language import Language
+
+from ..bootstrap import Floats
+
+_Ints = NDArray[np.int64]
+
+
+class Counts:
+    """The numbers of all sequences of 1 to `order` tokens of a stream."""
+
+    def __init__(self, stream: _Ints, order: int, vocabulary: int) -> None:
+        self.vocabulary, self.order = vocabulary, order
+        self._grams: list[tuple[_Ints, _Ints]] = []  # of each order: keys, sorted, and counts
+        # Of each context: how often it occurs, and how many tokens are seen after it.
+        self._contexts: list[tuple[_Ints, _Ints]] = []
+        context = np.zeros(len(stream), np.int64)  # the number of the context before each token
+        contexts = 1
+        for n in range(1, order + 1):
+            keys, gram, counts = np.unique(
+                context[n - 1 :] * vocabulary + stream[n - 1 :],
+                return_inverse=True,
+                return_counts=True,
+            )
+            self._grams.append((keys, counts))
+            before = keys // vocabulary
+            total = np.bincount(before, weights=counts, minlength=contexts).astype(np.int64)
+            self._contexts.append((total, np.bincount(before, minlength=contexts)))
+            # A gram that ends at i is the context of the token at i + 1.
+            context = np.zeros(len(stream), np.int64)
+            context[n:] = gram[:-1]
+            contexts = len(keys)
+
+    def probabilities(self, tokens: _Ints, next_tokens: _Ints) -> Floats:
+        """The probability of each of `next_tokens` [B, n] after the tokens [B, n] up to its own
+        place, by interpolation of all orders (Witten and Bell 1991): with c(h) the number of times
+        that a context h occurs and t(h) the number of different tokens seen after it, order n has
+        the weight c / (c + t), the orders below the rest; below them all tokens are equal."""
+        batch, length = tokens.shape
+        found = np.full((batch, length), 1.0 / self.vocabulary)
+        rows = np.concatenate((tokens, next_tokens[:, -1:]), axis=1)
+        context = np.zeros((batch, length + 1), np.int64)  # of order 1 the empty one
+        known = np.ones((batch, length + 1), dtype=bool)
+        for (keys, counts), (total, kinds) in zip(self._grams, self._contexts, strict=True):
+            wanted = context * self.vocabulary + rows
+            place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+            seen = known & (keys[place] == wanted)
+            here = known[:, 1:]  # of the next token: its context has been seen
+            count = np.where(seen[:, 1:], counts[place[:, 1:]], 0)
+            c, t = (np.where(here, each[context[:, 1:]], 0) for each in (total, kinds))
+            weight = c + t
+            mixed = (count + t * found) / np.maximum(weight, 1)
+            found = np.where(weight > 0, mixed, found)
+            context[:, 1:], known[:, 1:] = place[:, :-1], seen[:, :-1]
+            known[:, 0] = False
+        return found
+
+
+def ngram(task: Task, prompts: Prompts, order: int) -> Floats:
+    """Nats of each next token [B, n] by an interpolated n-gram model of the text that the task
+    trains on; it reads up to `order` - 1 tokens, none of another prompt."""
+    assert isinstance(task, Language)
+    counts = _counts(task, order)
+    tokens, ys = prompts.xs.numpy(), prompts.ys.numpy()
+    return -np.log(counts.probabilities(tokens, ys))
+
+
+@lru_cache(maxsize=2)
+def _counts(task: Language, order: int) -> Counts:
+    stream = task.corpus.part("train", torch.device("cpu")).numpy().astype(np.int64)
+    return Counts(stream, order, task.text_vocabulary)

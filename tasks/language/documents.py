@@ -1,0 +1,129 @@
+"""The documents of a text: a file, a folder of files, or a Parquet file.
+
+documents = read_documents("novels/")                    # ["Call me Ishmael. …", …]
+train, held_out = split(documents, fraction=0.1)
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from reloop.conf.mistakes import ConfigError, one_line
+
+SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
+_PARQUET = ".parquet"
+SUFFIXES = (".txt", ".txt.gz", _PARQUET)  # of files that are read
+
+
+def read_documents(path: str, column: str = "text") -> list[str]:
+    """The documents of a text: of a folder, those of its .txt, .txt.gz and .parquet files, at any
+    depth, in the order of their paths; of a file, what stands between lines `<|endoftext|>`; of a
+    Parquet file, the values of `column`. Empty ones are left out.
+
+    Raises ConfigError, which names the file, for one that is absent, empty, binary or not UTF-8,
+    and for a column that a Parquet file does not have.
+    """
+    documents = [text for file in _files(Path(path)) for text in _documents(file, column)]
+    documents = [text for text in documents if text.strip()]
+    if not documents:
+        raise ConfigError("task.text", f"has no text: {path}")
+    return documents
+
+
+def split(documents: Sequence[str], fraction: float) -> tuple[list[str], list[str]]:
+    """The documents for training, and the held-out ones: those of the least sha256, until they have
+    at least this fraction of the characters, so that a document stays where it is when others come
+    or go. Both keep the order of the text. Of a single document the end is held out, from a line
+    break on."""
+    if len(documents) == 1:
+        return _cut(documents[0], fraction)
+    order = sorted(range(len(documents)), key=lambda index: _digest(documents[index]))
+    wanted = fraction * sum(map(len, documents))
+    held_out: set[int] = set()
+    for index in order[:-1]:  # at least one is trained on
+        if sum(len(documents[i]) for i in held_out) >= wanted:
+            break
+        held_out.add(index)
+    parts: tuple[list[str], list[str]] = [], []
+    for index, document in enumerate(documents):
+        parts[index in held_out].append(document)
+    return parts
+
+
+def _cut(document: str, fraction: float) -> tuple[list[str], list[str]]:
+    at = int(len(document) * (1 - fraction))
+    line = document.find("\n", at) + 1
+    at = line if 0 < line < len(document) else at
+    return [document[:at]], [document[at:]]
+
+
+def _digest(document: str) -> bytes:
+    return sha256(document.encode("utf-8", "surrogatepass")).digest()
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(each for each in path.rglob("*") if each.name.endswith(SUFFIXES))
+        if not found:
+            raise ConfigError("task.text", f"has no .txt, .txt.gz or .parquet file: {path}")
+        return found
+    if not path.is_file():
+        raise ConfigError("task.text", f"is no file and no folder: {path}")
+    return [path]
+
+
+def _documents(path: Path, column: str) -> Iterator[str]:
+    if path.name.endswith(_PARQUET):
+        yield from _parquet(path, column)
+        return
+    text = _text(path).replace("\r\n", "\n")
+    lines: list[str] = []
+    for line in text.splitlines(keepends=True):
+        if line.strip() == SEPARATOR:
+            yield "".join(lines)
+            lines = []
+        else:
+            lines.append(line)
+    yield "".join(lines)
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.name.endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError("task.text", f"cannot be read: {path}: {one_line(error)}") from None
+    if b"\0" in content:
+        raise ConfigError("task.text", f"is no text but binary: {path}")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            "task.text", f"is not UTF-8: {path}, byte {error.start:,} is {content[error.start]:#x}"
+        ) from None
+
+
+def _parquet(path: Path, column: str) -> Iterator[str]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ConfigError(
+            "task.text", "is a Parquet file, which needs pyarrow (pip install pyarrow)"
+        ) from None
+    try:
+        file = parquet.ParquetFile(path)
+        names = file.schema_arrow.names
+        if column not in names:
+            raise ConfigError("task.column", f"is {column!r}, but {path} has {', '.join(names)}")
+        for batch in file.iter_batches(columns=[column]):
+            for value in batch.column(0).to_pylist():
+                if value is not None and not isinstance(value, str):
+                    raise ConfigError("task.column", f"{column!r} of {path} holds no text")
+                yield (value or "").replace("\r\n", "\n")
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ConfigError("task.text", f"cannot be read: {path}: {one_line(error)}") from None

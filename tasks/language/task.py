@@ -1,0 +1,138 @@
+"""Prompts from a text: every token is a question, answered from the tokens before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError
+
+from ..prompts import Prompts
+from ..random_source import RandomSource
+from ..task import Task, register_task
+from .corpus import Corpus, Part, Source, load_corpus
+from .tokens import Tokenizer, make_tokenizer
+
+_TOKENIZER = "tokenizer.json"
+
+
+@register_task("language")
+@dataclass(frozen=True)
+class Language(Task):
+    """Sequences of `points` tokens: the start token, then a piece of the text from a random place
+    on. `xs` are the tokens, `ys` those after them.
+
+    `text` is a file, a folder or a Parquet file with its `column` (empty: the novels that come with
+    the project); `tokens` are bytes, bpe (a byte-pair encoding of `vocabulary` tokens, trained on
+    the text) or a tokenizer.json; `held_out` is the fraction of the text, by documents, that
+    evaluation has for itself, unless `held_out_text` is another text for it; `eval` is a
+    folder of further texts and questions for evaluation.
+    """
+
+    text: str = ""
+    column: str = "text"
+    tokens: str = "bytes"
+    vocabulary: int = 4096
+    held_out: float = 0.1
+    held_out_text: str = ""
+    eval: str = ""
+
+    part: ClassVar[Part] = "train"
+    is_text: ClassVar[bool] = True
+    loss: ClassVar[str] = "next_token"
+    baselines: ClassVar[tuple[str, ...]] = ("ngram_5",)
+
+    @property
+    def divisor(self) -> float:
+        """1: errors are in nats a token."""
+        return 1.0
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The text."""
+        return load_corpus(
+            Source(
+                self.text,
+                self.column,
+                self.tokens,
+                self.vocabulary,
+                self.held_out,
+                self.held_out_text,
+            )
+        )
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokeniser; the text is not read where it is known without."""
+        if self.tokens == "bpe":
+            return self.corpus.tokenizer
+        return make_tokenizer(self.tokens, self.vocabulary, lambda: ())
+
+    @property
+    def text_vocabulary(self) -> int:
+        return self.tokenizer.vocabulary
+
+    def kept_in(self, folder: Path) -> Task:
+        path = folder / _TOKENIZER
+        return replace(self, tokens=str(path)) if path.is_file() else self
+
+    def kept_files(self) -> dict[str, str]:
+        content = self.tokenizer.content()
+        return {_TOKENIZER: content} if content else {}
+
+    def data_identity(self) -> dict[str, str]:
+        return self.corpus.identity()
+
+    def check_data(self) -> None:
+        for part in ("train", "held_out"):
+            self._stream(part, torch.device("cpu"), 2)
+
+    def for_evaluation(self) -> Task:
+        settings = {each.name: getattr(self, each.name) for each in fields(self)}
+        return HeldOutLanguage(**settings | {"distinct_prompts": 0, "distinct_functions": 0})
+
+    def parameters(self, random: RandomSource, dims: int) -> Tensor:
+        """Where each prompt is in the text, from 0 to 1, float64 [B]: 48 random bits."""
+        draws = random.uniform(2).double()
+        return draws[:, 0] + draws[:, 1] * 2.0**-24
+
+    def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
+        """Raises ConfigError: a text has no function to ask at other inputs."""
+        raise ConfigError(
+            "evaluation.shifts", "must be empty: a text has no function to ask at other inputs"
+        )
+
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
+        places: Tensor = parameters
+        stream = self._stream(self.part, places.device, points)
+        first = (places * (len(stream) - points + 1)).long()
+        index = first[:, None] + torch.arange(points, device=places.device)
+        ys = stream[index].long()
+        start = torch.full_like(ys[:, :1], self.tokenizer.start)
+        return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
+
+    def no_posterior_mean(self) -> str:
+        return "the next token of a text has none"
+
+    def _stream(self, part: Part, device: torch.device, points: int) -> Tensor:
+        stream = self.corpus.part(part, device)
+        if len(stream) < points:
+            what = "text" if part == "train" else "held-out text"
+            raise ConfigError(
+                "task.points",
+                f"is {points}, but the {what} has only {len(stream)} tokens",
+            )
+        return stream
+
+
+@dataclass(frozen=True)
+class HeldOutLanguage(Language):
+    """Prompts of the held-out part of the text."""
+
+    name = Language.name
+    part: ClassVar[Part] = "held_out"

@@ -1,0 +1,188 @@
+"""Tokenisers: the bytes of a text, or a byte-pair encoding of the package `tokenizers`.
+
+tokenizer = make_tokenizer("bpe", 1024, lambda: documents)
+numbers = tokenizer.encode("In the beginning")           # int64 [tokens]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reloop.conf.mistakes import ConfigError, one_line
+
+_BYTES = 256
+_PACKAGE = "needs the package tokenizers, which is not installed (pip install 'tokenizers==0.23.3')"
+
+
+class Tokenizer(ABC):
+    """The base class. Its tokens are 0 .. size - 1; `start`, which begins every document and every
+    sequence, comes after them."""
+
+    size: int
+
+    @property
+    def start(self) -> int:
+        """The start token."""
+        return self.size
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens, the start token among them."""
+        return self.size + 1
+
+    @abstractmethod
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """The tokens of a text, without start token."""
+
+    @abstractmethod
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens; a start token is a line `<|endoftext|>`."""
+
+    @abstractmethod
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of bytes of each token, [vocabulary]; 0 for special ones."""
+
+    @abstractmethod
+    def content(self) -> str:
+        """The tokeniser as the text of its file; empty for bytes, which need none."""
+
+    def identity(self) -> str:
+        """The same for tokenisers with the same tokens."""
+        content = self.content()
+        return f"bpe {sha256(content.encode()).hexdigest()[:16]}" if content else "bytes"
+
+
+class Bytes(Tokenizer):
+    """The 256 bytes of UTF-8."""
+
+    size = _BYTES
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return np.frombuffer(text.encode("utf-8", "replace"), np.uint8).astype(np.int64)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        parts, part = [], bytearray()
+        for token in tokens:
+            if token == self.start:
+                parts.append(part)
+                part = bytearray()
+            else:
+                part.append(token)
+        return _joined(each.decode("utf-8", "replace") for each in [*parts, part])
+
+    def lengths(self) -> NDArray[np.int64]:
+        return np.append(np.ones(_BYTES, np.int64), 0)
+
+    def content(self) -> str:
+        return ""
+
+
+class BytePairs(Tokenizer):
+    """A tokeniser of the package `tokenizers`."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.size = tokenizer.get_vocab_size()
+
+    @classmethod
+    def trained(cls, documents: Sequence[str], vocabulary: int) -> BytePairs:
+        """A byte-pair encoding of `vocabulary` tokens with the 256 bytes among them, as GPT-2's
+        (Radford et al. 2019). Raises ConfigError where the text has not so many."""
+        package = _package()
+        tokenizer = package.Tokenizer(package.models.BPE())
+        tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = package.decoders.ByteLevel()
+        trainer = package.trainers.BpeTrainer(
+            vocab_size=vocabulary - 1,  # and the start token
+            initial_alphabet=sorted(package.pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(documents, trainer)
+        if (found := tokenizer.get_vocab_size() + 1) < vocabulary:
+            raise ConfigError(
+                "task.vocabulary", f"is {vocabulary}, but the text gives no more than {found}"
+            )
+        return cls(tokenizer)
+
+    @classmethod
+    def of(cls, content: str, name: object) -> BytePairs:
+        """The tokeniser of a file's text. Raises ConfigError where it cannot be read."""
+        try:
+            return cls(_package().Tokenizer.from_str(content))
+        except Exception as error:  # the package raises Exception itself
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError("task.tokens", f"cannot be read: {name}: {one_line(error)}") from None
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return np.asarray(ids, dtype=np.int64)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        parts: list[list[int]] = [[]]
+        for token in tokens:
+            if token == self.start:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        return _joined(self._tokenizer.decode(each, skip_special_tokens=False) for each in parts)
+
+    def lengths(self) -> NDArray[np.int64]:
+        package = _package()
+        byte_level = isinstance(self._tokenizer.decoder, package.decoders.ByteLevel)
+        special = {
+            number
+            for number, token in self._tokenizer.get_added_tokens_decoder().items()
+            if token.special
+        }
+        lengths = np.zeros(self.vocabulary, np.int64)
+        for token in range(self.size):
+            if token in special:
+                continue
+            if byte_level:  # a character of it stands for a byte
+                lengths[token] = len(self._tokenizer.id_to_token(token))
+            else:
+                lengths[token] = len(self._tokenizer.decode([token]).encode())
+        return lengths
+
+    def content(self) -> str:
+        return str(self._tokenizer.to_str())
+
+
+def make_tokenizer(
+    tokens: str, vocabulary: int, documents: Callable[[], Sequence[str]]
+) -> Tokenizer:
+    """The tokeniser of `task.tokens`: bytes; bpe, trained on the documents for training, with this
+    `vocabulary`; or that of a file. Raises ConfigError for a file that is absent or cannot be read,
+    and where the package is not installed."""
+    if tokens == "bytes":
+        return Bytes()
+    if tokens == "bpe":
+        return BytePairs.trained(documents(), vocabulary)
+    try:
+        content = Path(tokens).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            "task.tokens",
+            f"must be bytes, bpe or a tokenizer.json, got {tokens!r} ({one_line(error)})",
+        ) from None
+    return BytePairs.of(content, tokens)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n<|endoftext|>\n".join(texts)
+
+
+def _package() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise ConfigError("task.tokens", _PACKAGE) from None
+    return tokenizers

@@ -1,0 +1,137 @@
+"""Models of a text: shapes, causality, the head, and continuation with a cache."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from reloop.models import Model, ModelSpec
+from reloop.models.cache import Cache
+from reloop.tasks import Prompts
+
+_VOCABULARY, _TOKENS = 70, 24
+_LOOPS: dict[str, dict[str, Any]] = {
+    "looped": {"injection": "add"},
+    "tied": {"family": "tied", "injection": "none"},
+    "standard": {"family": "standard", "injection": "none", "n_layer": 3},
+    **{
+        name: {"connectivity": name, "injection": "none", "block": "flt", "n_layer": 2}
+        for name in ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")
+    },
+    "recurrent": {"injection": "concat", "prelude": 1, "coda": 1, "block": "llama"},
+    "lanes": {"injection": "none", "lanes": 2, "block": "llama"},
+    "unnormed": {"injection": "none", "norm": "at_readout", "block": "llama"},
+    "grouped": {"injection": "add", "block": "flt", "attention": "grouped", "n_kv": 2},
+    "latent": {"injection": "add", "block": "flt", "attention": "latent", "rank": 8},
+    "sliding": {
+        **{"injection": "add", "block": "flt", "attention": "sliding", "pattern": "SL"},
+        "n_layer": 2,
+    },
+}
+
+
+def _model(name: str, **settings: Any) -> Model:
+    values: dict[str, Any] = {
+        "family": "looped",
+        "n_embd": 32,
+        "n_head": 4,
+        "n_positions": _TOKENS,
+        "loops": 3,
+    }
+    spec = ModelSpec(dims=1, vocabulary=_VOCABULARY, **values | _LOOPS[name] | settings)
+    model = Model(spec, Generator().manual_seed(1))
+    generator = Generator().manual_seed(2)
+    with torch.no_grad():  # some blocks begin as the identity
+        for parameter in model.loop.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    return model.eval()
+
+
+def _prompts(seed: int = 0) -> Prompts:
+    tokens = torch.randint(_VOCABULARY, (2, _TOKENS + 1), generator=Generator().manual_seed(seed))
+    return Prompts(tokens[:, :-1], tokens[:, 1:])
+
+
+@pytest.mark.parametrize("name", _LOOPS)
+def test_logits_depend_on_the_tokens_so_far_alone(name: str) -> None:
+    model, prompts = _model(name), _prompts()
+    logits = model(prompts, 3, 2)
+    assert logits.shape == (2, 2, _TOKENS, _VOCABULARY)
+    changed = prompts.xs.clone()
+    changed[:, 10] = (changed[:, 10] + 1) % _VOCABULARY
+    other = model(Prompts(changed, prompts.ys), 3, 2)
+    assert torch.allclose(logits[:, :, :10], other[:, :, :10], atol=1e-6)
+    assert (logits[:, :, 10] - other[:, :, 10]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", _LOOPS)
+def test_a_text_is_continued_as_without_a_cache(name: str) -> None:
+    model, prompts = _model(name), _prompts()
+    whole = model(prompts, 3)[0]
+    cache, parts = Cache(), []
+    for first, last in ((0, 7), (7, 8), (8, 9), (9, 20), (20, _TOKENS)):
+        parts.append(model.continue_text(prompts.xs[:, first:last], 3, cache))
+    assert cache.length == _TOKENS
+    assert torch.allclose(torch.cat(parts, dim=1), whole, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["looped", "recurrent", "FLT"])
+def test_unrolling_gives_each_loop_s_logits(name: str) -> None:
+    model, prompts = _model(name), _prompts()
+    by_loop = [logits for _, logits in model.unroll(prompts, 3)]
+    assert torch.allclose(torch.stack(by_loop[1:]), model(prompts, 3, 3), atol=1e-5)
+
+
+def test_the_head_may_be_the_embedding() -> None:
+    tied, own = _model("looped", tied_head=True), _model("looped")
+    names = dict(tied.named_parameters())
+    assert "read_in.weight" in names
+    assert "read_out.weight" not in names
+    rows = -(-_VOCABULARY // 64) * 64
+    saved = sum(p.numel() for p in own.parameters()) - sum(p.numel() for p in tied.parameters())
+    assert saved == rows * 32
+    tied(_prompts(), 3).sum().backward()
+    gradient = tied.read_in.weight.grad
+    assert gradient is not None
+    assert gradient[:_VOCABULARY].abs().sum(1).min() > 0
+    assert gradient[_VOCABULARY:].abs().max() == 0  # rows that pad
+
+
+def test_a_soft_cap_limits_logits() -> None:
+    plain, capped = _model("looped"), _model("looped", softcap=0.5)
+    logits, limited = plain(_prompts(), 3), capped(_prompts(), 3)
+    assert torch.allclose(limited, 0.5 * torch.tanh(logits / 0.5), atol=1e-6)
+
+
+def test_initial_weights_have_their_standard_deviations() -> None:
+    model = Model(
+        ModelSpec(dims=1, vocabulary=2000, n_embd=64, n_head=4, embedding_std=1.0, head_std=0.01),
+        Generator().manual_seed(0),
+    )
+
+    def std(weight: Tensor) -> float:
+        return float(weight.detach().std())
+
+    assert std(model.read_in.weight) == pytest.approx(1.0, rel=0.02)
+    assert std(model.read_out.weight) == pytest.approx(0.01, rel=0.02)
+    loss = torch.nn.functional.cross_entropy(
+        model(Prompts(torch.arange(100)[None], torch.arange(100)[None]), 1)[0, 0],
+        torch.arange(100),
+    )
+    assert float(loss) == pytest.approx(math.log(2000), rel=0.01)
+
+
+def test_prompts_that_it_cannot_read() -> None:
+    model = _model("looped")
+    tokens = torch.zeros(1, _TOKENS + 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match="25 tokens, but the model has 24 positions"):
+        model(Prompts(tokens, tokens), 3)
+    with pytest.raises(ValueError, match="25 tokens, but the model has 24 positions"):
+        model.continue_text(tokens, 3, Cache())
+    pairs = Prompts(torch.zeros(1, 3, 1), torch.zeros(1, 3))
+    with pytest.raises(ValueError, match="a language model reads tokens"):
+        model(pairs, 3)
