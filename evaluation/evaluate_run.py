@@ -10,6 +10,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.output import FigureSettings
 from reloop.conf.saved import read_mapping
 from reloop.conf.schema import EvaluationConfig
+from reloop.tasks.language import Language
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.files import read_record, write_arrays
 from reloop.training.run_folder.metrics import Metrics
@@ -30,10 +31,12 @@ from .remarks import remarks
 from .results import Evaluation, ShiftResult, Summary
 from .style import kind_of
 from .summary import shift_summary, summary
+from .text.measure import digests, eval_files, measure_language
 from .union import comparable, merge_results, reading_name
 
 FORMAT = 3  # of evaluation.json; an older one is computed again
 KIND = "evaluation"
+_OF_TEXTS = ("tokens", "questions", "shots")  # settings of texts alone
 
 
 def evaluate(
@@ -81,13 +84,23 @@ def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     """All that an evaluation by resolved settings depends on."""
+    data = run.task.data_identity()
     return {
+        **({"data": data} if data else {}),
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": asdict(settings),
+        "settings": _asked(run, settings),
         "sources": evaluation_sources(run.task, settings),
     }
+
+
+def _asked(run: Run, settings: EvaluationConfig) -> dict[str, object]:
+    """The settings as plain values, without those that the run's task has no use for."""
+    values: dict[str, object] = asdict(settings)
+    if isinstance(run.task, Language):
+        return values | {"eval": digests(eval_files(run.task.eval))}
+    return {key: value for key, value in values.items() if key not in _OF_TEXTS}
 
 
 def evaluation_of(run: Run) -> Evaluation:
@@ -127,6 +140,8 @@ def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Summary
     for name in baseline_names(run.task, settings):
         labels[name], arrays[name] = measure.baseline(name)
     result = summary(run, settings, arrays, labels)
+    if run.task.is_text:
+        result["language"] = measure_language(measure)
     for name in shift_names(settings):
         result["shifts"][name], shift_arrays = _measure_shift(measure, name)
         arrays |= {f"{name}/{part}": values for part, values in shift_arrays.items()}

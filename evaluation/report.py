@@ -14,6 +14,7 @@ from .figures.evaluation import curves, models
 from .published import Published
 from .results import Comparison, Evaluation, by_solver, unit
 from .tables import Part, Table, document
+from .text.report import language_tables
 
 
 def report(result: Evaluation, form: TableFormat = "text") -> str:
@@ -21,6 +22,7 @@ def report(result: Evaluation, form: TableFormat = "text") -> str:
     sections: list[list[Part]] = [
         [*result.get("remarks", [])],
         [error_table(result)],
+        language_tables(result["language"], result["b"]) if "language" in result else [],
         _halting(result),
         _loops(result),
         _shifts(result),
@@ -42,7 +44,8 @@ def error_table(result: Evaluation) -> Table:
         optimum = result["labels"][above["over"]]
         for label, curve in models(result, above).values():
             rows += _with_interval(f"{label}, above {optimum}", curve, ks)
-    return Table(["k", *map(str, ks)], rows)
+    head = f"{result['error']}, tokens before" if "language" in result else "k"
+    return Table([head, *map(str, ks)], rows)
 
 
 def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
@@ -78,8 +81,11 @@ def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
 
 
 def handful(result: Evaluation) -> list[int]:
-    """A few numbers of examples: none, around d/2, d and 2 d, and the largest."""
+    """A few numbers of examples: none, around d/2, d and 2 d, and the largest; of tokens of a text
+    powers of 4."""
     last = result["by_examples"]["k"][-1]
+    if "language" in result:
+        return sorted(k for k in {0, 1, 4, 16, 64, 256, last} if k <= last)
     d = result["dims"]
     candidates = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
     return sorted(k for k in candidates if 0 <= k <= last)
@@ -98,7 +104,8 @@ def _halting(result: Evaluation) -> list[Part]:
     summary = "; ".join(
         f"{name} {_text(reduce(halted))} after {_text(reduce(loops_used))} loops on average, "
         f"{_text(reduce(at_b))} after all b = {result['b']}"
-        for name, reduce in (("the last query's error is", itemgetter(-1)), ("mean over k", mean))
+        for name, reduce in ((f"{_what(result)} is", itemgetter(-1)), ("mean over k", mean))
+        if reduce is mean or "language" not in result
     )
     return [
         f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
@@ -113,11 +120,16 @@ def _loops(result: Evaluation) -> list[Part]:
     if last == 1:
         return []
     return [
-        f"the last query's error first comes within {near['within']:.0%} of its least over "
+        f"{_what(result)} first comes within {near['within']:.0%} of its least over "
         f"{last} {name}s at {name} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
         f"over {name} {result['b']} its state moves by "
         f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
     ]
+
+
+def _what(result: Evaluation) -> str:
+    """What errors by loop are of."""
+    return "the mean error of all tokens" if "language" in result else "the last query's error"
 
 
 def _shifts(result: Evaluation) -> list[Part]:

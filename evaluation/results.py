@@ -9,6 +9,7 @@ from reloop.conf.schema import Baseline, Shift
 
 from .bootstrap import Band
 from .published import Published
+from .text.results import LanguageResult
 
 
 class OfTask(TypedDict):
@@ -109,6 +110,7 @@ class Summary(OfRun):
     halting: HaltingResult
     shifts: dict[str, ShiftResult]
     above_optimal: NotRequired[AboveOptimal]
+    language: NotRequired[LanguageResult]
     published: list[Published]
     published_loops: list[int]
 

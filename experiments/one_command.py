@@ -3,11 +3,13 @@ is imported after training: the first steps need not wait for matplotlib."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from reloop.conf.actions import Command
 from reloop.conf.checks.processes import is_follower
 from reloop.training import Run, import_checkpoint, train
+from reloop.training.assemble import build_task
 
 
 def carry_out(command: Command) -> None:
@@ -21,6 +23,8 @@ def carry_out(command: Command) -> None:
         from reloop.evaluation import load_run
 
         run = load_run(command.paths[0])
+        # Its own, but for what an evaluation may ask for: task.eval.
+        run = replace(run, task=build_task(command.config).kept_in(run.path))
         print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
         _evaluate(command, run)
     else:

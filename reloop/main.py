@@ -16,6 +16,7 @@ def main(words: list[str]) -> int:
     """Run the command of these words; the exit code."""
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    from reloop.evaluation.text import command as generate
     from reloop.experiments.grids import command as grids
     from reloop.experiments.named import command as experiments
     from reloop.experiments.report import command as report_page
@@ -24,6 +25,8 @@ def main(words: list[str]) -> int:
 
     if runs.is_for_runs(words):
         return runs.main(words)
+    if generate.is_for_generate(words):
+        return generate.main(words)
     if report_page.is_for_report(words):
         return report_page.main(words)
     if search.is_for_search(words):

@@ -49,6 +49,7 @@ def shell(command: str, cwd: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_task_and_a_baseline_from_outside(tmp_path: Path) -> None:
     """Trained, evaluated again from another folder, probed, and found where the file has moved."""
     here, there = tmp_path / "here", tmp_path / "there"

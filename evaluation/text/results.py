@@ -1,0 +1,47 @@
+"""The results of language models as plain values, part of evaluation.json."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from ..bootstrap import Band
+
+Kind = Literal["choice", "schema", "cloze"]
+
+
+class TextResult(TypedDict):
+    """Of one text: how much of it was read, and by loop (from 1) the bits per byte, the nats and
+    the perplexity of a token, and the perplexity of a word, the whole text's nats being those of
+    its words and line ends (as WikiText's perplexity is counted). Means with 90 % intervals over
+    blocks; special tokens have no bytes and no part in it."""
+
+    tokens: int
+    bytes: int
+    words: int
+    loop: list[int]
+    bits_per_byte: Band
+    nats: Band
+    perplexity: Band
+    word_perplexity: Band
+
+
+class QuestionsResult(TypedDict):
+    """Of one file: the kind of its questions, how many were asked, with how many examples before
+    each, how many were cut to fit, and by loop (from 1) the accuracy, and the centred one: 0 for
+    guessing, 1 for all."""
+
+    kind: Kind
+    questions: int
+    shots: int
+    cut: int
+    chance: float
+    loop: list[int]
+    accuracy: Band
+    centred: Band
+
+
+class LanguageResult(TypedDict):
+    """Texts and questions by name: the held-out part, and the files of `task.eval`."""
+
+    texts: dict[str, TextResult]
+    questions: dict[str, QuestionsResult]

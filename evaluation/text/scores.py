@@ -1,0 +1,108 @@
+"""Bits per byte and perplexity of whole texts, loop by loop.
+
+rows = blocks(documents, tokenizer, length=256)            # Prompts of consecutive tokens
+result = text_result(arrays, documents, settings)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.models import Model
+from reloop.tasks import Prompts
+from reloop.tasks.language.tokens import Tokenizer
+from reloop.training.objective import error
+
+from ..bootstrap import Floats, Interval, resampled_means
+from ..cache import Arrays
+from .results import TextResult
+
+_PERCENTILES = (5, 95)
+
+
+def blocks(
+    documents: Sequence[str], tokenizer: Tokenizer, length: int, most: int, name: str
+) -> Prompts:
+    """The documents' tokens, each document begun by the start token, cut into blocks of `length`
+    that do not overlap; the rest that fills none is left out, and what lies beyond `most` tokens.
+    The first token of each block is predicted from the start token, as in training. Raises
+    ConfigError for a text that is shorter than a block."""
+    pieces, total = [], 0
+    for document in documents:
+        pieces.append(np.concatenate(([tokenizer.start], tokenizer.encode(document))))
+        total += len(pieces[-1])
+        if total >= most + length:
+            break
+    stream = np.concatenate(pieces)[: max(most, length)]
+    count = len(stream) // length
+    if not count:
+        raise ConfigError(
+            "task.points", f"is {length}, but the text {name} has only {len(stream)} tokens"
+        )
+    ys = torch.from_numpy(stream[: count * length].reshape(count, length))
+    start = torch.full_like(ys[:, :1], tokenizer.start)
+    return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
+
+
+def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tensor) -> Arrays:
+    """`nats` [B, loops], float64: of each block's counted tokens [B, n] together, by loop."""
+    device = next(model.parameters()).device
+    batch, mask = prompts.to(device), counted.to(device)
+    sums = []
+    for loop, (_, logits) in enumerate(model.unroll(batch, loops)):
+        if loop:  # the read-in precedes the first loop
+            nats = error("next_token", logits, batch.ys)
+            sums.append((nats.double() * mask).sum(1))
+    return {"nats": torch.stack(sums, dim=1).cpu().numpy()}
+
+
+def text_result(
+    nats: Floats, prompts: Prompts, tokenizer: Tokenizer, settings: EvaluationConfig
+) -> TextResult:
+    """The result of a text's blocks, of which `nats` [blocks, loops] are those of
+    `nats_by_loop`."""
+    ys = prompts.ys.numpy()
+    lengths = tokenizer.lengths()[ys]  # bytes of each token
+    tokens, size = (lengths > 0).sum(1), lengths.sum(1)
+    words = np.array([_words(tokenizer.decode(row[row < tokenizer.size].tolist())) for row in ys])
+
+    def per(units: NDArray[np.int64]) -> Interval:
+        return _ratio(nats, units, settings)
+
+    by_token, by_word = per(tokens), per(words)
+    bits = Interval(*(values / math.log(2) for values in per(size)))
+    return {
+        "tokens": int(tokens.sum()),
+        "bytes": int(size.sum()),
+        "words": int(words.sum()),
+        "loop": list(range(1, nats.shape[1] + 1)),
+        "bits_per_byte": bits.to_json(),
+        "nats": by_token.to_json(),
+        "perplexity": _exp(by_token).to_json(),
+        "word_perplexity": _exp(by_word).to_json(),
+    }
+
+
+def _words(text: str) -> int:
+    """Words and line ends, each of which is a token of WikiText."""
+    return len(text.split()) + text.count("\n")
+
+
+def _ratio(nats: Floats, units: NDArray[np.int64], settings: EvaluationConfig) -> Interval:
+    """Nats over units [blocks], both summed over resampled blocks."""
+    columns = np.column_stack((nats, units)).astype(np.float64)
+    means = resampled_means(columns, settings.resamples, settings.seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.percentile(means[:, :-1] / means[:, -1:], _PERCENTILES, axis=0)
+        return Interval(nats.sum(0) / units.sum(), low, high)
+
+
+def _exp(interval: Interval) -> Interval:
+    return Interval(*(np.exp(np.minimum(values, 700.0)) for values in interval))

@@ -1,0 +1,153 @@
+"""`python run.py task=language` end to end: trained, scored, asked, continued; and wrong starts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from reloop import main as run
+from reloop.evaluation import load_run
+from reloop.training.run_folder.status import status_of
+
+_WORDS = [
+    *("task=language", "task.text=text.txt", "task.held_out=0.2", "task.points=16"),
+    *("model.n_embd=16", "model.n_head=2", "model.n_positions=16", "loops.b=2", "loops.T=2"),
+    *("curriculum.loops.start=2", "training.steps=60", "training.batch_size=8"),
+    *("training.checkpoint_every=20", "training.log_every=20", "training.warmup=0"),
+    *("evaluation.prompts=20", "evaluation.resamples=20", "evaluation.loops=2"),
+    *("evaluation.max_loops=3", "device=cpu"),
+]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_with_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents = [f"the {name} sat on the mat and saw the {name}.\n" * 8 for name in "abcdefghij"]
+    (tmp_path / "text.txt").write_text("<|endoftext|>\n".join(documents))
+
+
+def _only_run() -> Path:
+    (path,) = (each for each in Path("runs").glob("language-*") if "before" not in each.name)
+    return path
+
+
+def test_one_command_trains_scores_and_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(_WORDS) == 0
+    out = capsys.readouterr().out
+    assert "step 60/60" in out
+    assert "bits per byte, loop" in out
+    assert "5-gram" in out
+    losses = [json.loads(line) for line in (_only_run() / "metrics.jsonl").read_text().splitlines()]
+    records = [line["loss"] for line in losses if "loss" in line]
+    assert records[-1] < records[0] - 0.5
+    # Texts and questions are asked of a run that is there.
+    Path("eval").mkdir()
+    shutil.copy("text.txt", "eval/more.txt")
+    question = {"query": "the a sat on the", "choices": ["mat", "xyz"], "gold": 0}
+    Path("eval/mat.jsonl").write_text(f"{json.dumps(question)}\n" * 3)
+    again = ["action=evaluate", f"run={_only_run()}", "task.eval=eval"]
+    assert run.main(again) == 0
+    out = capsys.readouterr().out
+    assert "step" not in out.replace("steps", "")
+    assert "more.txt" in out
+    assert "mat (choice)" in out
+    result = json.loads((_only_run() / "evaluation.json").read_text())["language"]
+    assert result["questions"]["mat.jsonl"]["accuracy"]["mean"] == [1.0, 1.0, 1.0]
+    assert set(result["texts"]) == {"held_out", "more.txt"}
+    assert len(result["texts"]["more.txt"]["bits_per_byte"]["mean"]) == 3
+
+
+def test_a_text_is_continued(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(_WORDS) == 0
+    capsys.readouterr()
+    words = ["action=generate", f"run={_only_run()}", "prompt=the a, [sat]", "tokens=40"]
+    assert run.main([*words, "seed=1", "samples=2"]) == 0
+    out = capsys.readouterr().out
+    first, second = out.removesuffix("\n\n").split("\n\nthe a, [sat]", 1)
+    assert first.startswith("the a, [sat]")
+    assert first.removeprefix("the a, [sat]") != second
+    assert run.main([*words, "seed=1"]) == 0
+    assert capsys.readouterr().out == f"{first}\n\n"
+    Path("text.txt").unlink()  # the model needs it no more
+    assert run.main([*words, "temperature=0", "loops=3"]) == 0
+    assert run.main([*words[:2], f"prompt={'x' * 20}"]) == 2
+    assert (
+        "prompt is 21 tokens with the start token, and the model has 16" in capsys.readouterr().err
+    )
+
+
+def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    words = [*_WORDS, "task.tokens=bpe", "task.vocabulary=270"]
+    assert run.main(words) == 0
+    path = _only_run()
+    assert (path / "tokenizer.json").exists()
+    loaded = load_run(path)
+    assert loaded.model.spec.vocabulary == 270
+    result = json.loads((path / "evaluation.json").read_text())
+    bits = result["language"]["texts"]["held_out"]
+    assert bits["bytes"] > 1.2 * bits["tokens"]
+
+
+def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(_WORDS) == 0
+    text = Path("text.txt").read_text()
+    Path("text.txt").write_text(text.replace("sat", "sit"))
+    capsys.readouterr()
+    assert run.main(_WORDS) == 0
+    out = capsys.readouterr().out
+    assert "trained on other data: text, held_out changed (again=true trains again)" in out
+    # An unfinished one does not go on with another text.
+    for path in (_only_run() / "checkpoints").glob("*60.*"):
+        path.unlink()
+    assert run.main(_WORDS) == 1
+    err = capsys.readouterr().err
+    assert "its data changed after it began (text, held_out), so that it cannot go on" in err
+    assert run.main([*_WORDS, "again=true"]) == 0
+    assert status_of(_only_run())["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("task.text=absent.txt", "task.text is no file and no folder: absent.txt"),
+        ("task.tokens=words", "task.tokens must be bytes, bpe or a tokenizer.json"),
+        ("task.points=5000 model.n_positions=5000", "task.points is 5000, but the held-out text"),
+        ("task.points=20", "task.points is 20, more than the model has positions"),
+        ("task.dims=3", "task.dims has no meaning with task=language"),
+        ("task.held_out=2", "task.held_out must lie between 0 and 1, got 2"),
+        ("evaluation.shifts=[noise]", "evaluation.shifts must be empty"),
+        ("evaluation.baselines=[ridge]", "evaluation.baselines cannot hold ridge: it predicts"),
+        (
+            "model=linear_attention model.n_head=1 model.n_embd=1 model.block=gpt2 loops.T=1",
+            "model.injection cannot be linear_attention for a text",
+        ),
+        ("model.tied_head=true training.head_rate=0.1", "training.head_rate has no meaning"),
+        ("training.targets=posterior_mean", "training.targets cannot be posterior_mean"),
+        ("task.eval=nowhere", "task.eval is no folder: nowhere"),
+    ],
+)
+def test_a_wrong_start_is_one_line(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["training.steps=0", *words.split()]
+    keys = {word.partition("=")[0] for word in given}
+    kept = [word for word in _WORDS if word.partition("=")[0] not in keys]
+    assert run.main([*kept, *given]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "word", ["model.tied_head=true", "model.softcap=15", "training.head_rate=0.1"]
+)
+def test_settings_of_texts_alone(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["task=linear", word]) == 2
+    assert f"{word.partition('=')[0]} has no meaning with task=linear" in capsys.readouterr().err
