@@ -14,9 +14,9 @@ from reloop.training.objective import error
 
 from .cache import Arrays
 from .halting import Halting, changes
+from .results import NATS
 
 ERROR_RATE = "error rate"
-NATS = "nats a token"
 
 
 @dataclass(frozen=True)

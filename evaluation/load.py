@@ -20,14 +20,14 @@ from reloop.conf.shipped import unpacked
 from reloop.models import Model
 from reloop.models.backends import use_backend
 from reloop.tasks import task_class
-from reloop.training.assemble import build_task, model_from, trained_loops
+from reloop.training.assemble import model_from, trained_loops
 from reloop.training.run_folder.checkpoint import (
     Checkpoint,
     CheckpointError,
     load_checkpoint,
     newest_checkpoint,
 )
-from reloop.training.run_folder.data import kept_vocabulary
+from reloop.training.run_folder.data import kept_vocabulary, task_in
 from reloop.training.run_folder.run import Run, RunError, RunFolder, run_folder
 
 _HASH_SUFFIX = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
@@ -71,7 +71,7 @@ def load_run(path: str | PathLike[str]) -> Run:
     one that does not fit its configuration.
     """
     loaded = load_model(path)
-    task = build_task(loaded.config).kept_in(loaded.folder)
+    task = task_in(loaded.folder, loaded.config)
     if task.classes != loaded.classes:
         raise RunError(
             f"{loaded.path}: its checkpoint does not fit its configuration: {loaded.classes} "

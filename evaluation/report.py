@@ -12,7 +12,7 @@ from .bootstrap import Band, numbers
 from .comparison.pictures import run_labels
 from .figures.evaluation import curves, models
 from .published import Published
-from .results import Comparison, Evaluation, by_solver, unit
+from .results import Comparison, Evaluation, by_solver, of_loops, unit
 from .tables import Part, Table, document
 from .text.report import language_tables
 
@@ -104,7 +104,10 @@ def _halting(result: Evaluation) -> list[Part]:
     summary = "; ".join(
         f"{name} {_text(reduce(halted))} after {_text(reduce(loops_used))} loops on average, "
         f"{_text(reduce(at_b))} after all b = {result['b']}"
-        for name, reduce in ((f"{_what(result)} is", itemgetter(-1)), ("mean over k", mean))
+        for name, reduce in (
+            ("the last query's error is", itemgetter(-1)),
+            ("mean over k", mean),
+        )
         if reduce is mean or "language" not in result
     )
     return [
@@ -116,20 +119,15 @@ def _halting(result: Evaluation) -> list[Part]:
 def _loops(result: Evaluation) -> list[Part]:
     """The loop at which the error comes near its least."""
     by_loop, name = result["by_loop"], unit(result["family"])
-    near, last = by_loop["near_least"], by_loop["loop"][-1]
+    near, last, what = by_loop["near_least"], by_loop["loop"][-1], of_loops(result["error"])
     if last == 1:
         return []
     return [
-        f"{_what(result)} first comes within {near['within']:.0%} of its least over "
+        f"{what} first comes within {near['within']:.0%} of its least over "
         f"{last} {name}s at {name} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
         f"over {name} {result['b']} its state moves by "
         f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
     ]
-
-
-def _what(result: Evaluation) -> str:
-    """What errors by loop are of."""
-    return "the mean error of all tokens" if "language" in result else "the last query's error"
 
 
 def _shifts(result: Evaluation) -> list[Part]:

@@ -11,6 +11,24 @@ from .bootstrap import Band
 from .published import Published
 from .text.results import LanguageResult
 
+NATS = "nats a token"  # the error of a text's task
+
+
+def examples_name(error: str) -> str:
+    """The name of the axis of errors by examples, by what the errors are."""
+    return "tokens before" if error == NATS else "in-context examples k"
+
+
+def of_loops(error: str) -> str:
+    """What errors by loop are, in a sentence."""
+    return "the mean error of all tokens" if error == NATS else "the last query's error"
+
+
+def by_loop_name(error: str, k: int) -> str:
+    """What errors by loop are: those of the last query, after `k` examples; of a text those of all
+    tokens."""
+    return f"{error}, mean" if error == NATS else f"{error} at k = {k}"
+
 
 class OfTask(TypedDict):
     """The task of a result, and the remarks on its runs."""

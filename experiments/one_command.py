@@ -9,7 +9,7 @@ from pathlib import Path
 from reloop.conf.actions import Command
 from reloop.conf.checks.processes import is_follower
 from reloop.training import Run, import_checkpoint, train
-from reloop.training.assemble import build_task
+from reloop.training.run_folder.data import task_in
 
 
 def carry_out(command: Command) -> None:
@@ -24,7 +24,7 @@ def carry_out(command: Command) -> None:
 
         run = load_run(command.paths[0])
         # Its own, but for what an evaluation may ask for: task.eval.
-        run = replace(run, task=build_task(command.config).kept_in(run.path))
+        run = replace(run, task=task_in(run.path, command.config))
         print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
         _evaluate(command, run)
     else:

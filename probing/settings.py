@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
+from reloop.conf.checks.language import is_text
 from reloop.conf.checks.model import check_has_states
 from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
@@ -56,6 +57,8 @@ class ProbingSettings:
         load_plugins(self.plugins)
         config = read_config(Path(self.run))
         check_has_states(config.model)
+        if is_text(config.task):
+            raise ConfigError("run", "is a language model: probes read what is known of pairs")
         self._check_size(config)
         check_folder("run", self.run)
 

@@ -96,6 +96,19 @@ class Task(ABC):
         """Files, by name, that a run keeps in its folder, since its model is of no use without."""
         return {}
 
+    def data_paths(self) -> dict[str, str]:
+        """The paths among its settings that it reads data from, by setting."""
+        return {}
+
+    def located(self, paths: Mapping[str, str]) -> Task:
+        """The task with these paths in place of those of `data_paths` where there is nothing."""
+        missing: dict[str, Any] = {
+            name: paths[name]
+            for name, given in self.data_paths().items()
+            if name in paths and not Path(given).exists()
+        }
+        return replace(self, **missing)
+
     def data_identity(self) -> dict[str, str]:
         """What prompts depend on beside settings and code: digests of files, by what they are of;
         empty for a task that reads none."""

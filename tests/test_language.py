@@ -43,6 +43,7 @@ def test_one_command_trains_scores_and_asks(capsys: pytest.CaptureFixture[str]) 
     assert "step 60/60" in out
     assert "bits per byte, loop" in out
     assert "5-gram" in out
+    assert "3,072 parameters, 10,240 in embedding and head" in out
     losses = [json.loads(line) for line in (_only_run() / "metrics.jsonl").read_text().splitlines()]
     records = [line["loss"] for line in losses if "loss" in line]
     assert records[-1] < records[0] - 0.5
@@ -63,7 +64,9 @@ def test_one_command_trains_scores_and_asks(capsys: pytest.CaptureFixture[str]) 
     assert len(result["texts"]["more.txt"]["bits_per_byte"]["mean"]) == 3
 
 
-def test_a_text_is_continued(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_is_continued(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run.main(_WORDS) == 0
     capsys.readouterr()
     words = ["action=generate", f"run={_only_run()}", "prompt=the a, [sat]", "tokens=40"]
@@ -74,6 +77,13 @@ def test_a_text_is_continued(capsys: pytest.CaptureFixture[str]) -> None:
     assert first.removeprefix("the a, [sat]") != second
     assert run.main([*words, "seed=1"]) == 0
     assert capsys.readouterr().out == f"{first}\n\n"
+    # From another folder the text is found where it was.
+    path, here = _only_run().absolute(), Path.cwd()
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    assert run.main(["action=evaluate", f"run={path}", "evaluation.seed=3"]) == 0
+    assert "bits per byte" in capsys.readouterr().out
+    monkeypatch.chdir(here)
     Path("text.txt").unlink()  # the model needs it no more
     assert run.main([*words, "temperature=0", "loops=3"]) == 0
     assert run.main([*words[:2], f"prompt={'x' * 20}"]) == 2

@@ -33,6 +33,8 @@ _MAY_DIFFER = (
     *("training.beta2", "training.epsilon", "training.weight_decay", "training.clip"),
     *("training.warmup", "training.decay", "training.decay_to", "training.init_std"),
     *("training.position_std", "training.ema_decay", "training.snapshots"),
+    *("training.embedding_std", "training.head_std"),
+    *("training.embedding_rate", "training.head_rate"),
 )
 _MOST_VALUES = 2**14  # a thread, in the state of a loop, up to which together is faster
 

@@ -16,6 +16,9 @@ _PROCESS = 400 * 2**20  # bytes of a process after a step with a tiny model
 _LAYER = 40_000  # bytes of the Python objects of a layer
 _SHARD = 6_000  # bytes of a shard's generator
 _FLOAT = 4
+# Tokens of bytes, of byte pairs unless given, and of a large tokeniser.
+_BYTES, _PAIRS, _LARGE = 257, 4096, 150_000
+_LOGITS = 3  # floats stored for each: the logit, its cap and its gradient
 _STATES = 4  # of a parameter, a float each: weight, gradient, and the optimiser's two moments
 # Floats that a layer saves for its backward pass, per token and per unit of its width.
 _ACTIVATIONS = {"gpt2": 17, "llama": 30, "flt": 30}
@@ -54,6 +57,7 @@ def parameters_of(s: Sizes) -> int:
     )
     block = width * (2 * width + 2 * keys + 2 * hidden) + 13 * width + 3 * width * s["model.rank"]
     outside = width * (s["task.dims"] + 2 * s["model.n_positions"] + 4)
+    outside += (1 if s["model.tied_head"] else 2) * width * _vocabulary(s)
     if s["model.injection"] == "concat":
         outside += 2 * width * width
     lanes = s["model.lanes"]
@@ -63,7 +67,7 @@ def parameters_of(s: Sizes) -> int:
 def training_of(s: Sizes) -> int:
     """Bytes of the weights with the optimiser's state, of the activations that the layers save for
     a shard's backward pass, and of its prompts, of all runs that are trained together."""
-    tokens = 2 * s["task.points"] - 1
+    tokens = s["task.points"] if _vocabulary(s) else 2 * s["task.points"] - 1
     shards = min(s["training.shards"], s["training.batch_size"])
     batch = -(-s["training.batch_size"] // shards)
     _, grad_loops, window = loops_of(s)
@@ -74,6 +78,7 @@ def training_of(s: Sizes) -> int:
     layer = _ACTIVATIONS[s["model.block"]] * width + _attention(s, tokens)
     loop = 5 * width + 3 * s["model.lanes"] * width
     per_token = passes * layer + grad_loops * loop + s["model.prelude"] * layer + window * width
+    per_token += _LOGITS * window * _vocabulary(s)
     coda = s["model.coda"] * window * layer
     activations = _FLOAT * batch * tokens * (per_token + coda)
     states = _FLOAT * (_STATES + bool(s["training.ema_decay"])) * parameters_of(s)
@@ -93,8 +98,10 @@ def evaluation_of(s: Sizes) -> int:
     loops, width = evaluation_loops_of(s), s["model.n_embd"]
     errors = 2 * _FLOAT * prompts * (3 * loops + 4 * points)
     means = 8 * s["evaluation.resamples"] * (2 * prompts + 2 * max(loops, points))
-    batch, tokens = min(prompts, s["evaluation.batch_size"]), 2 * points
+    batch = min(prompts, s["evaluation.batch_size"])
+    tokens = points if _vocabulary(s) else 2 * points
     layer = _FORWARD_ACTIVATIONS * width + 2 * _attention(s, tokens) + 2 * s["model.lanes"] * width
+    layer += _LOGITS * _vocabulary(s)
     model = _FLOAT * (parameters_of(s) + batch * tokens * layer)
     solver_batch = min(prompts, _SOLVER_BATCH)
     solver = 8 * solver_batch * dims * (4 * points + 4 * _solver_size(s))
@@ -115,6 +122,14 @@ def _prompt(s: Sizes) -> int:
     numbers += hidden * (dims + 2 * points)
     leaves = 2 ** min(s.get("task.depth", 0), MOST_DEPTH) if "task.depth" in s else 0
     return int(_FLOAT * (numbers + 7 * leaves))
+
+
+def _vocabulary(s: Sizes) -> int:
+    """The tokens of a text, as far as they are known without reading it; 0 for pairs."""
+    if s["task.name"] != "language":
+        return 0
+    known = {"bytes": _BYTES, "bpe": s.get("task.vocabulary", _PAIRS)}
+    return int(known.get(s.get("task.tokens", "bytes"), _LARGE))
 
 
 def _attention(s: Sizes, tokens: int) -> int:

@@ -18,7 +18,7 @@ from ..figures import (
     whole_numbers,
 )
 from ..figures.evaluation import finish, model_label
-from ..results import Comparison
+from ..results import Comparison, by_loop_name, examples_name
 from ..style import LineStyle, styles_of
 
 
@@ -83,7 +83,7 @@ def _finish(
     curves: Mapping[str, AnyCurve],
 ) -> None:
     (axes,) = figure.axes
-    axes.set_xlabel("in-context examples k")
+    axes.set_xlabel(examples_name(result["error"]))
     whole_numbers(axes)
     finish(figure, result, pictures, name, "k", result["k"], curves)
 
@@ -100,7 +100,7 @@ def _by_loop(result: Comparison, labels: Mapping[str, str], pictures: Pictures) 
     for b in sorted({entry["b"] for entry in result["runs"].values()}):
         mark_loops(axes, b)
     axes.set_xlabel("loop (layer, for standard models)")
-    axes.set_ylabel(f"{result['error']} at k = {result['k'][-1]}")
+    axes.set_ylabel(by_loop_name(result["error"], result["k"][-1]))
     error_scale(axes, result["error"])
     whole_numbers(axes)
     finish(figure, result, pictures, "error_by_loop", "loop", loops, columns)

@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 from reloop.conf.output import FigureSettings
 
 from ..bootstrap import Band, numbers
-from ..results import Comparison, Evaluation, ModelErrors, ShiftResult, by_solver, unit
+from ..results import (
+    NATS,
+    Comparison,
+    Evaluation,
+    ModelErrors,
+    ShiftResult,
+    by_loop_name,
+    by_solver,
+    examples_name,
+    unit,
+)
 from ..style import LineStyle, style_of, styles_of
 from .axes import AnyCurve, error_scale, log_above_rounding, outer_labels, whole_numbers
 from .canvas import FORMATS, Pictures
@@ -119,7 +129,7 @@ def _by_examples(result: Evaluation, pictures: Pictures) -> None:
     k, legend = result["by_examples"]["k"], curves(result)
     for (label, curve), style in zip(legend.values(), _styles(result, list(legend)), strict=True):
         band(axes, k, curve, label, style)
-    axes.set_xlabel("in-context examples k")
+    axes.set_xlabel(examples_name(result["error"]))
     whole_numbers(axes)
     model_curves = [curve for _, curve in models(result, result["by_examples"]).values()]
     error_axis(axes, result["error"], model_curves, [curve for _, curve in legend.values()])
@@ -154,7 +164,8 @@ def _change_by_loop(result: Evaluation, pictures: Pictures) -> None:
         band(axes, by_loop["loop"], curve, label, style_of(name.removesuffix("_change")))
     mark_loops(axes, b)
     axes.set_xlabel(unit(result["family"]))
-    axes.set_ylabel(f"change over one {unit(result['family'])}, last query")
+    of = "mean" if result["error"] == NATS else "last query"
+    axes.set_ylabel(f"change over one {unit(result['family'])}, {of}")
     axes.set_yscale("log")
     whole_numbers(axes)
     axis = unit(result["family"])
@@ -199,7 +210,7 @@ def _above_optimal(result: Evaluation, pictures: Pictures) -> None:
     for (label, curve), style in zip(legend.values(), _styles(result, list(legend)), strict=True):
         band(axes, k, curve, label, style)
     note_level(axes, 0, result["labels"][above["over"]])
-    axes.set_xlabel("in-context examples k")
+    axes.set_xlabel(examples_name(result["error"]))
     axes.set_ylabel(f"{result['error']}, above the optimum's")
     whole_numbers(axes)
     text = title(result).replace("bands", "bands of the paired difference")
@@ -227,7 +238,7 @@ def _shifts(result: Evaluation, pictures: Pictures) -> None:
         log_above_rounding(panel, model_curves, [curve for _, curve in legend.values()], max_height)
         whole_numbers(panel)
         panel.set_title(shift["label"])
-    outer_labels(panels, x="in-context examples k")
+    outer_labels(panels, x=examples_name(result["error"]))
     figure.supylabel(result["error"])
     text = f"{title(result)}; dotted: predicting zero"
     pictures.title(figure, text, result.get("remarks", []))
@@ -244,4 +255,4 @@ def _near_text(result: Evaluation) -> str:
 
 
 def _last_query_label(result: Evaluation) -> str:
-    return f"{result['error']} at k = {result['by_examples']['k'][-1]}"
+    return by_loop_name(result["error"], result["by_examples"]["k"][-1])

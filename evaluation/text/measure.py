@@ -11,14 +11,17 @@ import torch
 from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
+from reloop.models.flops import pass_costs
 from reloop.tasks import Prompts
 from reloop.tasks.language import Language
 from reloop.tasks.language.documents import SUFFIXES, read_documents
+from reloop.training.assemble import build_curriculum, trained_loops
+from reloop.training.run_folder.run import Run
 
 from ..cache import digest
 from ..measure import Measure
 from .questions import asked, judge, questions_result, read_questions
-from .results import LanguageResult, QuestionsResult, TextResult
+from .results import LanguageResult, QuestionsResult, Size, TextResult
 from .scores import blocks, nats_by_loop, text_result
 
 _QUESTIONS = ".jsonl"
@@ -42,7 +45,21 @@ def measure_language(measure: Measure) -> LanguageResult:
         for path in files
         if path.name.endswith(_QUESTIONS)
     }
-    return {"texts": texts, "questions": questions}
+    return {"size": _size(measure.run), "texts": texts, "questions": questions}
+
+
+def _size(run: Run) -> Size:
+    model, tokens = run.model, run.config.task.points
+    backbone, b = model.backbone_parameters(), trained_loops(run.config)
+    last = build_curriculum(run.config, run.task)(max(run.config.training.steps - 1, 0))
+    costs = pass_costs(model, tokens)
+    single = model.spec.n_layer if model.spec.family == "standard" else 1
+    return {
+        "backbone": backbone,
+        "embedding": sum(p.numel() for p in model.parameters()) - backbone,
+        "flops": costs.of_step(b, min(last.grad_loops, b)) / tokens,
+        "flops_of_one_loop": costs.of_step(single, single) / tokens,
+    }
 
 
 def eval_files(folder: str) -> list[Path]:

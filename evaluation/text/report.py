@@ -26,7 +26,14 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
         for name, text in texts.items()
     ]
     sizes = ", ".join(f"{name.replace('_', '-')} {text['bytes']:,}" for name, text in texts.items())
-    parts: list[Part] = [Table(head, rows), f"bytes read: {sizes}"]
+    size = result["size"]
+    parts: list[Part] = [
+        Table(head, rows),
+        f"bytes read: {sizes}",
+        f"{size['backbone']:,} parameters, {size['embedding']:,} in embedding and head; "
+        f"{size['flops']:.3g} FLOPs a token in training, {size['flops_of_one_loop']:.3g} where "
+        "loops are not counted",
+    ]
     if questions:
         head = ["accuracy, loop", *map(str, loops), "90 % at b", "chance", "centred", "questions"]
         rows = [

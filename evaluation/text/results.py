@@ -40,8 +40,21 @@ class QuestionsResult(TypedDict):
     centred: Band
 
 
-class LanguageResult(TypedDict):
-    """Texts and questions by name: the held-out part, and the files of `task.eval`."""
+class Size(TypedDict):
+    """Of a model: its parameters without embedding and head, those of embedding and head, and the
+    FLOPs of training on one token of a whole sequence, with every loop counted and, as the code of
+    arXiv 2605.18797 estimates them, with one."""
 
+    backbone: int
+    embedding: int
+    flops: float
+    flops_of_one_loop: float
+
+
+class LanguageResult(TypedDict):
+    """The model's size; texts and questions by name: the held-out part, and the files of
+    `task.eval`."""
+
+    size: Size
     texts: dict[str, TextResult]
     questions: dict[str, QuestionsResult]

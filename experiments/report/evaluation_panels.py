@@ -14,11 +14,13 @@ from reloop.evaluation.results import (
     Evaluation,
     ModelErrors,
     ShiftResult,
+    by_loop_name,
+    examples_name,
+    of_loops,
     unit,
 )
 from reloop.experiments.named.results import Curve, Panel
 
-EXAMPLES = "in-context examples k"
 _READINGS = 3  # numbers of loops at which a model was read: from here on a slider has them
 
 
@@ -61,19 +63,19 @@ def comparison_panels(result: Comparison) -> list[Panel]:
         for name, band in by_loop.items()
     ]
     error = result["error"]
-    log = error != ERROR_RATE
+    log, axis = error != ERROR_RATE, examples_name(error)
     by_examples = _panel(
-        "error_by_examples", "Error by number of examples", EXAMPLES, error, result["k"],
+        "error_by_examples", "Error by number of examples", axis, error, result["k"],
         [*examples, *solvers], levels=_levels(error), log_y=log,
     )  # fmt: skip
     difference = _panel(
         "difference_by_examples", f"Error less that of {labels[first]}, paired by prompt",
-        EXAMPLES, f"{error}, difference", result["k"], differences, levels={labels[first]: 0},
+        axis, f"{error}, difference", result["k"], differences, levels={labels[first]: 0},
     )  # fmt: skip
     last = _panel(
-        "error_by_loop", "The last query's error by loop", "loop (layer of a standard model)",
-        f"{error} at k = {result['k'][-1]}", range(1, loops + 1), loop_curves, read="loop",
-        log_y=log,
+        "error_by_loop", f"{of_loops(error).capitalize()} by loop",
+        "loop (layer of a standard model)", by_loop_name(error, result["k"][-1]),
+        range(1, loops + 1), loop_curves, read="loop", log_y=log,
     )  # fmt: skip
     return [by_examples, difference, last]
 
@@ -98,7 +100,7 @@ def _by_examples(result: Evaluation) -> Panel:
     panel = _panel(
         "error_by_examples",
         "Error by number of examples",
-        EXAMPLES,
+        examples_name(result["error"]),
         result["error"],
         part["k"],
         [*model_curves, *_labelled(result, rest), *_published(result)],
@@ -120,10 +122,10 @@ def _readings(result: Evaluation, part: ModelErrors) -> dict[int, Band]:
 
 def _by_loop(result: Evaluation) -> Panel:
     by_loop, family = result["by_loop"], result["family"]
-    near = by_loop["near_least"]
+    near, what = by_loop["near_least"], of_loops(result["error"]).capitalize()
     return _panel(
         "error_by_loop",
-        f"The last query's error by {unit(family)}: within {near['within']:.0%} of its least from "
+        f"{what} by {unit(family)}: within {near['within']:.0%} of its least from "
         f"{unit(family)} {near['loop']} on ({near['low']:g} to {near['high']:g})",
         unit(family),
         _last_query(result),
@@ -178,7 +180,7 @@ def _above_optimal(result: Evaluation) -> Panel:
     return _panel(
         "above_optimal",
         f"Error above {result['labels'][above['over']]}, paired by prompt",
-        EXAMPLES,
+        examples_name(result["error"]),
         f"{result['error']}, above the optimum's",
         result["by_examples"]["k"],
         [
@@ -193,7 +195,7 @@ def _shift(result: Evaluation, name: str, shift: ShiftResult) -> Panel:
     return _panel(
         f"shift_{name}",
         f"Shifted inputs: {shift['label']}",
-        EXAMPLES,
+        examples_name(result["error"]),
         result["error"],
         shift["k"],
         _labelled(result, curves(result, shift)),
@@ -290,4 +292,4 @@ def _levels(error: str) -> dict[str, float]:
 
 
 def _last_query(result: Evaluation) -> str:
-    return f"{result['error']} at k = {result['by_examples']['k'][-1]}"
+    return by_loop_name(result["error"], result["by_examples"]["k"][-1])

@@ -59,6 +59,7 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
+        **({"data": data} if (data := run.task.data_identity()) else {}),
         "sources": sources_of("reloop.models.model", type(run.task).__module__, alone=_OURS),
     }
     artefacts = Artefacts(run.path / FIGURES / "kept", "dynamics")
@@ -123,11 +124,11 @@ def _placement(device: str) -> Placement:
 
 
 def _on(model: Model, prompts: Prompts) -> Prompts:
-    """The prompts on the model's device, in its precision."""
+    """The prompts on the model's device, numbers in its precision."""
     weight = model.read_in.weight
 
     def to_model(part: Tensor) -> Tensor:
-        return part.to(weight.device, weight.dtype)
+        return part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
 
     return Prompts(to_model(prompts.xs), to_model(prompts.ys))
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from reloop.evaluation.cache import Arrays
 from reloop.models import Model
 from reloop.models.loops.loop import LoopState
+from reloop.models.queries import ALL_TOKENS, read_at
 from reloop.models.readers import PromptBatch
 
 from .effective_rank import StateSpread
@@ -27,29 +28,32 @@ _ROUNDING = 1e-12  # of the state: a smaller increment is rounding, and has no d
 class Trajectory(NamedTuple):
     """The states of a batch of prompts, [B, S, n_embd] each: the read-in; the initial state Y₀
     (zeros if the prompt is added, ones if it is multiplied, else the read-in, with positions in a
-    standard model); the states after loop 1, 2, …, one at a time; and the loop Y ↦ M(Y), if all
-    loops are the same."""
+    standard model); the states after loop 1, 2, …, one at a time; the loop Y ↦ M(Y), if all loops
+    are the same; and the tokens that predictions are read at."""
 
     read_in: Tensor
     start: Tensor
     states: Iterator[LoopState]
     one_loop: Map | None
+    read: slice
 
 
 def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
     """The states of prompts in a model, loop by loop (layer by layer for a standard model). The
-    last y is omitted: no prediction depends on it."""
+    last y of pairs is omitted: no prediction depends on it."""
+    layout = model.reader.layout(prompts, None)
+    kept = slice(-1) if layout is None else ALL_TOKENS
     steps = (
-        LoopState(state.stream[:, :-1], state.raw[:, :-1])
+        LoopState(state.stream[:, kept], state.raw[:, kept])
         for state, _ in model.unroll(prompts, loops)
     )
     read_in = next(steps).stream
     with torch.no_grad():
-        e = model.loop.prepare(read_in)
+        e = model.loop.prepare(read_in, layout)
         start = model.loop.start(e).stream
     has_own_steps = model.loop.most_loops is not None  # parameters for each step
     map_ = None if has_own_steps else one_loop(model.loop, e, model.residual_scale())
-    return Trajectory(read_in, start, steps, map_)
+    return Trajectory(read_in, start, steps, map_, read_at(layout))
 
 
 class Movements:
@@ -70,7 +74,7 @@ class Movements:
         rows: dict[str, list[Tensor]] = {"raw": [read_in], "stream": [read_in]}
         rows |= {"absolute": [], "relative": []}
         directions: list[Tensor] = []
-        self._spread.add(0, trajectory.read_in[:, ::2])
+        self._spread.add(0, trajectory.read_in[:, trajectory.read])
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
             length, increment = _lengths(stream), stream - previous
             distance = _lengths(increment)
@@ -80,7 +84,7 @@ class Movements:
             rows["relative"].append(distance / length)
             if loop <= self._window:
                 directions.append(_directions(increment, distance > _ROUNDING * length))
-                self._spread.add(loop, stream[:, ::2])
+                self._spread.add(loop, stream[:, trajectory.read])
             previous = stream
         if trajectory.one_loop is not None:
             # The distance that the next loop moves a state. Not of Y₀, which may be zero.
@@ -103,7 +107,7 @@ class Movements:
         return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
 
     def effective_ranks(self) -> list[float]:
-        """Of the states at the x tokens, from index 0, the read-in, to `window`."""
+        """Of the states where predictions are read, from index 0, the read-in, to `window`."""
         return self._spread.by_loop()
 
 

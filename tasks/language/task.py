@@ -85,6 +85,10 @@ class Language(Task):
         content = self.tokenizer.content()
         return {_TOKENIZER: content} if content else {}
 
+    def data_paths(self) -> dict[str, str]:
+        paths = {"text": self.text, "held_out_text": self.held_out_text}
+        return {name: path for name, path in paths.items() if path}
+
     def data_identity(self) -> dict[str, str]:
         return self.corpus.identity()
 

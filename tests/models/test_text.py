@@ -122,7 +122,7 @@ def test_initial_weights_have_their_standard_deviations() -> None:
         model(Prompts(torch.arange(100)[None], torch.arange(100)[None]), 1)[0, 0],
         torch.arange(100),
     )
-    assert float(loss) == pytest.approx(math.log(2000), rel=0.01)
+    assert loss.item() == pytest.approx(math.log(2000), rel=0.01)
 
 
 def test_prompts_that_it_cannot_read() -> None:

@@ -58,6 +58,12 @@ UNNORMED = changed(
 LLAMA = changed(CONFIG, "model", block="llama", n_layer=2)
 SHARDS = changed(CONFIG, "training", shards=2, targets="posterior_mean")
 
+TEXT = replace(
+    changed(CONFIG, "model", block="llama", n_positions=6),
+    task=TaskConfig("language", dims=1, points=6),
+    curriculum=CurriculumConfig(),
+)
+
 
 @pytest.mark.parametrize(
     "configs",
@@ -69,6 +75,7 @@ SHARDS = changed(CONFIG, "training", shards=2, targets="posterior_mean")
         ),
         pytest.param(seeds_of(changed(CONFIG, "training", ema_decay=0.9), 0, 1), id="averages"),
         pytest.param(seeds_of(LLAMA, 0, 1), id="llama"),
+        pytest.param(seeds_of(TEXT, 0, 1), id="text"),
         pytest.param(seeds_of(UNNORMED, 0, 1), id="factored residual scaling"),
         pytest.param(seeds_of(SHARDS, 0, 1), id="shards and posterior means"),
     ],

@@ -3,6 +3,7 @@ cannot be used.
 
 keep_data(path, task)                  # when training begins
 changed_data(path, task)               # ["text"]: the file is another one today
+task_in(path, config)                  # the task as the run has it
 """
 
 from __future__ import annotations
@@ -11,11 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
 from reloop.tasks import Task
 
+from ..assemble import build_task
 from .files import read_record, write_bytes, write_record
 
 _NAME = "data"
+
+
+def task_in(path: Path, config: Config) -> Task:
+    """The task of a run in the folder `path`, with the files that it keeps; data that are not where
+    its settings say, seen from another working folder, are looked for where they were when it
+    began."""
+    task = build_task(config).kept_in(path)
+    return task.located(_kept(path).get("paths", {}))
 
 
 def keep_data(path: Path, task: Task) -> None:
@@ -25,7 +36,8 @@ def keep_data(path: Path, task: Task) -> None:
         return
     for name, text in task.kept_files().items():
         write_bytes(path / name, text.encode())
-    content = {"identity": identity, "vocabulary": task.text_vocabulary}
+    paths = {name: str(Path(given).absolute()) for name, given in task.data_paths().items()}
+    content = {"identity": identity, "vocabulary": task.text_vocabulary, "paths": paths}
     write_record(path / f"{_NAME}.json", _NAME, content)
 
 

@@ -33,7 +33,7 @@ def shrinking(factor: float, centre: Tensor, start: Tensor, loops: int = LOOPS) 
             y = one_loop(y)
             yield LoopState(y, 3 * y)
 
-    return Trajectory(start, start, states(), one_loop)
+    return Trajectory(start, start, states(), one_loop, slice(None, None, 2))
 
 
 def movements(trajectory: Trajectory, near: int = LOOPS) -> dict[str, np.ndarray]:
@@ -99,7 +99,9 @@ def test_a_token_that_rests_does_not_count_among_those_that_move() -> None:
 def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> None:
     states = normal(4, 2, 5, 3)  # the start, and after three loops
     steps = (LoopState(y, y) for y in states[1:])
-    found = movements(Trajectory(normal(2, 5, 3, seed=1), states[0], steps, None), near=2)
+    found = movements(
+        Trajectory(normal(2, 5, 3, seed=1), states[0], steps, None, slice(None)), near=2
+    )
     torch.testing.assert_close(
         torch.tensor(found["absolute"]), states.diff(dim=0).norm(dim=-1).mean(2).T
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig
+from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from reloop.training import train
 from reloop.training.run_folder.checkpoint import saved_steps
 from reloop.training.run_folder.run import run_folder
@@ -24,6 +24,10 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "norms": {"training": {"log_norms": True}},
     "jacobian": {"training": {"jacobian_penalty": 0.1}},
     "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
+    "text": {
+        "task": TaskConfig("language", dims=1, points=6),
+        "model": ModelConfig("looped", 1, 16, 2, 6),
+    },
     "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
 }
 

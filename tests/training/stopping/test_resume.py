@@ -47,6 +47,11 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
     "distinct": {"task": TaskConfig("linear", dims=2, points=5, distinct_prompts=4)},
     "noisy": {"task": TaskConfig("noisy_linear", dims=2, points=5, settings={"noise_std": 0.5})},
+    "text": {
+        "task": TaskConfig("language", dims=1, points=6),
+        "model": ModelConfig("looped", 1, 16, 2, 6, block="flt", softcap=15.0),
+        "training": {"optimizer": "muon", "embedding_rate": 0.02, "head_rate": 0.005},
+    },
     "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},
     "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
 }
