@@ -67,6 +67,7 @@ def archived(out: Path) -> dict[str, str]:
         }
 
 
+@pytest.mark.slow
 def test_both_halves_leave_three_files_and_keep_their_time(tmp_path: Path) -> None:
     checkout, out = write_checkout(tmp_path), tmp_path / "out"
     code, said, err = run(tmp_path, str(checkout), "out", "part=2")

@@ -101,6 +101,7 @@ def test_one_that_fails_leaves_the_others_their_turns(
     assert first.ratios(measured.rows(), "wall").keys() == {"reference c"}
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     file, start = str(tmp_path / "steps"), time.monotonic()
     variants = [Fake("baseline", "a", "fp32", file=file), Fake("ours", "b", "hangs", last=0)]

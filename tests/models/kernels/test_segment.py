@@ -42,10 +42,14 @@ CASES: list[tuple[dict[str, Any], int, int, int]] = [
 
 
 def in_both_precisions(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Each case in fp32 and in bf16; of the latter two in three are slow."""
-    return [(None, *case) for case in cases] + [
-        pytest.param(torch.bfloat16, *case, marks=[pytest.mark.slow] if number % 3 else [])
-        for number, case in enumerate(cases)
+    """Each case in fp32 and in bf16: one in two of the former and three in four of the latter are
+    slow, so that a case is quick in one precision at most."""
+    both = [(None, *case) for case in cases], [(torch.bfloat16, *case) for case in cases]
+    slow = [n % 2 == 0 for n in range(len(cases))], [n % 4 > 0 for n in range(len(cases))]
+    return [
+        pytest.param(*case, marks=[pytest.mark.slow] * is_slow)
+        for in_one, are_slow in zip(both, slow, strict=True)
+        for case, is_slow in zip(in_one, are_slow, strict=True)
     ]
 
 

@@ -177,7 +177,8 @@ def measure(settings: Settings) -> str:
     return "done"
 
 
-@pytest.mark.parametrize("moment", ["at work", pytest.param("starting", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["at work", "starting"])
 def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
     """While jobs are at work, and while what they need is still imported."""
     command = Killable([__name__, f"folder={tmp_path}"], tmp_path / "said")
