@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from reloop import main as run
 from reloop.evaluation import load_run
+from reloop.training.run_folder.ship import ship
 from reloop.training.run_folder.status import status_of
 
 _WORDS = [
@@ -100,6 +101,11 @@ def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) ->
     assert (path / "tokenizer.json").exists()
     loaded = load_run(path)
     assert loaded.model.spec.vocabulary == 270
+    shipped = ship(path, Path("shelf") / "text")
+    assert load_run(shipped).model.spec.vocabulary == 270
+    capsys.readouterr()
+    assert run.main(["action=generate", f"run={shipped}", "prompt=the", "tokens=5"]) == 0
+    assert capsys.readouterr().out.startswith("the")
     result = json.loads((path / "evaluation.json").read_text())
     bits = result["language"]["texts"]["held_out"]
     assert bits["bytes"] > 1.2 * bits["tokens"]

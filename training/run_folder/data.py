@@ -8,6 +8,7 @@ task_in(path, config)                  # the task as the run has it
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,12 @@ def keep_data(path: Path, task: Task) -> None:
     that reads none."""
     if not (identity := task.data_identity()):
         return
-    for name, text in task.kept_files().items():
+    files = task.kept_files()
+    for name, text in files.items():
         write_bytes(path / name, text.encode())
     paths = {name: str(Path(given).absolute()) for name, given in task.data_paths().items()}
-    content = {"identity": identity, "vocabulary": task.text_vocabulary, "paths": paths}
+    content = {"identity": identity, "paths": paths, "files": list(files)}
+    content["vocabulary"] = task.text_vocabulary
     write_record(path / f"{_NAME}.json", _NAME, content)
 
 
@@ -52,6 +55,13 @@ def changed_data(path: Path, task: Task) -> list[str]:
     except ConfigError:  # a file is no longer there
         now = {}
     return [part for part in kept | now if kept.get(part) != now.get(part)]
+
+
+def copy_kept(path: Path, target: Path) -> None:
+    """Copy what the run in `path` keeps of its data, if anything, to another folder."""
+    if kept := _kept(path):
+        for name in (f"{_NAME}.json", *kept.get("files", ())):
+            shutil.copyfile(path / name, target / name)
 
 
 def kept_vocabulary(path: Path) -> int:

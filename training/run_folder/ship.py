@@ -18,6 +18,7 @@ from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 
 from .checkpoint import newest_checkpoint, save_checkpoint
+from .data import copy_kept
 from .files import write_bytes
 
 _GROUPS = (
@@ -41,6 +42,7 @@ def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: N
     mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
     save_checkpoint(temporary / "checkpoints", checkpoint.step, weights, mapping)
     write_bytes(temporary / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
+    copy_kept(run, temporary)
     add(temporary)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
