@@ -39,7 +39,7 @@ def keep_data(path: Path, task: Task) -> None:
     for name, text in files.items():
         write_bytes(path / name, text.encode())
     paths = {name: str(Path(given).absolute()) for name, given in task.data_paths().items()}
-    content = {"identity": identity, "paths": paths, "files": list(files)}
+    content: dict[str, Any] = {"identity": identity, "paths": paths, "files": list(files)}
     content["vocabulary"] = task.text_vocabulary
     write_record(path / f"{_NAME}.json", _NAME, content)
 
