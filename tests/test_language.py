@@ -38,12 +38,18 @@ def _only_run() -> Path:
     return path
 
 
-def test_one_command_trains_scores_and_asks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_command_trains_scores_and_asks(
+    capsys: pytest.CaptureFixture[str], undrawn: dict[str, Figure]
+) -> None:
     assert run.main(_WORDS) == 0
     out = capsys.readouterr().out
     assert "step 60/60" in out
     assert "bits per byte, loop" in out
     assert "5-gram" in out
+    (axes,) = undrawn["error_by_examples"].axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("tokens before", "nats a token")
+    assert axes.get_yscale() == "linear"
+    assert "predicting zero" not in {text.get_text() for text in axes.texts}
     assert "3,072 parameters, 10,240 in embedding and head" in out
     losses = [json.loads(line) for line in (_only_run() / "metrics.jsonl").read_text().splitlines()]
     records = [line["loss"] for line in losses if "loss" in line]

@@ -21,6 +21,7 @@ from matplotlib.ticker import (
 
 from ..bootstrap import Band, numbers
 from ..errors import ERROR_RATE
+from ..results import NATS
 
 # Values by part, each as long as the axis; None in place of nan.
 Curve = Mapping[str, Sequence[float | None]]
@@ -76,10 +77,10 @@ def log_above_rounding(
 
 
 def error_scale(axes: Axes, name: str) -> None:
-    """Show rates from 0, all other errors on a log scale."""
+    """Show rates from 0, nats as they are, all other errors on a log scale."""
     if name == ERROR_RATE:
         axes.set_ylim(bottom=0)
-    else:
+    elif name != NATS:
         axes.set_yscale("log")
 
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..bootstrap import numbers
 from ..errors import ERROR_RATE
+from ..results import NATS
 from .axes import AnyCurve, Curve, error_scale, log_above_rounding, whole_numbers
 
 _BAND = "band"  # the gid of bands
@@ -76,12 +77,12 @@ def error_axis(
     axes: Axes, name: str, models: Sequence[AnyCurve], other_curves: Sequence[AnyCurve]
 ) -> None:
     """Set label and scale of an error axis, and draw a reference level: guessing, or predicting
-    zero."""
+    zero; none for nats."""
     axes.set_ylabel(name)
     error_scale(axes, name)
     if name == ERROR_RATE:
         note_level(axes, 0.5, "guessing")
-    else:
+    elif name != NATS:
         note_level(axes, 1, "predicting zero")
         log_above_rounding(axes, models, other_curves)
 

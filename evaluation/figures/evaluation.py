@@ -95,7 +95,8 @@ def curves(result: Evaluation, shift: ShiftResult | None = None) -> dict[str, tu
 def title(result: Evaluation | Comparison) -> str:
     """Task, dimensions, prompts and the meaning of the bands."""
     task = result["task"].replace("_", " ")
-    return f"{task}, d = {result['dims']}, {result['prompts']} prompts, 90 % bands"
+    dims = "" if result["error"] == NATS else f", d = {result['dims']}"
+    return f"{task}{dims}, {result['prompts']} prompts, 90 % bands"
 
 
 def finish(

@@ -9,6 +9,7 @@ from reloop.evaluation.comparison.pictures import run_labels
 from reloop.evaluation.errors import ERROR_RATE
 from reloop.evaluation.figures.evaluation import curves, model_label, models
 from reloop.evaluation.results import (
+    NATS,
     ComparedRun,
     Comparison,
     Evaluation,
@@ -21,6 +22,7 @@ from reloop.evaluation.results import (
 )
 from reloop.experiments.named.results import Curve, Panel
 
+_LINEAR = (ERROR_RATE, NATS)  # errors that are not drawn on a log axis
 _READINGS = 3  # numbers of loops at which a model was read: from here on a slider has them
 
 
@@ -63,7 +65,7 @@ def comparison_panels(result: Comparison) -> list[Panel]:
         for name, band in by_loop.items()
     ]
     error = result["error"]
-    log, axis = error != ERROR_RATE, examples_name(error)
+    log, axis = error not in _LINEAR, examples_name(error)
     by_examples = _panel(
         "error_by_examples", "Error by number of examples", axis, error, result["k"],
         [*examples, *solvers], levels=_levels(error), log_y=log,
@@ -105,7 +107,7 @@ def _by_examples(result: Evaluation) -> Panel:
         part["k"],
         [*model_curves, *_labelled(result, rest), *_published(result)],
         levels=_levels(result["error"]),
-        log_y=result["error"] != ERROR_RATE,
+        log_y=result["error"] not in _LINEAR,
     )
     if model_curves:
         panel |= {"slider": unit(result["family"]), "start": float(result["b"])}
@@ -131,7 +133,7 @@ def _by_loop(result: Evaluation) -> Panel:
         _last_query(result),
         by_loop["loop"],
         [_curve("model", family, _kind(result), by_loop["model"]) | {"b": result["b"]}],
-        log_y=result["error"] != ERROR_RATE,
+        log_y=result["error"] not in _LINEAR,
         read=unit(family),
     )
 
@@ -171,7 +173,7 @@ def _early_exit(result: Evaluation) -> Panel:
         _last_query(result),
         by_loop["loop"],
         [_curve("all", "all after as many", _kind(result), by_loop["model"]), *early],
-        log_y=result["error"] != ERROR_RATE,
+        log_y=result["error"] not in _LINEAR,
     )
 
 
@@ -200,7 +202,7 @@ def _shift(result: Evaluation, name: str, shift: ShiftResult) -> Panel:
         shift["k"],
         _labelled(result, curves(result, shift)),
         levels={"predicting zero": shift["zero"]},
-        log_y=result["error"] != ERROR_RATE,
+        log_y=result["error"] not in _LINEAR,
     )
 
 
@@ -219,7 +221,7 @@ def _shifts_by_loop(result: Evaluation) -> Panel:
         result["error"],
         range(1, longest + 1),
         [trained | {"b": result["b"]}, *shifted],
-        log_y=result["error"] != ERROR_RATE,
+        log_y=result["error"] not in _LINEAR,
         read=name,
     )
 
@@ -288,6 +290,8 @@ def _kind(of: Evaluation | ComparedRun) -> str:
 
 
 def _levels(error: str) -> dict[str, float]:
+    if error == NATS:
+        return {}
     return {"guessing": 0.5} if error == ERROR_RATE else {"predicting zero": 1.0}
 
 
