@@ -11,6 +11,7 @@ from reloop.conf.output import FigureSettings
 from reloop.conf.saved import read_mapping
 from reloop.conf.schema import EvaluationConfig
 from reloop.tasks.language import Language
+from reloop.tasks.language.documents import eval_files
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.files import read_record, write_arrays
 from reloop.training.run_folder.metrics import Metrics
@@ -31,7 +32,7 @@ from .remarks import remarks
 from .results import Evaluation, ShiftResult, Summary
 from .style import kind_of
 from .summary import shift_summary, summary
-from .text.measure import digests, eval_files, measure_language
+from .text.measure import digests, measure_language
 from .union import comparable, merge_results, reading_name
 
 FORMAT = 3  # of evaluation.json; an older one is computed again

@@ -114,9 +114,9 @@ class Task(ABC):
         empty for a task that reads none."""
         return {}
 
-    def check_data(self) -> None:  # noqa: B027 (most need nothing)
-        """Raises RunError, with what to do, where data that prompts are made of are absent or
-        damaged; never for a task that needs none."""
+    def check_data(self, points: int = 2) -> None:  # noqa: B027 (most need nothing)
+        """Raises RunError or ConfigError, with what to do, where data that prompts are made of are
+        absent, damaged or too few for prompts of `points`; never for a task that needs none."""
 
     def for_evaluation(self) -> Task:
         """The task whose prompts a model of this one is evaluated on: the endless set, also for a

@@ -143,6 +143,7 @@ def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
         ("task.points=5000 model.n_positions=5000", "task.points is 5000, but the held-out text"),
         ("task.points=20", "task.points is 20, more than the model has positions"),
         ("task.dims=3", "task.dims has no meaning with task=language"),
+        ("task.tokens=bpe task.vocabulary=100", "task.vocabulary must be at least 257"),
         ("task.held_out=2", "task.held_out must lie between 0 and 1, got 2"),
         ("evaluation.shifts=[noise]", "evaluation.shifts must be empty"),
         ("evaluation.baselines=[ridge]", "evaluation.baselines cannot hold ridge: it predicts"),

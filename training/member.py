@@ -53,7 +53,7 @@ class Member:
         curriculum = build_curriculum(config, task)
         self.placement = place(config.device, config.precision, config.backend)
         check_trackers(config)
-        task.check_data()
+        task.check_data(config.task.points)
         model = self.placement.prepare(build_model(config, task))
         self.trainer = self.make_trainer(task, curriculum, model)
         self.step = 0

@@ -14,7 +14,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.models.flops import pass_costs
 from reloop.tasks import Prompts
 from reloop.tasks.language import Language
-from reloop.tasks.language.documents import SUFFIXES, read_documents
+from reloop.tasks.language.documents import QUESTIONS, eval_files, read_documents
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run
 
@@ -24,7 +24,6 @@ from .questions import asked, judge, questions_result, read_questions
 from .results import LanguageResult, QuestionsResult, Size, TextResult
 from .scores import blocks, nats_by_loop, text_result
 
-_QUESTIONS = ".jsonl"
 _MOST = 1 << 62  # tokens
 
 
@@ -38,12 +37,12 @@ def measure_language(measure: Measure) -> LanguageResult:
     texts |= {
         path.name: _text(measure, task, path.name, read_documents(str(path), task.column))
         for path in files
-        if not path.name.endswith(_QUESTIONS)
+        if not path.name.endswith(QUESTIONS)
     }
     questions = {
         path.name: _questions(measure, task, path)
         for path in files
-        if path.name.endswith(_QUESTIONS)
+        if path.name.endswith(QUESTIONS)
     }
     return {"size": _size(measure.run), "texts": texts, "questions": questions}
 
@@ -60,20 +59,6 @@ def _size(run: Run) -> Size:
         "flops": costs.of_step(b, min(last.grad_loops, b)) / tokens,
         "flops_of_one_loop": costs.of_step(single, single) / tokens,
     }
-
-
-def eval_files(folder: str) -> list[Path]:
-    """The texts and files of questions in the folder `task.eval`; none for an empty name. Raises
-    ConfigError where it has none."""
-    if not folder:
-        return []
-    path = Path(folder)
-    if not path.is_dir():
-        raise ConfigError("task.eval", f"is no folder: {folder}")
-    suffixes = (*SUFFIXES, _QUESTIONS)
-    if not (found := sorted(each for each in path.iterdir() if each.name.endswith(suffixes))):
-        raise ConfigError("task.eval", f"has no {', '.join(suffixes)} file: {folder}")
-    return found
 
 
 def digests(files: Sequence[Path]) -> dict[str, str]:

@@ -14,7 +14,8 @@ from reloop.conf.checks.folders import check_folder
 from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
 from reloop.training.device import place
-from reloop.training.jobs.processes import Workers, processes_for, run_jobs
+from reloop.training.jobs.cores import processes_for
+from reloop.training.jobs.processes import Workers, run_jobs
 from reloop.training.run_folder.lock import holding
 from reloop.training.run_folder.status import status_of
 from reloop.training.together import groups, obstacle

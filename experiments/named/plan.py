@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reloop.training.jobs.processes import processes_for
+from reloop.training.jobs.cores import processes_for
 from reloop.training.run_folder.run import run_folder
 
 from ..queue.state import Estimates, progress

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from reloop.training.jobs.processes import affinity
+from reloop.training.jobs.cores import affinity
 from reloop.training.run_folder.lock import holder_of, holding, is_locked
 
 _NAME = re.compile(

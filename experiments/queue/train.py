@@ -15,7 +15,8 @@ from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.evaluation import load_run
 from reloop.evaluation.evaluate_run import stored
-from reloop.training.jobs.processes import Workers, is_on_cpu, processes_for, run_jobs
+from reloop.training.jobs.cores import is_on_cpu, processes_for
+from reloop.training.jobs.processes import Workers, run_jobs
 from reloop.training.run_folder.run import run_folder
 from reloop.training.together import groups
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from reloop.training.jobs.processes import Watch, cores
+from reloop.training.jobs.cores import cores
+from reloop.training.jobs.processes import Watch
 from reloop.training.jobs.worker import Held, Outcome
 from reloop.training.run_folder.files import file_system_time, read_record, write_record
 from reloop.training.run_folder.holder import describe, read_holder

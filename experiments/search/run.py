@@ -4,7 +4,8 @@ then write and print the result of all."""
 from __future__ import annotations
 
 from reloop.training.device import place
-from reloop.training.jobs.processes import Workers, processes_for, run_jobs
+from reloop.training.jobs.cores import processes_for
+from reloop.training.jobs.processes import Workers, run_jobs
 from reloop.training.run_folder.lock import holding
 
 from .definition import Search, check_space

@@ -1,6 +1,6 @@
 """The tokens of a text on a device: all documents one after another, each begun by the start token.
 
-corpus = load_corpus(Source("novels.txt"))
+corpus = load_corpus(Source("novels.txt", "text", "bytes", 0, 0.1, ""))
 corpus.part("train", torch.device("cpu"))                 # int16 [tokens]
 """
 
@@ -29,12 +29,12 @@ class Source(NamedTuple):
     """Where a text comes from and how it is made tokens: the settings of task=language, see there.
     `held_out` is a fraction, `held_out_text` a text in its place."""
 
-    text: str = ""
-    column: str = "text"
-    tokens: str = "bytes"
-    vocabulary: int = 4096
-    held_out: float = 0.1
-    held_out_text: str = ""
+    text: str
+    column: str
+    tokens: str
+    vocabulary: int
+    held_out: float
+    held_out_text: str
 
 
 class Corpus:

@@ -17,6 +17,7 @@ from reloop.conf.mistakes import ConfigError, one_line
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
 _PARQUET = ".parquet"
 SUFFIXES = (".txt", ".txt.gz", _PARQUET)  # of files that are read
+QUESTIONS = ".jsonl"  # of files of questions
 
 
 def read_documents(path: str, column: str = "text") -> list[str]:
@@ -32,6 +33,20 @@ def read_documents(path: str, column: str = "text") -> list[str]:
     if not documents:
         raise ConfigError("task.text", f"has no text: {path}")
     return documents
+
+
+def eval_files(folder: str) -> list[Path]:
+    """The texts and files of questions in the folder `task.eval`; none for an empty name. Raises
+    ConfigError where it has none."""
+    if not folder:
+        return []
+    path = Path(folder)
+    if not path.is_dir():
+        raise ConfigError("task.eval", f"is no folder: {folder}")
+    suffixes = (*SUFFIXES, QUESTIONS)
+    if not (found := sorted(each for each in path.iterdir() if each.name.endswith(suffixes))):
+        raise ConfigError("task.eval", f"has no {', '.join(suffixes)} file: {folder}")
+    return found
 
 
 def split(documents: Sequence[str], fraction: float) -> tuple[list[str], list[str]]:

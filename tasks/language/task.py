@@ -16,6 +16,7 @@ from ..prompts import Prompts
 from ..random_source import RandomSource
 from ..task import Task, register_task
 from .corpus import Corpus, Part, Source, load_corpus
+from .documents import eval_files
 from .tokens import Tokenizer, make_tokenizer
 
 _TOKENIZER = "tokenizer.json"
@@ -55,16 +56,7 @@ class Language(Task):
     @cached_property
     def corpus(self) -> Corpus:
         """The text."""
-        return load_corpus(
-            Source(
-                self.text,
-                self.column,
-                self.tokens,
-                self.vocabulary,
-                self.held_out,
-                self.held_out_text,
-            )
-        )
+        return load_corpus(Source(*(getattr(self, name) for name in Source._fields)))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -92,9 +84,10 @@ class Language(Task):
     def data_identity(self) -> dict[str, str]:
         return self.corpus.identity()
 
-    def check_data(self) -> None:
+    def check_data(self, points: int = 2) -> None:
         for part in ("train", "held_out"):
-            self._stream(part, torch.device("cpu"), 2)
+            self._stream(part, torch.device("cpu"), points)
+        eval_files(self.eval)
 
     def for_evaluation(self) -> Task:
         settings = {each.name: getattr(self, each.name) for each in fields(self)}

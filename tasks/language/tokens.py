@@ -95,6 +95,11 @@ class BytePairs(Tokenizer):
     def trained(cls, documents: Sequence[str], vocabulary: int) -> BytePairs:
         """A byte-pair encoding of `vocabulary` tokens with the 256 bytes among them, as GPT-2's
         (Radford et al. 2019). Raises ConfigError where the text has not so many."""
+        if vocabulary <= _BYTES:
+            raise ConfigError(
+                "task.vocabulary",
+                f"must be at least {_BYTES + 1}, the bytes and the start token, got {vocabulary}",
+            )
         package = _package()
         tokenizer = package.Tokenizer(package.models.BPE())
         tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -19,38 +19,12 @@ from typing import Any
 
 import torch
 
-from reloop.conf.schema import Config
-
-from ..device import place
 from ..signals import deferred_signals
 from .bar import Bar
+from .cores import cores
 from .queue import AGAIN, Queue
 from .worker import Held, Job, Lost, Working, run_job, start
 from .worker import Outcome as Outcome
-
-
-def affinity() -> set[int]:
-    """The numbers of the cores on which this process may run."""
-    known = hasattr(os, "sched_getaffinity")
-    return os.sched_getaffinity(0) if known else set(range(os.cpu_count() or 1))
-
-
-def cores() -> int:
-    """Cores that this process may use: those of its Slurm task, where it is one."""
-    number = len(affinity())
-    asked = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    return min(number, int(asked)) if asked.isdecimal() and int(asked) else number
-
-
-def processes_for(jobs: int, asked: int | None, config: Config) -> int:
-    """How many of `jobs` trainings to run at once: as many as asked for, else one a core, as small
-    models gain little from two; one on a GPU."""
-    return max(min(asked or (cores() if is_on_cpu(config) else 1), jobs), 1)
-
-
-def is_on_cpu(config: Config) -> bool:
-    """Whether the CPU trains a configuration."""
-    return place(config.device, config.precision, config.backend).device.type == "cpu"
 
 
 class Watch:

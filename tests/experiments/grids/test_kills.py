@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.training.jobs.processes import cores
+from reloop.training.jobs.cores import cores
 from reloop.training.run_folder.status import status_of
 from tests.training.jobs.test_kills_of_jobs import Subject, disturbed
 from tests.training.stopping.killed import Killable, written

@@ -13,7 +13,7 @@ from reloop.conf.compose import commands
 from reloop.experiments.grids.grid import Grid
 from reloop.experiments.queue import shells
 from reloop.experiments.queue.shells import counted
-from reloop.training.jobs.processes import cores
+from reloop.training.jobs.cores import cores
 
 _TINY = (
     "task=linear task.dims=2 task.points=4 model.n_embd=8 model.n_head=2 loops.b=2 loops.T=1 "
