@@ -140,7 +140,7 @@ def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("task.text=absent.txt", "task.text is no file and no folder: absent.txt"),
         ("task.tokens=words", "task.tokens must be bytes, bpe or a tokenizer.json"),
-        ("task.points=5000 model.n_positions=5000", "task.points is 5000, but the held-out text"),
+        ("task.points=5000 model.n_positions=5000", "task.points is 5000, but the text has only"),
         ("task.points=20", "task.points is 20, more than the model has positions"),
         ("task.dims=3", "task.dims has no meaning with task=language"),
         ("task.tokens=bpe task.vocabulary=100", "task.vocabulary must be at least 257"),
