@@ -65,7 +65,7 @@ class ModelConfig:
         "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
         "pairs alone, without blocks",
     )
-    block: Literal["gpt2", "llama", "flt"] = setting("gpt2", "kind of block")
+    block: Literal["gpt2", "llama", "flt", "relu2"] = setting("gpt2", "kind of block")
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
         "full", "kind of attention"
     )
@@ -155,6 +155,9 @@ class TrainingConfig:
     )
     learning_rate: float = setting(1e-4, "Adam's rate", above=0)
     muon_rate: float = setting(0.02, "Muon's rate", above=0)
+    muon_norm: Literal["free", "kept"] = setting(
+        "free", "of Muon's matrices; kept: each keeps the Frobenius norm that it began with"
+    )
     embedding_rate: float = setting(
         0.0, "Adam's rate of a text's embedding; 0: learning_rate", at_least=0
     )

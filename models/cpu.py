@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from . import cpu_derivatives
 from .cpu_attention import attend_causally
 from .cpu_gelu import gelu
 from .operations import Operations, attend_by_products
@@ -43,6 +44,19 @@ class CpuOperations(Operations):
             z = self.linear(x, layer)
             return gelu(z) if _is_bf16(z) else nn.functional.gelu(z, approximate="tanh")
         return _product(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype), "gelu")
+
+    def rms_norm(self, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+        if _is_exact(x, weight):
+            return cpu_derivatives.rms_norm(x, weight, eps)
+        return super().rms_norm(x, weight, eps)
+
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        if _is_exact(x, cos):
+            return cpu_derivatives.rotate(x, cos, sin)
+        return super().rotate(x, cos, sin)
+
+    def squared_relu(self, z: Tensor) -> Tensor:
+        return cpu_derivatives.squared_relu(z) if _is_exact(z) else super().squared_relu(z)
 
     def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
         """By a mask in bf16, in fp32: PyTorch's backward pass in bf16 is several times slower."""
@@ -73,6 +87,13 @@ def _dtype(x: Tensor) -> torch.dtype | None:
     if x.device.type != "cpu" or not _HAS_ONEDNN:
         return None
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+
+
+def _is_exact(*tensors: Tensor | None) -> bool:
+    """Whether these are float32 on a CPU, or float64."""
+    dtypes = {tensor.dtype for tensor in tensors if tensor is not None}
+    on_cpu = all(tensor is None or tensor.device.type == "cpu" for tensor in tensors)
+    return on_cpu and len(dtypes) == 1 and dtypes <= {torch.float32, torch.float64}
 
 
 def _is_bf16(x: Tensor) -> bool:

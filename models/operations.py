@@ -26,6 +26,20 @@ class Operations:
         """GELU, in its tanh form, of the layer's outputs."""
         return F.gelu(layer(x), approximate="tanh")
 
+    def rms_norm(self, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+        """x [..., n] over the root of its mean square plus eps, times `weight` [n]."""
+        return F.rms_norm(x, x.shape[-1:], weight, eps)
+
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Heads [B, S, heads, size], rotated by angles with these cosines and sines [S, 1, size],
+        of two equal halves; in their dtype."""
+        first, second = x.chunk(2, dim=-1)
+        return torch.addcmul(x * cos, torch.cat((-second, first), dim=-1), sin)
+
+    def squared_relu(self, z: Tensor) -> Tensor:
+        """The square of z where it is above 0, else 0."""
+        return F.relu(z).square()
+
     def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
         """Softmax attention of queries, keys and values [3, B, heads, S, size], by the mask [S, S]
         or causal: [B, heads, S, size]."""
@@ -76,6 +90,21 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
 def linear_gelu(x: Tensor, layer: nn.Linear) -> Tensor:
     """`Operations.linear_gelu` of the current operations."""
     return _current.linear_gelu(x, layer)
+
+
+def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """`Operations.rms_norm` of the current operations."""
+    return _current.rms_norm(x, weight, eps)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`Operations.rotate` of the current operations."""
+    return _current.rotate(x, cos, sin)
+
+
+def squared_relu(z: Tensor) -> Tensor:
+    """`Operations.squared_relu` of the current operations."""
+    return _current.squared_relu(z)
 
 
 def attend(heads: Tensor, mask: Tensor | None) -> Tensor:

@@ -81,6 +81,21 @@ def _check_training(config: Config) -> None:
         raise ConfigError(
             "training.muon_rate", f"has no meaning with training.optimizer={training.optimizer}"
         )
+    if training.muon_norm == "kept":
+        if training.optimizer != "muon":
+            raise ConfigError(
+                "training.muon_norm", f"has no meaning with training.optimizer={training.optimizer}"
+            )
+        if config.model.block == "flt":
+            raise ConfigError(
+                "training.muon_norm",
+                "cannot be kept: matrices of model.block=flt begin as zero, and would stay it "
+                "(relu2 is like it, without zeros)",
+            )
+        if training.weight_decay:
+            raise ConfigError(
+                "training.weight_decay", "has no meaning with training.muon_norm=kept"
+            )
     if training.decay_to and not training.decay:
         raise ConfigError(
             "training.decay_to",

@@ -21,7 +21,7 @@ _BYTES, _PAIRS, _LARGE = 257, 4096, 150_000
 _LOGITS = 3  # floats stored for each: the logit, its cap and its gradient
 _STATES = 4  # of a parameter, a float each: weight, gradient, and the optimiser's two moments
 # Floats that a layer saves for its backward pass, per token and per unit of its width.
-_ACTIVATIONS = {"gpt2": 17, "llama": 30, "flt": 30}
+_ACTIVATIONS = {"gpt2": 17, "llama": 30, "flt": 30, "relu2": 30}
 _FORWARD_ACTIVATIONS = 24  # the same of a forward pass alone
 _SHORT = 48  # tokens up to which a CPU stores attention's weights
 _SOLVER_BATCH = 1024  # prompts that a solver takes at once

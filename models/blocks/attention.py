@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..operations import attend, linear
+from ..operations import attend, linear, rotate
 from .norms import free_norm, make_norm
-from .rotary import rotate, rotation
+from .rotary import rotation
 from .spec import BlockSpec
 
 
@@ -62,8 +62,8 @@ class Attention(nn.Module, ABC):
             positions = torch.arange(length, device=x.device)
         if spec.rotary:
             qk = rotate(qk, *rotation(positions, spec.head_size, qk.dtype))
-        if spec.kind == "flt":
-            qk = free_norm(qk)
+        if spec.normed_heads:
+            qk = free_norm(spec.kind, qk)
         query, key = qk.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)
         if spec.kv_heads != spec.n_head:
             group = spec.n_head // spec.kv_heads

@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..operations import linear, linear_gelu
+from ..operations import linear, linear_gelu, squared_relu
 from .spec import BlockSpec
 
 
 class Mlp(nn.Module):
-    """Expand, activate, contract: by GELU in its tanh form (gpt2), the square of ReLU (flt, So et
-    al. 2021), or SiLU of one half times the other (llama, Shazeer 2020)."""
+    """Expand, activate, contract: by GELU in its tanh form (gpt2), the square of ReLU (flt and
+    relu2, So et al. 2021), or SiLU of one half times the other (llama, Shazeer 2020)."""
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Mlp(nn.Module):
         if self.kind == "gpt2":
             return linear_gelu(x, self.expand)
         hidden = linear(x, self.expand)
-        if self.kind == "flt":
-            return F.relu(hidden).square()
+        if self.kind in ("flt", "relu2"):
+            return squared_relu(hidden)
         gate, value = hidden.chunk(2, dim=-1)
         return F.silu(gate) * value

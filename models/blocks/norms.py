@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-_EPS = 1e-5  # under the root, for GPT-2 and Llama
-_FREE_EPS = 2.0**-23  # PyTorch's for float32, for every dtype: the norm is idempotent
+from ..operations import rms_norm
+
+# Under the root, by kind. That of flt is PyTorch's for float32, for every dtype: its norm is
+# idempotent.
+_EPS = {"gpt2": 1e-5, "llama": 1e-5, "flt": 2.0**-23, "relu2": 1e-6}
 
 
 def make_norm(kind: str, width: int) -> nn.Module:
-    """LayerNorm for gpt2, RMSNorm with a learned gain for llama, without parameters for flt."""
+    """LayerNorm for gpt2, RMSNorm with a learned gain for llama and relu2, without parameters for
+    flt."""
     if kind == "gpt2":
-        return nn.LayerNorm(width, eps=_EPS)
-    if kind == "llama":
-        return nn.RMSNorm(width, eps=_EPS)
-    return nn.RMSNorm(width, eps=_FREE_EPS, elementwise_affine=False)
+        return nn.LayerNorm(width, eps=_EPS[kind])
+    return RmsNorm(width, eps=_EPS[kind], elementwise_affine=kind != "flt")
 
 
-def free_norm(x: Tensor) -> Tensor:
+class RmsNorm(nn.RMSNorm):
+    """torch's, by the operations of the backend."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., width] over the root of its mean square, times the gain."""
+        assert self.eps is not None
+        return rms_norm(x, self.weight, self.eps)
+
+
+def free_norm(kind: str, x: Tensor) -> Tensor:
     """x [..., width] over the root of its mean square."""
-    return F.rms_norm(x, x.shape[-1:], eps=_FREE_EPS)
+    return rms_norm(x, None, _EPS[kind])

@@ -11,6 +11,7 @@ from torch import Generator, nn
 from .spec import BlockSpec
 
 _OUTPUTS = ("projection", "contract")  # the layers whose outputs are added to the stream
+_NORMS = {"gpt2": 2, "llama": 1, "flt": 0, "relu2": 1}  # parameters of a norm, per number
 _BLOCK = 64  # a vocabulary is rounded up to a multiple of it
 
 
@@ -31,7 +32,8 @@ def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) ->
 
     gpt2: N(0, std²), with std / sqrt(2 n_layer) for outputs to the stream (Radford et al. 2019).
     llama: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of variance
-    1 / fan-in, and 0 for outputs to the stream: a new block is the identity (arXiv 2605.18797)."""
+    1 / fan-in, and 0 for outputs to the stream: a new block is the identity (arXiv 2605.18797).
+    relu2: the same without zeros (arXiv 2604.21106)."""
     for name, module in block.named_modules():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
@@ -58,7 +60,7 @@ def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
 def count_block(spec: BlockSpec) -> int:
     """The number of parameters of `make_block(spec)`, without making it."""
     d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
-    norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind]  # parameters per number
+    norm = _NORMS[spec.kind]
     gates = 2 if spec.kind == "llama" else 1
     products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
     if spec.attention == "latent":
@@ -73,7 +75,7 @@ def count_block(spec: BlockSpec) -> int:
 def count_language_model(spec: BlockSpec, vocabulary: int, *, tied: bool) -> int:
     """The number of parameters of n_layer blocks, a final norm, an embedding of the vocabulary
     (rounded up to a multiple of 64) and, unless it is `tied` to that, a head without bias."""
-    norm = {"gpt2": 2, "llama": 1, "flt": 0}[spec.kind] * spec.n_embd
+    norm = _NORMS[spec.kind] * spec.n_embd
     matrices = (1 if tied else 2) * padded_vocabulary(vocabulary)
     return spec.n_layer * count_block(spec) + norm + matrices * spec.n_embd
 
@@ -86,8 +88,8 @@ def padded_vocabulary(vocabulary: int) -> int:
 def _initialise_linear(
     layer: nn.Linear, is_output: bool, spec: BlockSpec, generator: Generator
 ) -> None:
-    if spec.kind == "flt":
-        bound = 0.0 if is_output else math.sqrt(3 / layer.in_features)
+    if spec.kind in ("flt", "relu2"):
+        bound = 0.0 if is_output and spec.kind == "flt" else math.sqrt(3 / layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         return
     is_scaled = is_output and spec.kind == "gpt2"

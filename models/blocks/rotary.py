@@ -1,7 +1,7 @@
 """Rotary position embedding (Su et al. 2021): pairs of a head's numbers rotate by position.
 
 cos, sin = rotation(positions, head_size, torch.float32)
-queries = rotate(queries, cos, sin)                         # [B, S, heads, head_size]
+queries = rotate(queries, cos, sin)             # of models.operations, [B, S, heads, head_size]
 """
 
 from __future__ import annotations
@@ -22,9 +22,3 @@ def rotation(positions: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, 
     angles = positions.to(dtype)[:, None, None] * torch.exp(pairs * (-2 * math.log(_BASE) / size))
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Heads [B, S, heads, size], rotated; in the dtype of the cosines."""
-    first, second = x.chunk(2, dim=-1)
-    return torch.addcmul(x * cos, torch.cat((-second, first), dim=-1), sin)

@@ -12,9 +12,10 @@ _MULTIPLE = 8  # a gated MLP's width is rounded up to it
 class BlockSpec:
     """A block of `n_layer` different ones, `n_embd` wide, with `n_head` heads.
 
-    `kind`: gpt2 (LayerNorm, GELU, biases, no rotation), llama (RMSNorm with a gain, SwiGLU, RoPE)
-    or flt (of the Fully Looped Transformer, arXiv 2605.18797: RMSNorm without parameters,
-    RoPE and then normed queries and keys, squared ReLU). `attention`: full; grouped, with `n_kv`
+    `kind`: gpt2 (LayerNorm, GELU, biases, no rotation), llama (RMSNorm with a gain, SwiGLU, RoPE),
+    flt (of the Fully Looped Transformer, arXiv 2605.18797: RMSNorm without parameters, RoPE and
+    then normed queries and keys, squared ReLU) or relu2 (of arXiv 2604.21106: as flt, but the norms
+    have a gain and no matrix begins as zero). `attention`: full; grouped, with `n_kv`
     heads of keys and values; latent, with keys and values read from `rank` numbers per token; or
     sliding, where the letters of `pattern` go to the layers in turn: S sees a quarter of `length`,
     the most tokens of a stream, L (and always the last layer) all of them. `std` is that of the
@@ -42,6 +43,11 @@ class BlockSpec:
     def rotary(self) -> bool:
         """Whether queries and keys are rotated by their positions."""
         return self.kind != "gpt2"
+
+    @property
+    def normed_heads(self) -> bool:
+        """Whether queries and keys are normed after their rotation, and the MLP squares a ReLU."""
+        return self.kind in ("flt", "relu2")
 
     @property
     def head_size(self) -> int:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from reloop.models.blocks.make import make_block
 from reloop.models.blocks.spec import BlockSpec
 
-KINDS = ("gpt2", "llama", "flt")
+KINDS = ("gpt2", "llama", "flt", "relu2")
+_FREE = {"flt": 2.0**-23, "relu2": 1e-6}  # under the roots of their norms
 ATTENTIONS = ("full", "grouped", "latent", "sliding")
 
 Array = NDArray[np.float64]
@@ -102,7 +103,7 @@ def plain_norm(kind: str, x: Array, p: dict[str, Array], name: str) -> Array:
         return centred / np.sqrt(variance + 1e-5) * p[f"{name}.weight"] + p[f"{name}.bias"]
     if kind == "llama":
         return x / np.sqrt((x**2).sum() / len(x) + 1e-5) * p[f"{name}.weight"]
-    return x / np.sqrt((x**2).sum() / len(x) + 2.0**-23)
+    return x / np.sqrt((x**2).sum() / len(x) + _FREE[kind]) * p.get(f"{name}.weight", 1.0)
 
 
 def _query(spec: BlockSpec, x: Array, p: dict[str, Array]) -> Array:
@@ -131,7 +132,7 @@ def _turn(kind: str, head: Array, position: int) -> Array:
         for i in range(half)
     ]
     out = np.array([z.real for z in turned] + [z.imag for z in turned])
-    return out / np.sqrt((out**2).sum() / len(out) + 2.0**-23) if kind == "flt" else out
+    return out / np.sqrt((out**2).sum() / len(out) + _FREE[kind]) if kind in _FREE else out
 
 
 def _mlp(kind: str, x: Array, p: dict[str, Array]) -> Array:

@@ -7,6 +7,8 @@ muon.step(bad)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -27,44 +29,89 @@ def momentum(step: int) -> float:
     return (1 - fraction) * first + fraction * last
 
 
-class _Matrix(NamedTuple):
-    """A weight [rows, columns] and its state, of the same shape."""
+class Matrix(NamedTuple):
+    """A weight [rows, columns], its rate [], its momentum [rows, columns], and the rows of its
+    parts."""
 
     weight: nn.Parameter
     rate: Tensor
-    stepped: Tensor  # a copy that Muon steps at rate 1
-    buffer: Tensor  # the momentum
-    parts: tuple[Tensor, ...]  # views of `stepped`, which are Muon's parameters
+    buffer: Tensor
+    rows: tuple[int, ...]
+
+    @property
+    def gradient(self) -> Tensor:
+        """The weight's, which it must have."""
+        assert self.weight.grad is not None
+        return self.weight.grad
 
     def split(self, tensor: Tensor) -> tuple[Tensor, ...]:
         """Views of the parts of a tensor of the weight's shape."""
-        return tensor.split([len(part) for part in self.parts])
+        return tensor.split(list(self.rows))
 
 
-class BlockMuon:
-    """Nesterov's momentum, orthogonalised by five Newton-Schulz steps in bfloat16 and scaled by
-    sqrt(max(1, rows / columns)); each part of a fused matrix by itself.
+class MatrixMuon(ABC):
+    """Orthogonalised momentum for matrices, each part of a fused matrix by itself, in steps that a
+    graph can capture and that change nothing where a gradient is bad.
 
     A group has its "params", the rows of the "parts" of each, "weight_decay" (decoupled) and "lr",
-    a tensor on the device. Muon takes its rate as a number of the host, for which it would wait for
-    the device: therefore it steps a copy at rate 1, and the weight moves the fraction `lr` towards
-    the copy. This is the same step, decay included.
+    a tensor on the device.
     """
 
     def __init__(self, groups: list[dict[str, Any]]) -> None:
         self.param_groups = groups
-        self.matrices: list[_Matrix] = []
-        muon_groups = []
-        for group in groups:
-            matrices = [
-                _matrix(weight, group["lr"], rows)
-                for weight, rows in zip(group["params"], group["parts"], strict=True)
-            ]
-            parts = [part for matrix in matrices for part in matrix.parts]
-            muon_groups.append({"params": parts, "weight_decay": group["weight_decay"]})
-            self.matrices += matrices
+        self.matrices = [
+            _matrix(weight, group["lr"], rows)
+            for group in groups
+            for weight, rows in zip(group["params"], group["parts"], strict=True)
+        ]
+        # On the device, so that a captured step reads its current value.
+        self.momentum = torch.zeros_like(self.matrices[0].rate)
+        self.set_momentum(0)
+
+    @abstractmethod
+    def set_momentum(self, step: int) -> None:
+        """Set the momentum of step `step`."""
+
+    @abstractmethod
+    def moved(self, matrices: Sequence[Matrix]) -> list[Tensor]:
+        """The weights after a step; the buffers of the matrices, too, make it."""
+
+    @torch.no_grad()
+    def step(self, bad: Tensor) -> None:
+        """Update each weight that has a gradient; where `bad` [] is true, weights and momentum do
+        not change, for any gradients. Does not wait for the device."""
+        matrices = [matrix for matrix in self.matrices if matrix.weight.grad is not None]
+        buffers = [matrix.buffer.clone() for matrix in matrices]
+        weights = self.moved(matrices)
+        for matrix, buffer, moved in zip(matrices, buffers, weights, strict=True):
+            matrix.weight.copy_(torch.where(bad, matrix.weight, moved))
+            matrix.buffer.copy_(torch.where(bad, buffer, matrix.buffer))
+
+
+class BlockMuon(MatrixMuon):
+    """Nesterov's momentum, orthogonalised by five Newton-Schulz steps in bfloat16 and scaled by
+    sqrt(max(1, rows / columns)).
+
+    Muon takes its rate as a number of the host, for which it would wait for the device: therefore
+    it steps a copy at rate 1, and the weight moves the fraction `lr` towards the copy. This is the
+    same step, decay included.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]]) -> None:
+        super().__init__(groups)
+        # By the weight: a copy that Muon steps, and its parts, which are Muon's parameters.
+        self._copies: dict[nn.Parameter, tuple[Tensor, tuple[Tensor, ...]]] = {}
+        for matrix in self.matrices:
+            copy = torch.zeros_like(matrix.weight, requires_grad=False)
+            self._copies[matrix.weight] = copy, matrix.split(copy)
         self.muon = Muon(
-            muon_groups,
+            [
+                {
+                    "params": [part for w in group["params"] for part in self._copies[w][1]],
+                    "weight_decay": group["weight_decay"],
+                }
+                for group in groups
+            ],
             lr=1.0,
             nesterov=True,
             ns_coefficients=_COEFFICIENTS,
@@ -72,40 +119,27 @@ class BlockMuon:
             adjust_lr_fn="original",
         )
         for matrix in self.matrices:
-            for part, buffer in zip(matrix.parts, matrix.split(matrix.buffer), strict=True):
+            parts = self._copies[matrix.weight][1]
+            for part, buffer in zip(parts, matrix.split(matrix.buffer), strict=True):
                 self.muon.state[part]["momentum_buffer"] = buffer
-        # On the device, so that a captured step reads its current value.
-        self.momentum = torch.zeros_like(self.matrices[0].rate)
         for group in self.muon.param_groups:
             group["momentum"] = self.momentum
-        self.set_momentum(0)
 
     def set_momentum(self, step: int) -> None:
-        """Set the momentum of step `step`."""
         self.momentum.fill_(momentum(step))
 
-    @torch.no_grad()
-    def step(self, bad: Tensor) -> None:
-        """Update each weight that has a gradient; where `bad` [] is true, weights and momentum do
-        not change, for any gradients. Does not wait for the device."""
-        matrices, buffers = [], []
-        for matrix in self.matrices:
-            if matrix.weight.grad is None:
-                continue
-            matrices.append(matrix)
-            buffers.append(matrix.buffer.clone())
-            matrix.stepped.copy_(matrix.weight)
-            gradients = matrix.split(matrix.weight.grad)
-            for part, gradient in zip(matrix.parts, gradients, strict=True):
+    def moved(self, matrices: Sequence[Matrix]) -> list[Tensor]:
+        for matrix in matrices:
+            copy, parts = self._copies[matrix.weight]
+            copy.copy_(matrix.weight)
+            for part, gradient in zip(parts, matrix.split(matrix.gradient), strict=True):
                 part.grad = gradient
         self.muon.step()
-        for matrix, buffer in zip(matrices, buffers, strict=True):
-            weight, rate = matrix.weight, matrix.rate
-            weight.copy_(torch.where(bad, weight, weight.lerp(matrix.stepped, rate)))
-            matrix.buffer.copy_(torch.where(bad, buffer, matrix.buffer))
         self.muon.zero_grad(set_to_none=True)  # the gradients would keep a graph's memory
+        return [
+            matrix.weight.lerp(self._copies[matrix.weight][0], matrix.rate) for matrix in matrices
+        ]
 
 
-def _matrix(weight: nn.Parameter, rate: Tensor, rows: tuple[int, ...]) -> _Matrix:
-    stepped = torch.zeros_like(weight, requires_grad=False)
-    return _Matrix(weight, rate, stepped, torch.zeros_like(stepped), stepped.split(rows))
+def _matrix(weight: nn.Parameter, rate: Tensor, rows: tuple[int, ...]) -> Matrix:
+    return Matrix(weight, rate, torch.zeros_like(weight, requires_grad=False), rows)

@@ -20,8 +20,9 @@ from reloop.conf.schema import Config, TrainingConfig
 from reloop.models import Model
 
 from .multipliers import multiplier
-from .muon import BlockMuon
+from .muon import BlockMuon, MatrixMuon
 from .rates import learning_rate
+from .sphere import SphereMuon
 
 _DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
@@ -35,7 +36,7 @@ class Optimizer:
     """
 
     def __init__(
-        self, training: TrainingConfig, model: Model, adam: Adam, muon: BlockMuon | None
+        self, training: TrainingConfig, model: Model, adam: Adam, muon: MatrixMuon | None
     ) -> None:
         self.training, self.adam, self.muon = training, adam, muon
         self.names = {parameter: name for name, parameter in model.named_parameters()}
@@ -90,10 +91,12 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     training = config.training
     roles = model.parameter_roles()
     device = next(model.parameters()).device
+    # MuonH has the injecting projection, too, as the code of arXiv 2604.21106.
+    matrices = ("matrix", "injection") if training.muon_norm == "kept" else ("matrix",)
     # Keys: for Muon or not, without decay or with, the multiplier, and the rate before it.
     names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
-        on_muon = training.optimizer == "muon" and role.kind == "matrix"
+        on_muon = training.optimizer == "muon" and role.kind in matrices
         decays = role.kind in _DECAYING and name.endswith("weight")
         rate = training.muon_rate if on_muon else _adam_rate(training, name)
         names_by_group[on_muon, not decays, multiplier(config.model, role), rate].append(name)
@@ -111,7 +114,8 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
         else:
             group["eps"] = training.epsilon * factor
         groups[on_muon].append(group)
-    muon = BlockMuon(groups[True]) if groups[True] else None
+    kind = SphereMuon if training.muon_norm == "kept" else BlockMuon
+    muon = kind(groups[True]) if groups[True] else None
     return Optimizer(training, model, _make_adam(groups[False], training, device), muon)
 
 

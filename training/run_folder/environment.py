@@ -55,6 +55,8 @@ def versions() -> dict[str, Any]:
 def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     """The source files that the weights of a run depend on, with their fingerprints."""
     modules = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
+    if config.training.muon_norm == "kept":
+        modules.append("reloop.training.optim.sphere")
     if config.training.ema_decay:
         modules.append("reloop.training.optim.average")
     if config.training.jacobian_penalty:
@@ -89,18 +91,19 @@ def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
         if isinstance(part, dict) and isinstance(part.get("sources"), dict):
             backend = part.get("backend")
             now = training_sources(config, backend if isinstance(backend, str) else "eager")
-            if not same_numbers(part["sources"], now, config.precision):
+            if not same_numbers(part["sources"], now, config):
                 files |= set(changed_files(part["sources"], now))
     return sorted(files)
 
 
-def same_numbers(before: Mapping[str, str], now: Mapping[str, str], precision: str) -> bool:
-    """Whether two versions of the sources are known to compute the same weights bit for bit in a
-    precision: same_numbers.json has the fingerprints before and after each change that was checked
-    so, and the precisions whose numbers it changed."""
+def same_numbers(before: Mapping[str, str], now: Mapping[str, str], config: Config) -> bool:
+    """Whether two versions of the sources are known to compute the same weights of a run bit for
+    bit: same_numbers.json has the fingerprints before and after each change that was checked so,
+    and the precisions and kinds of blocks whose numbers it changed."""
     changes = json.loads(SAME_NUMBERS.read_text(encoding="utf-8"))
     return any(
-        precision not in change["except_precision"]
+        config.precision not in change["except_precision"]
+        and config.model.block not in change["except_block"]
         and before.items() <= change["before"].items()
         and now.items() <= change["after"].items()
         for change in changes

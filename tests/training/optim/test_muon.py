@@ -148,7 +148,7 @@ def test_gradients_stand_as_they_were_and_are_not_held() -> None:
     weight.grad = gradient.clone()
     muon.step(_GOOD)
     assert torch.equal(weight.grad, gradient)
-    assert all(part.grad is None for part in muon.matrices[0].parts)
+    assert all(part.grad is None for g in muon.muon.param_groups for part in g["params"])
 
 
 def test_a_matrix_without_a_gradient_stands() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from reloop.conf.schema import Config, ModelConfig, TrainingConfig
 from reloop.models import Model, ModelSpec
+from reloop.training.optim.muon import BlockMuon
 from reloop.training.optim.optimizers import Optimizer, make_optimizer
 from tests.training.tiny import assert_same_bits, make_trainer, tiny
 
@@ -192,7 +193,7 @@ def test_rates_follow_their_peaks_in_place(tmp_path: Path) -> None:
 def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
     trainer = make_trainer(tiny(tmp_path, optimizer="muon", steps=1000))
     muon = trainer.optimizer.muon
-    assert muon is not None
+    assert isinstance(muon, BlockMuon)
     place = muon.muon.param_groups[0]["momentum"]
     for step, wanted in ((0, 0.85), (150, 0.9), (400, 0.95)):
         trainer.optimizer.prepare(step)
