@@ -142,7 +142,8 @@ def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Summary
         labels[name], arrays[name] = measure.baseline(name)
     result = summary(run, settings, arrays, labels)
     if run.task.is_text:
-        result["language"] = measure_language(measure)
+        result["language"], text_arrays = measure_language(measure)
+        arrays |= text_arrays
     for name in shift_names(settings):
         result["shifts"][name], shift_arrays = _measure_shift(measure, name)
         arrays |= {f"{name}/{part}": values for part, values in shift_arrays.items()}

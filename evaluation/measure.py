@@ -34,6 +34,7 @@ _SOURCE_MODULES = (
     "reloop.evaluation.measure",
     "reloop.training.objective",
 )
+_TEXT_MODULES = ("reloop.evaluation.text.scores", "reloop.evaluation.text.questions")
 
 
 class Measure:
@@ -176,7 +177,8 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
     summary_modules = ("reloop.evaluation.summary", "reloop.evaluation.bootstrap")
     shift_modules = ("reloop.tasks.shift",) if settings.shifts else ()
     modules = ("reloop.models.model", type(task).__module__, *shift_modules, *solver_modules)
-    return sources_of(*modules, alone=(*_SOURCE_MODULES, *summary_modules))
+    of_texts = _TEXT_MODULES if task.is_text else ()
+    return sources_of(*modules, alone=(*_SOURCE_MODULES, *summary_modules, *of_texts))
 
 
 def _solvers(name: str, task: Task) -> Mapping[str, AnySolver]:

@@ -18,24 +18,27 @@ from reloop.tasks.language.documents import QUESTIONS, eval_files, read_document
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run
 
-from ..cache import digest
+from ..bootstrap import Floats
+from ..cache import Arrays, digest
 from ..measure import Measure
 from .questions import asked, judge, questions_result, read_questions
 from .results import LanguageResult, QuestionsResult, Size, TextResult
-from .scores import blocks, nats_by_loop, text_result
+from .scores import bits_per_byte, blocks, nats_by_loop, running_blocks, text_result
 
 _MOST = 1 << 62  # tokens
 
 
-def measure_language(measure: Measure) -> LanguageResult:
-    """Score every text and answer every question, at 1 to `evaluation.max_loops` loops. Raises
-    ConfigError for a file that cannot be read."""
+def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
+    """Score every text and answer every question, at 1 to `evaluation.max_loops` loops; with
+    `held_out` [blocks, loops], the bits per byte of the held-out text's blocks. Raises ConfigError
+    for a file that cannot be read."""
     task = measure.task
     assert isinstance(task, Language)
     files = eval_files(task.eval)
-    texts = {"held_out": _text(measure, task, "held_out", task.corpus.texts["held_out"])}
+    held_out = _Text(measure, "held_out", task.corpus.texts["held_out"])
+    texts = {"held_out": held_out.result()}
     texts |= {
-        path.name: _text(measure, task, path.name, read_documents(str(path), task.column))
+        path.name: _Text(measure, path.name, read_documents(str(path), task.column)).result(True)
         for path in files
         if not path.name.endswith(QUESTIONS)
     }
@@ -44,7 +47,12 @@ def measure_language(measure: Measure) -> LanguageResult:
         for path in files
         if path.name.endswith(QUESTIONS)
     }
-    return {"size": _size(measure.run), "texts": texts, "questions": questions}
+    result: LanguageResult = {
+        "size": _size(measure.run),
+        "texts": texts,
+        "questions": questions,
+    }
+    return result, {"held_out": held_out.bits_per_byte()}
 
 
 def _size(run: Run) -> Size:
@@ -69,21 +77,46 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
         raise ConfigError("task.eval", f"cannot be read: {error}") from None
 
 
-def _text(measure: Measure, task: Language, name: str, documents: Sequence[str]) -> TextResult:
-    settings, tokenizer = measure.settings, task.tokenizer
-    length = measure.run.config.task.points
-    prompts = blocks(documents, tokenizer, length, settings.tokens or _MOST, name)
-    counted = torch.from_numpy(tokenizer.lengths() > 0)[prompts.ys]
-    arrays = measure.rows(
-        f"text-{name}",
-        {"prompts": digest(prompts.xs, prompts.ys), "loops": _loops(measure)},
-        len(prompts),
-        lambda rows: nats_by_loop(
-            measure.device_model(), prompts[rows], _loops(measure), counted[rows]
-        ),
-        ("reloop.evaluation.text.scores",),
-    )
-    return text_result(arrays["nats"], prompts, tokenizer, settings)
+class _Text:
+    """A text by name, in blocks as long as the prompts of training."""
+
+    def __init__(self, measure: Measure, name: str, documents: Sequence[str]) -> None:
+        assert isinstance(measure.task, Language)
+        self.measure, self.name, self.documents = measure, name, documents
+        self.tokenizer = measure.task.tokenizer
+        self.length = measure.run.config.task.points
+        self.most = measure.settings.tokens or _MOST
+        self.prompts = blocks(documents, self.tokenizer, self.length, self.most, name)
+        counted = torch.from_numpy(self.tokenizer.lengths() > 0)[self.prompts.ys]
+        self.nats = self._nats(f"text-{name}", self.prompts, counted)
+
+    def result(self, also_running: bool = False) -> TextResult:
+        """Its bits per byte and perplexities, with `also_running` that of running blocks."""
+        running = None
+        prompts = running_blocks(self.documents, self.tokenizer, self.length, self.most)
+        if also_running and len(prompts):
+            everything = torch.ones_like(prompts.ys, dtype=torch.bool)
+            running = self._nats(f"running-{self.name}", prompts, everything), self.length
+        settings = self.measure.settings
+        return text_result(self.nats, self.prompts, self.tokenizer, settings, running)
+
+    def bits_per_byte(self) -> Floats:
+        """Of each block by loop, [blocks, loops]."""
+        return bits_per_byte(self.nats, self.prompts, self.tokenizer)
+
+    def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
+        """By block and loop, [blocks, loops]."""
+        measure = self.measure
+        arrays = measure.rows(
+            name,
+            {"prompts": digest(prompts.xs, prompts.ys), "loops": _loops(measure)},
+            len(prompts),
+            lambda rows: nats_by_loop(
+                measure.device_model(), prompts[rows], _loops(measure), counted[rows]
+            ),
+            ("reloop.evaluation.text.scores",),
+        )
+        return arrays["nats"]
 
 
 def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:

@@ -15,6 +15,8 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
     texts, questions = result["texts"], result["questions"]
     loops = shown_loops(next(iter(texts.values()))["loop"], b)
     head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
+    running = any("running_perplexity" in text for text in texts.values())
+    head += ["running"] if running else []
     rows = [
         [
             name.replace("_", "-"),
@@ -22,6 +24,8 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
             _span(text["bits_per_byte"], b),
             *_at(text["perplexity"], [b]),
             *_at(text["word_perplexity"], [b]),
+            *(_at(text["running_perplexity"], [b]) if "running_perplexity" in text else []),
+            *([""] if running and "running_perplexity" not in text else []),
         ]
         for name, text in texts.items()
     ]
@@ -29,7 +33,8 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
     size = result["size"]
     parts: list[Part] = [
         Table(head, rows),
-        f"bytes read: {sizes}",
+        f"bytes read: {sizes}"
+        + ("; running: blocks without start tokens, as arXiv 2605.18797's code" if running else ""),
         f"{size['backbone']:,} parameters, {size['embedding']:,} in embedding and head; "
         f"{size['flops']:.3g} FLOPs a token in training, {size['flops_of_one_loop']:.3g} where "
         "loops are not counted",

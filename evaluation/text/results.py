@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from ..bootstrap import Band
 
@@ -13,7 +13,9 @@ class TextResult(TypedDict):
     """Of one text: how much of it was read, and by loop (from 1) the bits per byte, the nats and
     the perplexity of a token, and the perplexity of a word, the whole text's nats being those of
     its words and line ends (as WikiText's perplexity is counted). Means with 90 % intervals over
-    blocks; special tokens have no bytes and no part in it."""
+    blocks; special tokens have no bytes and no part in it. Of a text of `task.eval` also
+    `running_perplexity`: of a token, special ones too, in blocks without start tokens of their own
+    (the protocol of the code of arXiv 2605.18797 for WikiText-2)."""
 
     tokens: int
     bytes: int
@@ -23,6 +25,7 @@ class TextResult(TypedDict):
     nats: Band
     perplexity: Band
     word_perplexity: Band
+    running_perplexity: NotRequired[Band]
 
 
 class QuestionsResult(TypedDict):

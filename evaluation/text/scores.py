@@ -34,13 +34,7 @@ def blocks(
     that do not overlap; the rest that fills none is left out, and what lies beyond `most` tokens.
     The first token of each block is predicted from the start token, as in training. Raises
     ConfigError for a text that is shorter than a block."""
-    pieces, total = [], 0
-    for document in documents:
-        pieces.append(np.concatenate(([tokenizer.start], tokenizer.encode(document))))
-        total += len(pieces[-1])
-        if total >= most + length:
-            break
-    stream = np.concatenate(pieces)[: max(most, length)]
+    stream = _stream(documents, tokenizer, max(most, length))
     count = len(stream) // length
     if not count:
         raise ConfigError(
@@ -49,6 +43,29 @@ def blocks(
     ys = torch.from_numpy(stream[: count * length].reshape(count, length))
     start = torch.full_like(ys[:, :1], tokenizer.start)
     return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
+
+
+def running_blocks(
+    documents: Sequence[str], tokenizer: Tokenizer, length: int, most: int
+) -> Prompts:
+    """The same tokens as the code of arXiv 2605.18797 reads WikiText-2: in blocks without start
+    tokens of their own, each of which predicts the `length` tokens after its first. Empty for a
+    text that fills none."""
+    stream = _stream(documents, tokenizer, max(most, length) + 1)
+    count = (len(stream) - 1) // length
+    rows = [stream[first : first + count * length].reshape(count, length) for first in (0, 1)]
+    return Prompts(*map(torch.from_numpy, rows))
+
+
+def _stream(documents: Sequence[str], tokenizer: Tokenizer, most: int) -> NDArray[np.int64]:
+    """The documents' tokens, at most so many, each document begun by the start token."""
+    pieces, total = [], 0
+    for document in documents:
+        pieces.append(np.concatenate(([tokenizer.start], tokenizer.encode(document))))
+        total += len(pieces[-1])
+        if total >= most:
+            break
+    return np.concatenate(pieces)[:most]
 
 
 def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tensor) -> Arrays:
@@ -63,11 +80,22 @@ def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tens
     return {"nats": torch.stack(sums, dim=1).cpu().numpy()}
 
 
+def bits_per_byte(nats: Floats, prompts: Prompts, tokenizer: Tokenizer) -> Floats:
+    """Of each block by loop, [blocks, loops], over the mean bytes of a block, so that their mean is
+    that of the text."""
+    size = tokenizer.lengths()[prompts.ys.numpy()].sum()
+    return nats * (len(nats) / (max(size, 1) * math.log(2)))
+
+
 def text_result(
-    nats: Floats, prompts: Prompts, tokenizer: Tokenizer, settings: EvaluationConfig
+    nats: Floats,
+    prompts: Prompts,
+    tokenizer: Tokenizer,
+    settings: EvaluationConfig,
+    running: tuple[Floats, int] | None = None,
 ) -> TextResult:
-    """The result of a text's blocks, of which `nats` [blocks, loops] are those of
-    `nats_by_loop`."""
+    """The result of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`;
+    `running` are those of its running blocks, with the tokens of each."""
     ys = prompts.ys.numpy()
     lengths = tokenizer.lengths()[ys]  # bytes of each token
     tokens, size = (lengths > 0).sum(1), lengths.sum(1)
@@ -78,7 +106,7 @@ def text_result(
 
     by_token, by_word = per(tokens), per(words)
     bits = Interval(*(values / math.log(2) for values in per(size)))
-    return {
+    result: TextResult = {
         "tokens": int(tokens.sum()),
         "bytes": int(size.sum()),
         "words": int(words.sum()),
@@ -88,6 +116,12 @@ def text_result(
         "perplexity": _exp(by_token).to_json(),
         "word_perplexity": _exp(by_word).to_json(),
     }
+    if running is not None:
+        running_nats, length = running
+        lengths_of = np.full(len(running_nats), length)
+        by_running = _ratio(running_nats, lengths_of, settings)
+        result["running_perplexity"] = _exp(by_running).to_json()
+    return result
 
 
 def _words(text: str) -> int:

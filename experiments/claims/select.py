@@ -20,7 +20,7 @@ from .claim import Estimate, Evidence, Measured, NotMeasured
 from .statistics import hierarchical_bootstrap
 
 Errors = Callable[["Group"], Floats]  # [seeds, prompts]
-_OF_MODEL = ("model", "by_loop", "state_change", "prediction_change", "loops_used")
+_OF_MODEL = ("model", "by_loop", "state_change", "prediction_change", "loops_used", "held_out")
 
 
 class Group(NamedTuple):

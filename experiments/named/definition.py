@@ -6,6 +6,7 @@ experiment = load("fig03")
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,9 +76,14 @@ class Experiment:
         at_scale: AtScale = self.scales[scale]
         return at_scale
 
-    def command(self, scale: str, seeds: int | None = None) -> str:
-        """The command that makes it, with a number of seeds that is not its own."""
+    def reads_text(self, scale: str) -> bool:
+        """Whether its runs at a scale are language models."""
+        return any(entry.get("task") == "language" for entry in self.at(scale).runs)
+
+    def command(self, scale: str, seeds: int | None = None, text: str = "") -> str:
+        """The command that makes it, with a number of seeds that is not its own, and a text."""
         own = f" seeds={seeds}" if seeds else ""
+        own += f" {shlex.quote(f'text={text}')}" if text else ""
         return f"python run.py experiment={self.word} scale={scale}{own}"
 
 

@@ -38,14 +38,18 @@ def members_of(
     folder: str = Config.folder,
     seeds: int | None = None,
     device: str = "auto",
+    text: str = "",
 ) -> list[Member]:
     """The trainings of an experiment at a scale, in run folders below `folder`, each with `seeds`
-    seeds in place of its own number. ConfigError for settings that run.py would refuse."""
+    seeds in place of its own number, language models on `text` where one is given. ConfigError for
+    settings that run.py would refuse."""
     at_scale = experiment.at(scale)
     members = []
     for entry in at_scale.runs:
         given = {key: value for key, value in entry.items() if key != "label"} | {"scale": scale}
         given.setdefault("seed", list(range(seeds or at_scale.seeds)))
+        if text and given.get("task") == "language":
+            given["task.text"] = text
         for values in _grid(given):
             config = command_of(values | _evaluation(at_scale, values)).config
             config = replace(config, folder=folder, device=device)

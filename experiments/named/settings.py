@@ -32,6 +32,9 @@ class ExperimentSettings:
     jobs: int | None = setting(
         None, "processes that train at once; null: one a core, one on a GPU", at_least=1
     )
+    text: str = setting(
+        "", "of language experiments, as task.text; empty: the novels that come with the project"
+    )
     folder: str = setting(Config.folder, "where run folders are made")
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     figures: FigureSettings = FigureSettings()
@@ -51,6 +54,8 @@ class ExperimentSettings:
         for experiment in self.experiments:
             self.members(experiment)
             is_named = self.experiment != ("all",)
+            if self.text and is_named and not experiment.reads_text(self.scale):
+                raise ConfigError("text", f"has no meaning for {experiment.name}")
             if self.seeds and is_named and not experiment.at(self.scale).runs:
                 problem = "whose trainings are those of another command"
                 raise ConfigError("seeds", f"has no meaning for {experiment.name}, {problem}")
@@ -69,13 +74,18 @@ class ExperimentSettings:
 
     def command(self, experiment: Experiment) -> str:
         """The command that makes one of them as asked."""
-        return experiment.command(self.scale, self.seeds_of(experiment))
+        return experiment.command(self.scale, self.seeds_of(experiment), self._text_of(experiment))
 
     def result_folder(self, experiment: Experiment) -> Path:
         """Where the result of one of them is kept."""
         seeds = self.seeds_of(experiment)
-        return folder_of(self.folder, experiment.name, self.scale, seeds)
+        text = self._text_of(experiment)
+        return folder_of(self.folder, experiment.name, self.scale, seeds, text)
 
     def members(self, experiment: Experiment) -> list[Member]:
         """The trainings of one of them."""
-        return members_of(experiment, self.scale, self.folder, self.seeds, self.device)
+        return members_of(experiment, self.scale, self.folder, self.seeds, self.device, self.text)
+
+    def _text_of(self, experiment: Experiment) -> str:
+        """The text asked for; empty for an experiment without texts."""
+        return self.text if experiment.reads_text(self.scale) else ""

@@ -14,7 +14,13 @@ from torch import Generator
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.baselines.ngram import Counts, ngram
-from reloop.evaluation.text.scores import blocks, nats_by_loop, text_result
+from reloop.evaluation.text.scores import (
+    bits_per_byte,
+    blocks,
+    nats_by_loop,
+    running_blocks,
+    text_result,
+)
 from reloop.models import Model, ModelSpec
 from reloop.tasks import make_task
 from reloop.tasks.language.tokens import Bytes
@@ -68,6 +74,36 @@ def test_bits_and_perplexities_are_those_of_the_next_tokens() -> None:
     assert low is not None
     assert high is not None
     assert low < bits < high
+
+
+def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
+    """arXiv 2605.18797's code on WikiText-2: all tokens in a row, each document's start token among
+    them, predicted from what its block has read."""
+    model, tokenizer = _model(), Bytes()
+    whole = [256, *_DOCUMENTS[0].encode(), 256, *_DOCUMENTS[1].encode()]
+    prompts = running_blocks(_DOCUMENTS, tokenizer, 8, 10**6)
+    total, count = 0.0, (len(whole) - 1) // 8
+    assert len(prompts) == count
+    for block in range(count):
+        tokens = torch.tensor(whole[8 * block : 8 * block + 9])
+        probabilities = model(type(prompts)(tokens[None, :-1], tokens[None, 1:]), 2)[0, 0].softmax(
+            -1
+        )
+        total -= float(probabilities[range(8), tokens[1:]].log().sum())
+    everything = torch.ones_like(prompts.ys, dtype=torch.bool)
+    running = nats_by_loop(model, prompts, 2, everything)["nats"]
+    plain = blocks(_DOCUMENTS, tokenizer, 8, 10**6, "it")
+    nats = nats_by_loop(model, plain, 2, torch.from_numpy(tokenizer.lengths() > 0)[plain.ys])[
+        "nats"
+    ]
+    result = text_result(nats, plain, tokenizer, _SETTINGS, (running, 8))
+    wanted = math.exp(total / (8 * count))
+    assert result["running_perplexity"]["mean"][1] == pytest.approx(wanted, rel=1e-4)
+    assert bits_per_byte(nats, plain, tokenizer).mean(0).tolist() == pytest.approx(
+        result["bits_per_byte"]["mean"]
+    )
+    assert len(running_blocks(_DOCUMENTS, tokenizer, 500, 10**6)) == 0
+    assert len(running_blocks(_DOCUMENTS, tokenizer, 8, 16)) == 2
 
 
 def _by_hand(stream: list[int], before: list[int], token: int, order: int, size: int) -> float:
