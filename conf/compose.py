@@ -238,7 +238,13 @@ def _check_loops(mapping: dict[str, Any], keys: list[str]) -> None:
             "evaluation.max_loops",
             "evaluation.halt_by",
         ),
-        "tied": ("loops.T", "loops.grad_loops", "loops.sampling", "curriculum.loops."),
+        "tied": (
+            "loops.T",
+            "loops.grad_loops",
+            "loops.sampling",
+            "loops.least",
+            "curriculum.loops.",
+        ),
     }
     for key in keys:
         if key.startswith(absent.get(family, ())):

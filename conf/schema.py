@@ -109,9 +109,10 @@ class LoopsConfig:
     )
     sampling: Literal["none", "uniform", "poisson_lognormal"] = setting(
         "none",
-        "loops drawn for each step: uniform from 1 to 2b - 1, or Poisson with a log-normal "
+        "loops drawn for each step: uniform from least to 2b - least, or Poisson with a log-normal "
         "mean; none: as curriculum.loops says",
     )
+    least: int = setting(1, "the fewest loops that sampling=uniform draws", at_least=1)
     stop_at: float = setting(
         0.0,
         "training: the loops without gradients end early, for the whole batch (each shard), once "

@@ -187,11 +187,11 @@ def _write_union(
     path, errors = run.path / "evaluation.json", run.path / "evaluation.npz"
     path.unlink(missing_ok=True)
     write_arrays(errors, arrays)
-    pictures = draw_evaluation(result, run.path / "figures", figures, _metrics(run))
+    pictures = draw_evaluation(result, run.path / "figures", figures, logged(run))
     show(path, KIND, {**result, "figures": figures.plain()}, [errors, *pictures])
 
 
-def _metrics(run: Run) -> list[dict[str, float]]:
+def logged(run: Run) -> list[dict[str, float]]:
     """The records of a run's training up to its step; none for a run without a log."""
     try:
         mapping = read_mapping(run.path, lambda message: None)

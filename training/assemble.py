@@ -111,7 +111,7 @@ def _loops(config: Config) -> Schedule | SampledLoops:
     """The loops of a looped model: sampled, or growing to b from `start`, by default the window."""
     loops = config.loops
     if loops.sampling != "none":
-        return SampledLoops(loops.sampling, loops.b, (config.seed, _LOOPS))
+        return SampledLoops(loops.sampling, loops.b, (config.seed, _LOOPS), loops.least)
     return _schedule(config.curriculum.loops, loops.b, min(loops.T, loops.b))
 
 

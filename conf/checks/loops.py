@@ -9,11 +9,11 @@ from ..schema import Config, LoopsConfig, ModelConfig
 _CUT = 4  # times b: the most loops of a Poisson-lognormal draw, which bounds memory
 
 
-def most_loops(sampling: str, b: int) -> int:
-    """The most loops that a step can make around `b`: 2 b - 1 (uniform), 4 b (poisson_lognormal,
-    but 1 where b is 1) or b (none)."""
+def most_loops(sampling: str, b: int, least: int = 1) -> int:
+    """The most loops that a step can make around `b`: 2 b - least (uniform), 4 b
+    (poisson_lognormal, but 1 where b is 1) or b (none)."""
     if sampling == "uniform":
-        return 2 * b - 1
+        return 2 * b - least
     return _CUT * b if sampling == "poisson_lognormal" and b > 1 else b
 
 
@@ -27,7 +27,7 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         if loops.stop_at:
             yield "loops.stop_at", f"has no meaning here: {every}"
     if model.family != "looped":
-        for name, value in (("sampling", "none"), ("grad_loops", "window")):
+        for name, value in (("sampling", "none"), ("grad_loops", "window"), ("least", 1)):
             if getattr(loops, name) != value:
                 yield f"loops.{name}", f"has no meaning with model={model.family}"
         return
@@ -36,6 +36,10 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
             "curriculum.loops.start",
             f"must be null with loops.sampling={loops.sampling}, got {start}: loops are drawn",
         )
+    if loops.least > loops.b:
+        yield "loops.least", f"must be at most loops.b={loops.b}, got {loops.least}"
+    if loops.least > 1 and loops.sampling != "uniform":
+        yield "loops.least", f"has no meaning with loops.sampling={loops.sampling}"
     yield from _short_gradients(loops)
     if _starts_once(model) and not _reach_all(loops):
         yield (
@@ -45,7 +49,7 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         )
     if not model.lanes:
         return
-    if most_loops(loops.sampling, loops.b) > loops.b:
+    if most_loops(loops.sampling, loops.b, loops.least) > loops.b:
         yield (
             "model.lanes",
             f"cannot be {model.lanes} with loops.sampling={loops.sampling}: lanes have parameters "
@@ -70,7 +74,7 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
     """The mistake of a `grad_loops` that is shorter than the window."""
     key, reach = "loops.grad_loops", loops.grad_loops
     if isinstance(reach, int):
-        window = min(loops.T, most_loops(loops.sampling, loops.b))
+        window = min(loops.T, most_loops(loops.sampling, loops.b, loops.least))
         if reach < window:
             yield key, f"must be at least {window}, the loops that count in the loss, got {reach}"
     elif reach == "half":
@@ -86,6 +90,6 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
 def _reach_all(loops: LoopsConfig) -> bool:
     """Whether gradients reach back through every loop of every step: of the most loops that can be
     drawn, of the last loops of a schedule."""
-    reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b)
+    reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b, loops.least)
     through = {"window": min(loops.T, most), "half": (most + 1) // 2, "all": most}
     return (reach if isinstance(reach, int) else through[reach]) >= most

@@ -159,7 +159,7 @@ def loops_of(s: Sizes) -> tuple[int, int, int]:
     if s["model.family"] == "standard":
         layers = s["model.n_layer"]
         return layers, layers, 1
-    most = most_loops(s["loops.sampling"], s["loops.b"])
+    most = most_loops(s["loops.sampling"], s["loops.b"], s["loops.least"])
     if s["model.family"] == "tied":
         return most, most, 1
     window, reach = min(s["loops.T"], most), s["loops.grad_loops"]

@@ -22,7 +22,7 @@ _Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
     *("in_context", "stability", "stability_trained", "fully_looped", "iso_depth"),
     *("algorithms", "conditioning", "diversity", "mixture", "plateau", "jacobian", "length"),
-    "halting",
+    *("halting", "language"),
 )
 
 

@@ -22,7 +22,7 @@ from reloop.conf.words import read_yaml
 # In measures/of_runs/.
 OF_RUNS = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture"),
-    *("plateau", "length", "halting"),
+    *("plateau", "length", "halting", "norms", "rates", "useful_loops", "iso_flop"),
 )
 MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reloop.conf.checks.language import is_text
 from reloop.evaluation.bootstrap import Interval, clustered_bootstrap
 from reloop.tasks import SHIFTS
 from reloop.training.assemble import trained_loops
@@ -21,6 +22,7 @@ from .results import Curve, Panel
 
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
+_BITS = "bits per byte"
 _EXAMPLES = ("in-context examples k", "squared error")
 
 
@@ -40,7 +42,8 @@ def _parts(spec: PanelSpec, runs: Sequence[Measured]) -> dict[str, list[Measured
     parts: dict[str, list[Measured]] = {}
     for run in runs:
         task = run.config.task
-        title = f"{task.name.replace('_', ' ')}, d = {task.dims}"
+        title = task.name.replace("_", " ")
+        title += "" if is_text(task) else f", d = {task.dims}"
         if spec.split:
             title += f", {spec.split} = {setting_of(run.config, spec.split)}"
         parts.setdefault(title, []).append(run)
@@ -48,10 +51,10 @@ def _parts(spec: PanelSpec, runs: Sequence[Measured]) -> dict[str, list[Measured
 
 
 def _by_loop(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
-    length = max(run.arrays["by_loop"].shape[1] for run in runs)
-    curves = _curves(runs, lambda run: run.arrays["by_loop"], length)
+    length = max(_by_each_loop(run).shape[1] for run in runs)
+    curves = _curves(runs, _by_each_loop, length)
     x = range(1, length + 1)
-    return [_errors(name, title, ("loop", _ERROR_NAMES["last"]), x, curves)]
+    return [_errors(name, title, ("loop", _error_name(runs, "last")), x, curves)]
 
 
 def _by_examples(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
@@ -70,8 +73,8 @@ def _by_value(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) 
             part = [run for run in same if float(setting_of(run.config, spec.x)) == value]
             points.append(_interval([_error(run, spec.of) for run in part]) if part else None)
         curves.append(_curve(same[0], points))
-    axes = (spec.x, _ERROR_NAMES[spec.of])
-    return [_errors(name, title, axes, values, curves, log="xy" if spec.log_x else "y")]
+    axes = (spec.x, _error_name(runs, spec.of))
+    return [_errors(name, title, axes, values, curves, log_x=spec.log_x)]
 
 
 def _shifts(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> list[Panel]:
@@ -101,7 +104,33 @@ _KINDS: Mapping[str, Callable[[PanelSpec, Sequence[Measured], str, str], list[Pa
 _ERROR_NAMES = {"last": "error of the last query", "mean": "mean error over k"}
 
 
-_errors = partial(panel, log="y", levels={"predicting zero": 1.0})
+def _errors(
+    name: str,
+    title: str,
+    axes: tuple[str, str],
+    x: Sequence[float],
+    curves: Sequence[Curve],
+    log_x: bool = False,
+) -> Panel:
+    """A panel of errors; of bits per byte on a plain axis, where no level is zero's."""
+    if axes[1] == _BITS:
+        return panel(name, title, axes, x, curves, log="x" if log_x else "")
+    log, levels = ("xy" if log_x else "y"), {"predicting zero": 1.0}
+    return panel(name, title, axes, x, curves, log=log, levels=levels)
+
+
+def _error_name(runs: Sequence[Measured], of: str) -> str:
+    return _BITS if all(map(_is_text, runs)) else _ERROR_NAMES[of]
+
+
+def _is_text(run: Measured) -> bool:
+    return is_text(run.config.task)
+
+
+def _by_each_loop(run: Measured) -> NDArray[Any]:
+    """The error of the last query by loop, [prompts, loops]; of a text the bits per byte of its
+    held-out part, by block."""
+    return run.arrays["held_out" if _is_text(run) else "by_loop"]
 
 
 def _curves(
@@ -145,6 +174,9 @@ def _interval(errors: Sequence[NDArray[Any]]) -> Interval:
 
 
 def _error(run: Measured, of: str) -> NDArray[Any]:
-    """The error of each prompt: of the last query, or the mean over all."""
+    """The error of each prompt: of the last query, or the mean over all; of a text the bits per
+    byte of each block of its held-out part."""
+    if _is_text(run):
+        return run.arrays["held_out"][:, trained_loops(run.config) - 1]
     errors = run.arrays["model_at_b"]
     return errors[:, -1] if of == "last" else errors.mean(1)

@@ -23,6 +23,8 @@ from .common import Missing
 _FOLLOWED = (
     *("reloop.experiments.named.measures.of_runs", "reloop.experiments.plateau"),
     *("reloop.probing.attention", "reloop.evaluation.halting"),
+    *("reloop.experiments.stability.collapse", "reloop.experiments.stability.verdict"),
+    "reloop.experiments.scaling_law",
 )
 
 

@@ -1,0 +1,120 @@
+"""Where the best learning rate lies by residual scaling and loops, on texts (arXiv 2606.18524,
+Figure 5).
+
+result = measure(runs, EvaluationConfig())   # runs of several rates, scalings, numbers of loops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.evaluate_run import logged, measured
+from reloop.experiments.named.curves import curve, over_seeds, panel
+from reloop.experiments.named.results import Panel
+from reloop.experiments.stability.collapse import collapse
+from reloop.experiments.stability.tables import LABELS
+from reloop.experiments.stability.verdict import Verdict, gain, movement, optimum
+from reloop.training.assemble import trained_loops
+from reloop.training.run_folder.run import Run
+
+_SCALINGS = ("none", "sqrt", "linear")
+
+
+class RatesResult(TypedDict):
+    """Bits per byte [rates][seeds] by scaling and R, None where training collapsed; the best rate
+    of each (None: no rate came through with every seed); by scaling how many octaves the best rate
+    moves from the fewest loops to the most; and how many bits per byte linear gains over sqrt, and
+    over none, at the most loops. One loop is the same for all scalings."""
+
+    rates: list[float]
+    loops: list[int]
+    steps: int
+    bits: dict[str, dict[str, list[list[float | None]]]]
+    best: dict[str, dict[str, float | None]]
+    move: dict[str, Verdict]
+    gain: dict[str, Verdict]
+    panels: list[Panel]
+
+
+class _Cell(NamedTuple):
+    scaling: str
+    loops: int
+    rate: float
+    seed: int
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> RatesResult:
+    """Read each run's bits per byte after b loops. ConfigError for runs of pairs of numbers."""
+    bits = {_cell(run): _bits(run) for run in runs}
+    rates = sorted({cell.rate for cell in bits})
+    loops = sorted({cell.loops for cell in bits})
+    seeds = sorted({cell.seed for cell in bits})
+    scalings = [each for each in _SCALINGS if any(cell.scaling == each for cell in bits)]
+    errors = {
+        (scaling, R): np.array(
+            [[_value(bits, scaling, R, rate, seed) for seed in seeds] for rate in rates]
+        )
+        for scaling in scalings
+        for R in loops
+    }
+    few, many = loops[0], loops[-1]
+    grid = np.array(rates)
+    optima = {key: optimum(grid, values) for key, values in errors.items()}
+    best = {key: None if peak is None else rates[peak.place] for key, peak in optima.items()}
+    return {
+        "rates": rates,
+        "loops": loops,
+        "steps": min(run.step for run in runs),
+        "bits": {s: {str(R): _plain(errors[s, R]) for R in loops} for s in scalings},
+        "best": {s: {str(R): best[s, R] for R in loops} for s in scalings},
+        "move": {s: movement(grid, optima[s, few], optima[s, many]) for s in scalings},
+        "gain": {
+            before: gain(errors[before, many], errors["linear", many])
+            for before in scalings
+            if before != "linear" and "linear" in scalings
+        },
+        "panels": [_panel(s, rates, {R: errors[s, R] for R in loops}) for s in scalings],
+    }
+
+
+def _cell(run: Run) -> _Cell:
+    config = run.config
+    if not run.task.is_text:
+        raise ConfigError("task", f"must be a text: {run.path} is not")
+    scaling, loops = config.model.residual_scaling, trained_loops(config)
+    return _Cell(scaling, loops, config.training.learning_rate, config.seed)
+
+
+def _bits(run: Run) -> float:
+    """After b loops, nan where the training collapsed."""
+    if collapse([each["loss"] for each in logged(run)]):
+        return float("nan")
+    _, arrays = measured(run, run.config.evaluation)
+    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
+
+
+def _value(bits: Mapping[_Cell, float], scaling: str, loops: int, rate: float, seed: int) -> float:
+    """Of one loop, that of any scaling."""
+    wanted = [_Cell(scaling, loops, rate, seed)]
+    wanted += [_Cell(each, 1, rate, seed) for each in _SCALINGS if loops == 1]
+    return next((bits[cell] for cell in wanted if cell in bits), float("nan"))
+
+
+def _plain(values: Floats) -> list[list[float | None]]:
+    return [[float(each) if np.isfinite(each) else None for each in row] for row in values]
+
+
+def _panel(scaling: str, rates: Sequence[float], errors: Mapping[int, Floats]) -> Panel:
+    """Bits per byte by rate, a curve for each number of loops."""
+    lost = sum(int((~np.isfinite(values)).sum()) for values in errors.values())
+    total = sum(values.size for values in errors.values())
+    curves = [curve(f"R = {R}", "loops", over_seeds(values.T), R) for R, values in errors.items()]
+    title = f"{LABELS[scaling]}; {lost} of {total} runs collapsed"
+    axes = ("learning rate", "bits per byte")
+    return panel(f"rates-{scaling}", title, axes, rates, curves, log="x")

@@ -1,0 +1,126 @@
+"""How many loops a language model can use after training, by where its loss stood.
+
+result = measure(runs, EvaluationConfig(max_loops=48))     # looped runs, loops drawn in training
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+
+from reloop.conf.checks.loops import most_loops
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.bootstrap import Floats
+from reloop.evaluation.evaluate_run import measured
+from reloop.experiments.named.curves import curve, panel
+from reloop.experiments.named.results import Panel
+from reloop.training.run_folder.run import Run
+
+from .common import EstimateJson, Group, band, estimate, grouped
+
+ALLOWED = 1.01  # times the least bits per byte
+
+
+class UsefulGroup(TypedDict):
+    """Runs that differ in their seeds alone, with the loops whose loss counted (T) and the most
+    loops of training. `useful`: the last of the loops, from the best one on, whose bits per byte
+    are within 1 % of the least, over the most loops of training; `best`: the loop of the least,
+    over them; `at_most` and `beyond`: the bits per byte after the most loops of training, and after
+    the last loop that was evaluated over these."""
+
+    label: str
+    T: int
+    most_loops: int
+    useful: EstimateJson
+    best: EstimateJson
+    at_most: EstimateJson
+    beyond: EstimateJson
+
+
+class UsefulResult(TypedDict):
+    """All groups, by T, and the pictures; `loops`, the most that were evaluated, limit `useful`."""
+
+    loops: int
+    groups: list[UsefulGroup]
+    panels: list[Panel]
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> UsefulResult:
+    """Bits per byte of the held-out text by loop. ConfigError for runs of pairs of numbers, and of
+    a standard model."""
+    for run in runs:
+        if not run.task.is_text or run.config.model.family != "looped":
+            raise ConfigError("task", f"must be a text, read by a looped model: {run.path} is not")
+    groups = sorted(grouped(runs), key=lambda group: group.runs[0].config.loops.T)
+    curves = [_bits(group) for group in groups]
+    loops = min(values.shape[-1] for values in curves)
+    pairs = [(group, values[..., :loops]) for group, values in zip(groups, curves, strict=True)]
+    return {
+        "loops": loops,
+        "groups": [_result(group, values, settings) for group, values in pairs],
+        "panels": [_panel(pairs, settings)],
+    }
+
+
+def _bits(group: Group) -> Floats:
+    """Of each seed and block by loop, [seeds, blocks, loops]."""
+    arrays = [measured(run, run.config.evaluation)[1]["held_out"] for run in group.runs]
+    longest = min(values.shape[1] for values in arrays)
+    return np.stack([values[:, :longest] for values in arrays])
+
+
+def _most(group: Group) -> int:
+    loops = group.runs[0].config.loops
+    return most_loops(loops.sampling, loops.b, loops.least)
+
+
+def _result(group: Group, values: Floats, settings: EvaluationConfig) -> UsefulGroup:
+    most = _most(group)
+
+    def useful(means: Sequence[Floats]) -> Floats:
+        return _last_near_best(means[0]) / most
+
+    def best(means: Sequence[Floats]) -> Floats:
+        return (means[0].argmin(-1) + 1) / most
+
+    def at_most(means: Sequence[Floats]) -> Floats:
+        return np.asarray(means[0][..., most - 1])
+
+    def beyond(means: Sequence[Floats]) -> Floats:
+        return np.asarray(means[0][..., -1] / means[0][..., most - 1])
+
+    return {
+        "label": group.label,
+        "T": group.runs[0].config.loops.T,
+        "most_loops": most,
+        "useful": estimate([values], useful, settings),
+        "best": estimate([values], best, settings),
+        "at_most": estimate([values], at_most, settings),
+        "beyond": estimate([values], beyond, settings, log=True),
+    }
+
+
+def _last_near_best(means: Floats) -> Floats:
+    """The last loop, counted from 1, of those from the best on without a gap that are near it."""
+    near = means <= ALLOWED * means.min(-1, keepdims=True)
+    after_best = np.arange(means.shape[-1]) >= means.argmin(-1)[..., None]
+    lost = after_best & ~near
+    return np.where(lost.any(-1), lost.argmax(-1), means.shape[-1]).astype(np.float64)
+
+
+def _panel(pairs: Sequence[tuple[Group, Floats]], settings: EvaluationConfig) -> Panel:
+    """Bits per byte by loop, a curve for each group."""
+    curves = []
+    for group, values in pairs:
+        T, most = group.runs[0].config.loops.T, _most(group)
+        label = "loss of the last loop" if T == 1 else f"loss of the last {T} loops"
+        label = "loss of all loops" if most <= T else label
+        curves.append(
+            curve(label, "loops", band([values], lambda means: means[0], settings), T, b=most)
+        )
+    loops = pairs[0][1].shape[-1]
+    axes = ("loop", "bits per byte")
+    return panel("useful-loops", "trained on 4 to 12 loops", axes, range(1, loops + 1), curves)
