@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
-_OTHER_ACTIONS = (
-    *("figure", "plan", "report", "list", "diff", "clean", "status", "cancel", "generate"),
-)
+_OTHER_ACTIONS = (*("figure", "report", "list", "diff", "clean", "status", "cancel", "generate"),)
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
@@ -125,7 +123,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     together = mapping.pop("together")
     check_choice("together", str(together).lower(), ("auto", "true", "false"))
     paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, keys)
-    if action == "train":
+    if action in ("train", "plan"):
         mapping["task"] = _split_task(mapping["task"])
     else:
         mapping = _run_settings(Path(paths[0]), keys, mapping)

@@ -18,7 +18,7 @@ from .plugins import load_plugins
 from .setting import setting
 
 SCHEMA_VERSION = 1
-Action = Literal["train", "evaluate", "compare", "import"]
+Action = Literal["train", "evaluate", "compare", "import", "plan"]
 Shift = Literal[
     "all", "skewed_covariance", "half_subspace", "noise", "orthogonal_query", "repeated_query",
     "random_orthants", "opposite_orthants", "scaled_x_0.333", "scaled_x_0.5", "scaled_x_2",

@@ -1,5 +1,5 @@
-"""One command of `run.py`: train, evaluate, compare or import, and print the result. What measures
-is imported after training: the first steps need not wait for matplotlib."""
+"""One command of `run.py`: train, evaluate, compare, import or plan, and print the result. What
+measures is imported after training: the first steps need not wait for matplotlib."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def carry_out(command: Command) -> None:
         _import(command)
     elif command.action == "compare":
         _compare(command)
+    elif command.action == "plan":
+        from .one_plan import plan_of
+
+        print(plan_of(command.config), flush=True)
     elif command.action == "evaluate":
         from reloop.evaluation import load_run
 

@@ -37,6 +37,11 @@ def build_model(config: Config, task: Task) -> Model:
     return _model(config, task.classes, task.text_vocabulary)
 
 
+def model_of_vocabulary(config: Config, vocabulary: int) -> Model:
+    """A new model on the CPU of a text of so many tokens, for its size."""
+    return _model(config, 0, vocabulary)
+
+
 def model_from(
     config: Config, classes: int, weights: Mapping[str, Tensor], vocabulary: int = 0
 ) -> Model:

@@ -15,6 +15,7 @@ from reloop.evaluation.bootstrap import bootstrap
 from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from reloop.evaluation.evaluate_run import resolved
 from reloop.evaluation.measure import Measure, evaluation_sources
+from reloop.experiments.training_flops import Flops
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_task, trained_loops
 from reloop.training.device import place_exactly
@@ -22,8 +23,6 @@ from reloop.training.run_folder.environment import other_code, some_files
 from reloop.training.run_folder.files import read_record, write_record
 from reloop.training.run_folder.run import Run, RunFolder, run_folder
 from reloop.training.run_folder.sources import changed_files
-
-from .flops import Flops
 
 SHIFTS: tuple[Shift, ...] = ("scaled_x_0.333", "scaled_x_2", "skewed_covariance", "random_orthants")
 _RESAMPLES = 1000

@@ -73,6 +73,8 @@ def _run(words: Sequence[str]) -> int:
     members = commands(own, multirun=True)
     if len({member.action for member in members}) > 1:
         raise ConfigError("action", "must be the same for all runs of a grid")
+    if members[0].action == "plan":
+        raise ConfigError("action", "cannot be plan for a grid (-m), only for one of its runs")
     if settings.devices and members[0].config.device not in ("auto", "cuda"):
         problem = f"has no meaning with device={members[0].config.device}"
         raise ConfigError("devices", problem)

@@ -11,7 +11,6 @@ from .definition import load, names
 from .settings import ExperimentSettings
 
 _STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
-_ACTIONS = ("action=plan", "action=figure")
 _HELP = """\
 Carry out named experiments: train their runs, measure, draw, and judge the claims of their papers.
 
@@ -19,7 +18,8 @@ Carry out named experiments: train their runs, measure, draw, and judge the clai
   python run.py experiment=fig03 action=plan          its runs, and the time they take
   python run.py experiment=fig03 action=figure        drawn from what is finished
   python run.py 'experiment=[fig02,fig03]' scale=medium
-  python run.py experiment=all
+  python run.py experiment=all                        those on functions in context
+  python run.py experiment=all_language text=wiki.txt those on texts, on a text of your own
 
 Runs are ordinary run folders, under the names that they have when trained by hand: experiments
 share them, and the models that ship are taken where they fit. The same command resumes.
@@ -36,7 +36,7 @@ Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopp
 
 def is_for_experiments(words: Sequence[str]) -> bool:
     """Whether run.py's words are for this command."""
-    return any(word.startswith("experiment=") or word in _ACTIONS for word in words)
+    return any(word.startswith("experiment=") or word == "action=figure" for word in words)
 
 
 def main(words: Sequence[str]) -> int:

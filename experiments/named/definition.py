@@ -26,6 +26,7 @@ OF_RUNS = (
 )
 MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
+ALL, ALL_LANGUAGE = "all", "all_language"
 SCALES = ("small", "medium", "paper")
 
 
@@ -107,9 +108,11 @@ def load(name: str) -> Experiment:
 
 
 def selected(words: Sequence[str], scale: str) -> list[Experiment]:
-    """The named experiments; for `all`, all that have settings at the scale."""
-    if list(words) == ["all"]:
-        return [each for each in map(load, names()) if scale in each.scales]
+    """The named experiments; for `all`, those on functions in context that have settings at the
+    scale, and for `all_language` those on texts."""
+    if tuple(words) in ((ALL,), (ALL_LANGUAGE,)):
+        found = [each for each in map(load, names()) if scale in each.scales]
+        return [each for each in found if each.reads_text(scale) == (words[0] == ALL_LANGUAGE)]
     experiments = [load(word) for word in words]
     for experiment in experiments:
         experiment.at(scale)

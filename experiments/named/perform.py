@@ -25,7 +25,7 @@ from ..claims.text import verdict_parts
 from ..queue.job import Wanted
 from ..queue.train import Plan, train_all
 from .claims_table import claims_parts
-from .definition import OF_RUNS, Experiment
+from .definition import ALL, OF_RUNS, Experiment
 from .folders import folder_of
 from .measured import measured, member_result
 from .measures.of_runs import adapter
@@ -180,17 +180,18 @@ def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) 
 
 
 def _all_claims(results: Sequence[ExperimentResult], settings: ExperimentSettings) -> str:
-    """How many claims of several experiments hold; those of `experiment=all` are written as one
-    table."""
+    """How many claims of several experiments hold; those of `experiment=all` and
+    `all_language` are written as one table."""
     if not results:
         return ""
     parts = claims_parts(results)
     found = {result["experiment"] for result in results}
     if without := [each.name for each in settings.experiments if each.name not in found]:
         parts.insert(1, f"without {', '.join(without)}, which has no result")
-    if settings.experiment != ("all",):
+    if not settings.is_all:
         return f"\n{parts[0]}"
-    folder = folder_of(settings.folder, "claims", settings.scale, settings.seeds)
+    name = "claims" if settings.experiment == (ALL,) else "claims_language"
+    folder = folder_of(settings.folder, name, settings.scale, settings.seeds, settings.text)
     path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
     write_bytes(path, f"{document(parts, settings.tables.format)}\n".encode())
     return f"\n{parts[0]}: {path}"

@@ -12,7 +12,7 @@ from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-from .definition import Experiment, selected
+from .definition import ALL, ALL_LANGUAGE, Experiment, selected
 from .folders import folder_of
 from .members import Member, members_of
 
@@ -21,7 +21,9 @@ from .members import Member, members_of
 class ExperimentSettings:
     """Which experiments, at which scale, and what to do with them."""
 
-    experiment: tuple[str, ...] = setting((), "names of conf/experiment/, or all")
+    experiment: tuple[str, ...] = setting(
+        (), "names of conf/experiment/; all: those on functions; all_language: those on texts"
+    )
     action: Literal["train", "plan", "figure"] = setting(
         "train",
         "train: train, measure, draw and judge; plan: list the runs and the time they take; "
@@ -45,15 +47,16 @@ class ExperimentSettings:
         one has no settings for."""
         if not self.experiment:
             raise ConfigError("experiment", "must name an experiment: experiment=fig10, or all")
-        if "all" in self.experiment and len(self.experiment) > 1:
-            raise ConfigError("experiment", "holds all and more")
+        for word in {ALL, ALL_LANGUAGE} & set(self.experiment):
+            if len(self.experiment) > 1:
+                raise ConfigError("experiment", f"holds {word} and more")
         for name in self.experiment:
             if self.experiment.count(name) > 1:
                 raise ConfigError("experiment", f"holds {name} twice")
         check_settings("", self)
         for experiment in self.experiments:
             self.members(experiment)
-            is_named = self.experiment != ("all",)
+            is_named = not self.is_all
             if self.text and is_named and not experiment.reads_text(self.scale):
                 raise ConfigError("text", f"has no meaning for {experiment.name}")
             if self.seeds and is_named and not experiment.at(self.scale).runs:
@@ -63,8 +66,14 @@ class ExperimentSettings:
 
     @property
     def experiments(self) -> list[Experiment]:
-        """The named experiments; for `all`, those that have settings at the scale."""
+        """The named experiments; for `all` and `all_language`, those that have settings at the
+        scale."""
         return selected(self.experiment, self.scale)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all experiments of a kind are asked for."""
+        return self.experiment in ((ALL,), (ALL_LANGUAGE,))
 
     def seeds_of(self, experiment: Experiment) -> int | None:
         """The number of seeds asked for; None where that is the experiment's own, or where it

@@ -21,6 +21,14 @@ _BYTES = 256
 _PACKAGE = "needs the package tokenizers, which is not installed (pip install 'tokenizers==0.23.3')"
 
 
+def nominal_vocabulary(kind: str, size: int) -> int:
+    """The number of tokens, the start token among them, before any text is read: a byte-pair
+    encoding may find fewer pairs than its `size` asks for."""
+    if kind == "bpe":
+        return size + 1
+    return make_tokenizer(kind, size, tuple).vocabulary
+
+
 class Tokenizer(ABC):
     """The base class. Its tokens are 0 .. size - 1; `start`, which begins every document and every
     sequence, comes after them."""

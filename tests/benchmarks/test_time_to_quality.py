@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from reloop.benchmarks.time_to_quality.__main__ import main
-from reloop.benchmarks.time_to_quality.flops import Flops
 from reloop.benchmarks.time_to_quality.race import race
 from reloop.benchmarks.time_to_quality.raced import Point, Result, reached
 from reloop.benchmarks.time_to_quality.report import Row, report
@@ -22,6 +21,7 @@ from reloop.conf.compose import commands
 from reloop.conf.groups import choices
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import numbers
+from reloop.experiments.training_flops import Flops
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_model, build_task
 

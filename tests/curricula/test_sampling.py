@@ -53,6 +53,16 @@ def test_uniform_draws_are_uniform_from_1_to_2b_minus_1(b: int) -> None:
     assert b == 1 or chisquare(counts).pvalue > 1e-3
 
 
+def test_uniform_draws_begin_at_the_least() -> None:
+    loops = SampledLoops("uniform", 8, (0, 2), least=4)
+    drawn = np.array([loops(step) for step in range(STEPS)])
+    counts = np.bincount(drawn, minlength=13)
+    assert (drawn.min(), drawn.max(), loops.end) == (4, 12, 12)
+    assert chisquare(counts[4:]).pvalue > 1e-3
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        SampledLoops("uniform", 8, (0, 2), least=9)
+
+
 @pytest.mark.parametrize("b", [2, 5, 20])
 def test_the_law_has_the_published_moments_but_for_the_cut(b: int) -> None:
     """Mean b, variance r̄ + r̄² (exp σ² - 1) with r̄ = b - 1; and what is said of the cut."""

@@ -30,6 +30,7 @@ from .of_runs import (
     preconditioned,
     shifted_optimizers,
 )
+from .of_texts import iso_flop, loops_of, rates, shared, useful
 from .synthetic import Made, evidence, seeds
 
 
@@ -192,6 +193,29 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "length_looped_errs_less_than_standard": (longer("looped_over_standard"), 0.5, 2.0),
     "halting_beats_a_fixed_number": (halting("measured_over_fixed"), 0.7, 1.2),
     "learned_halting_beats_measured": (halting("learned_over_measured"), 0.7, 1.2),
+    "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
+    "language_LT_i_keeps": (loops_of("LT_i"), 1.0, 1.2),
+    "language_FLT_keeps": (loops_of("FLT"), 1.0, 1.2),
+    "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
+    "language_FLT_res_above_FLT": (loops_of("FLT_res", "FLT"), 1.2, 0.8),
+    "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),
+    "language_FLT_residual_keeps": (loops_of("FLT"), 1.0, 2.0),
+    "language_scaling_linear_gains": (rates("gain", "sqrt"), 0.1, -0.1),
+    "language_scaling_linear_gains_over_none": (rates("gain", "none"), 0.1, -0.1),
+    "language_scaling_linear_rate_stays": (rates("move", "linear"), -0.1, -3.0),
+    "language_scaling_sqrt_rate_falls": (rates("move", "sqrt"), -2.0, 0.1),
+    "language_scaling_none_rate_falls": (rates("move", "none"), -2.0, 0.1),
+    "language_last_loop_keeps": (useful("last", "beyond"), 1.0, 1.2),
+    "language_window_keeps": (useful("window", "beyond"), 1.0, 1.2),
+    "language_all_loops_keep": (useful("all", "beyond"), 1.0, 1.2),
+    "language_last_loop_is_best_in_training": (useful("last", "best"), 0.9, 2.0),
+    "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
+    "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
+    "language_iso_depth_recurrence_is_worth_less_than_layers": (iso_flop(), 0.5, 1.5),
+    "language_iso_depth_truncated_gradients_are_worth_less": (
+        iso_flop("gradients of half the loops"), -0.5, 0.5
+    ),
+    "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),
     "jacobian_penalty_settles_the_loop": (
         _two(lambda x: {"penalty": 0.1, "grows": 4 * x}, {"grows": 4}), 0.3, 2.0
     ),

@@ -1,0 +1,152 @@
+"""What one recurrence is worth at one effective depth, on texts, at several budgets of FLOPs
+(arXiv 2604.21106).
+
+result = measure(runs, EvaluationConfig())    # model=recurrent, several loops, widths and budgets
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.schema import EvaluationConfig
+from reloop.evaluation.evaluate_run import measured
+from reloop.experiments.named.curves import curve, panel, without_interval
+from reloop.experiments.named.results import Panel
+from reloop.experiments.scaling_law.report import fitted
+from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
+from reloop.models.flops import pass_costs
+from reloop.training.assemble import build_curriculum, trained_loops
+from reloop.training.run_folder.run import Run
+
+PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
+_CLUSTERS = ("r", "width")
+_STEP = 0.25  # of log10: budgets nearer than half of it are one
+
+
+class Point(TypedDict):
+    """A run: its `kind`, recurrences, width, budget in FLOPs as spent, tokens, and its loss: nats a
+    token of the held-out text."""
+
+    run: str
+    kind: str
+    r: int
+    width: int
+    flops: float
+    tokens: int
+    loss: float
+
+
+class Phi(TypedDict):
+    """The exponent of the fitted law with its 90 % interval (None: open), and why the losses do not
+    determine it, empty where they do."""
+
+    value: float
+    low: float | None
+    high: float | None
+    not_determined: str
+
+
+class IsoFlopResult(TypedDict):
+    """All runs; by budget (log10 of its FLOPs) the least loss over widths by r, of the runs with
+    all gradients; φ by kind, each with the runs of one loop, None where no law can be fitted."""
+
+    points: list[Point]
+    minima: dict[str, dict[str, float]]
+    phi: dict[str, Phi | None]
+    panels: list[Panel]
+
+
+class _Measured(NamedTuple):
+    point: Point
+    row: Row
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> IsoFlopResult:
+    """Fit L = E + A (N_once + r^φ N_rec)^-α + B D^-β to the runs of each kind. ConfigError for runs
+    of pairs of numbers, and of models without a loop."""
+    found = [_measured(run) for run in runs]
+    points = [each.point for each in found]
+    minima: dict[str, dict[str, float]] = {}
+    for point in sorted(points, key=lambda each: (each["flops"], each["r"])):
+        if point["kind"] == PLAIN:
+            by_r = minima.setdefault(_budget(point), {})
+            r = str(point["r"])
+            by_r[r] = min(by_r.get(r, math.inf), point["loss"])
+    kinds = [kind for kind in (PLAIN, TRUNCATED, LANES) if any(p["kind"] == kind for p in points)]
+    return {
+        "points": points,
+        "minima": minima,
+        "phi": {kind: _phi(found, kind, settings) for kind in kinds},
+        "panels": _panels(points),
+    }
+
+
+def _measured(run: Run) -> _Measured:
+    config = run.config
+    if not run.task.is_text or config.model.family != "looped":
+        raise ConfigError("task", f"must be a text, read by a looped model: {run.path} is not")
+    b, length = trained_loops(config), config.task.points
+    stage = build_curriculum(config, run.task)(max(run.step - 1, 0))
+    tokens = run.step * config.training.batch_size * length
+    flops = pass_costs(run.model, length).of_step(b, min(stage.grad_loops, b)) / length * tokens
+    _, arrays = measured(run, config.evaluation)
+    loss = float(arrays["held_out"][:, b - 1].mean()) * math.log(2)  # bytes are the tokens
+    once, rec = parameter_counts(run.model)
+    kind = PLAIN if stage.grad_loops >= b else TRUNCATED
+    point: Point = {
+        "run": run.path.name,
+        "kind": LANES if config.model.lanes else kind,
+        "r": b,
+        "width": config.model.n_embd,
+        "flops": flops,
+        "tokens": tokens,
+        "loss": loss,
+    }
+    return _Measured(point, Row(run.path.name, once, rec, b, tokens, loss, ()))
+
+
+def _phi(found: Sequence[_Measured], kind: str, settings: EvaluationConfig) -> Phi | None:
+    """Of the runs of a kind, and those of one loop, which are the same for all kinds."""
+    part = [each for each in found if each.point["kind"] == kind or each.point["r"] == 1]
+    widths = [each.point["width"] for each in part]
+    table = table_of([each.row for each in part], width=widths)
+    try:
+        fits = fitted(table, {}, _CLUSTERS, settings.resamples, settings.seed)
+    except RunError:
+        return None
+    known = fits.certainty
+    return {
+        "value": fits.fits["free"].law.phi,
+        "low": None if "phi" in known.low_at_edge else known.low["phi"],
+        "high": None if "phi" in known.high_at_edge else known.high["phi"],
+        "not_determined": known.not_determined.get("phi", ""),
+    }
+
+
+def _budget(point: Point) -> str:
+    """log10 of the FLOPs, rounded, so that the runs of a budget are together."""
+    return f"{round(math.log10(point['flops']) / _STEP) * _STEP:g}"
+
+
+def _panels(points: Sequence[Point]) -> list[Panel]:
+    """The loss by width, a panel for each kind and budget, a curve for each r."""
+    panels = []
+    for kind in (PLAIN, TRUNCATED, LANES):
+        of_kind = [point for point in points if point["kind"] == kind]
+        for budget in sorted({_budget(point) for point in of_kind}, key=float):
+            part = [point for point in of_kind if _budget(point) == budget]
+            widths = sorted({point["width"] for point in part})
+            curves = []
+            for r in sorted({point["r"] for point in part}):
+                losses = {p["width"]: p["loss"] for p in part if p["r"] == r}
+                values = np.array([losses.get(width, np.nan) for width in widths])
+                curves.append(curve(f"r = {r}", "loops", without_interval(values), r))
+            name = f"iso-flop-{kind.replace(' ', '-')}-{budget.replace('.', '_')}"
+            title = f"{kind}, about 10^{budget} FLOPs"
+            panels.append(panel(name, title, ("width", "nats a byte"), widths, curves, log="x"))
+    return panels

@@ -1,0 +1,99 @@
+"""Language models with chosen bits per byte, and results of the measures of texts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from reloop.experiments.claims.claim import Measured
+
+from .of_commands import verdict
+from .of_runs import number
+from .synthetic import Made, evidence, seeds
+
+
+def language(level: float, b: int, **model: Any) -> list[Measured]:
+    """Runs whose held-out blocks have about so many bits per byte at every loop."""
+    members = []
+    for member in seeds(task="language", b=b, T=1, **model):
+        noise = np.random.default_rng([member.config.seed, b])
+        hard = np.random.default_rng(1).normal(size=(50, 1))
+        bits = level * np.exp(0.05 * hard + 0.001 * noise.normal(size=(50, 2 * b)))
+        members.append(replace(member, arrays={"model_at_b": bits, "held_out": bits}))
+    return members
+
+
+def loops_of(variant: str, other: str = "") -> Made:
+    """A variant of 2 and 8 loops, whose ratio is the value; with another variant, that over it."""
+
+    def made(ratio: float) -> Any:
+        least = {"block": "flt", "injection": "none"}
+        found = [
+            *language(2.0, 2, connectivity=variant, **least),
+            *language(2.0 * ratio, 8, connectivity=variant, **least),
+        ]
+        if other:
+            found += language(2.0, 2, connectivity=other, **least)
+            found += language(2.0, 8, connectivity=other, **least)
+        return evidence(found, norms={"groups": [_norm(variant, b, ratio) for b in (2, 8)]})
+
+    return made
+
+
+def _norm(variant: str, b: int, ratio: float) -> dict[str, Any]:
+    by_seed = [(ratio if b == 8 else 1.0) * (1 + 0.01 * seed) for seed in range(3)]
+    return {
+        "kind": variant,
+        "loops": b,
+        "norms": {"first_residual": {**number(by_seed[0]), "seeds": 3, "by_seed": by_seed}},
+    }
+
+
+def rates(kind: str, key: str) -> Made:
+    """A movement of the best rate, or a gain."""
+    return lambda value: evidence(language(2.0, 8), rates={kind: {key: verdict(value)}})
+
+
+def useful(which: str, key: str) -> Made:
+    """The loss of the last loop, of a window, or of all loops."""
+    T = {"last": 1, "window": 4, "all": 12}[which]
+
+    def made(value: float) -> Any:
+        group = {"T": T, "most_loops": 12, key: number(value)}
+        runs = [
+            replace(run, config=replace(run.config, loops=replace(run.config.loops, T=T)))
+            for run in language(2.0, 8)
+        ]
+        return evidence(runs, useful_loops={"groups": [group]})
+
+    return made
+
+
+def iso_flop(kind: str = "") -> Made:
+    """φ of the law; with a kind its φ less that of all gradients."""
+
+    def made(value: float) -> Any:
+        plain = value if not kind else 0.5
+        phi = {"gradients of all loops": _phi(plain)}
+        if kind:
+            phi[kind] = _phi(0.5 + value)
+        return evidence(language(2.0, 8), iso_flop={"phi": phi})
+
+    return made
+
+
+def _phi(value: float) -> dict[str, Any]:
+    return {"value": value, "low": value - 0.1, "high": value + 0.1, "not_determined": ""}
+
+
+def shared(ratio: float) -> Any:
+    """Budgets at which each r has so many times the loss of the next smaller one."""
+    minima = {
+        str(budget): {
+            str(r): 1.5 * (ratio + 0.001 * (budget - 12)) ** i for i, r in enumerate((1, 2, 4, 8))
+        }
+        for budget in (12, 13)
+    }
+    return evidence(language(2.0, 8), iso_flop={"minima": minima})

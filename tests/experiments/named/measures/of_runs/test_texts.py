@@ -1,0 +1,203 @@
+"""What is measured in language models: loops after training, best rates, norms, the iso-depth
+law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
+from reloop.experiments.named.measures.of_runs import iso_flop, norms, rates, useful_loops
+from reloop.experiments.named.measures.of_runs.common import Missing
+from reloop.models import Model, ModelSpec
+from reloop.training.assemble import build_task
+from tests.experiments.named.measures.of_runs.texts import give, run
+from tests.training.tiny import tiny
+
+_SETTINGS = EvaluationConfig(resamples=40)
+_BLOCKS = 20
+
+
+def _blocks(curve: Any) -> Any:
+    """Blocks whose mean is the curve [loops]."""
+    hard = np.random.default_rng(0).normal(size=(_BLOCKS, 1))
+    return np.asarray(curve) + 0.1 * (hard - hard.mean())
+
+
+def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a curve that is least at loop 10 and within 1 % of that until loop 20, after training on 4
+    to 12 loops; and of one that falls for ever."""
+    loops = np.arange(1, 49)
+    bowl = 2 + 0.02 * np.maximum(loops - 20, 0) + 0.1 * np.maximum(10 - loops, 0)
+    bowl[9], bowl[20:] = 1.99, bowl[20:] + 0.1
+    drawn: dict[str, Any] = {"b": 8, "sampling": "uniform", "least": 4, "grad_loops": "all"}
+    runs = [
+        run(f"{T}-{seed}", seed, loops=LoopsConfig(T=T, **drawn))
+        for T in (12, 1)
+        for seed in (0, 1)
+    ]
+    curves = {1: bowl, 12: 3 / loops + 1}
+    bits = {each.path.name: _blocks(curves[each.config.loops.T]) for each in runs}
+    give(monkeypatch, useful_loops, bits)
+    result = useful_loops.measure(runs, _SETTINGS)
+    last, every = result["groups"]
+    assert (last["T"], every["T"], last["most_loops"], result["loops"]) == (1, 12, 12, 48)
+    assert last["best"]["mean"] == pytest.approx(10 / 12)
+    assert last["useful"]["mean"] == pytest.approx(20 / 12)
+    assert last["at_most"]["mean"] == pytest.approx(2)
+    assert last["beyond"]["mean"] == pytest.approx(bowl[-1] / 2)
+    assert every["useful"]["mean"] == every["best"]["mean"] == 4
+    assert every["beyond"]["mean"] == pytest.approx((1 + 3 / 48) / (1 + 3 / 12))
+    (panel,) = result["panels"]
+    assert [curve["b"] for curve in panel["curves"]] == [12, 12]
+
+
+def test_the_best_rates_by_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 1/R the best rate is .004 at every R; with 1/√R it is half that at R = 8, where 1/R
+    gains .2 bits. A run that collapsed has no place."""
+    grid, runs, bits, logs = [0.001, 0.002, 0.004, 0.008], [], {}, {}
+    for scaling in ("linear", "sqrt"):
+        for R in (1, 8):
+            if (scaling, R) == ("sqrt", 1):
+                continue  # one loop is the same for all
+            for rate in grid:
+                for seed in (0, 1):
+                    name = f"{scaling}-{R}-{rate}-{seed}"
+                    best = 0.002 if (scaling, R) == ("sqrt", 8) else 0.004
+                    level = 2 + (0.2 if scaling == "sqrt" else 0) + 0.01 * seed
+                    value = level + 0.1 * math.log2(rate / best) ** 2
+                    bits[name] = _blocks(np.full(R, value))
+                    model = ModelConfig("looped", 2, 16, 2, 8, residual_scaling=scaling)
+                    training = TrainingConfig(steps=300, learning_rate=rate)
+                    loops = LoopsConfig(b=R, T=1, grad_loops="all")
+                    runs.append(run(name, seed, model_config=model, training=training, loops=loops))
+    falls_and_rises = [1.0] * 100 + [3.0] * 200
+    logs["linear-8-0.008-0"] = [{"step": i + 1, "loss": x} for i, x in enumerate(falls_and_rises)]
+    give(monkeypatch, rates, bits, logs)
+    result = rates.measure(runs, _SETTINGS)
+    assert result["best"] == {
+        "sqrt": {"1": 0.004, "8": 0.002},
+        "linear": {"1": 0.004, "8": 0.004},
+    }
+    assert result["bits"]["linear"]["8"][3][0] is None
+    assert result["bits"]["linear"]["8"][2][1] == pytest.approx(2.01)
+    assert result["move"]["sqrt"]["verdict"] == "down"
+    assert result["move"]["sqrt"]["mean"] == pytest.approx(-1)
+    assert result["gain"]["sqrt"]["mean"] == pytest.approx(0.2)
+    assert set(result["gain"]) == {"sqrt"}
+    assert any("1 of 16 runs collapsed" in panel["title"] for panel in result["panels"])
+
+
+def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+    runs = [
+        run(
+            f"{b}-{seed}",
+            seed,
+            loops=LoopsConfig(b=b, T=1, grad_loops="all"),
+            model_config=ModelConfig("looped", 2, 16, 2, 8, "none", "flt", connectivity="LT"),
+            training=TrainingConfig(steps=400),
+        )
+        for b in (2, 4)
+        for seed in (0, 1)
+    ]
+    logs = {}
+    for each in runs:
+        b, seed = each.config.loops.b, each.config.seed
+        collapses = (b, seed) == (4, 1)
+        logs[each.path.name] = [
+            {
+                "step": step,
+                "loss": 3.0 if collapses and step > 150 else 1.0,
+                **dict.fromkeys(names, (b + seed) * (1.0 if step > 360 else 99.0)),
+            }
+            for step in range(1, 401)
+        ]
+    give(monkeypatch, norms, {}, logs)
+    result = norms.measure(runs, _SETTINGS)
+    few, many = result["groups"]
+    assert (few["kind"], few["loops"], many["loops"]) == ("LT", 2, 4)
+    assert few["norms"]["first_residual"]["by_seed"] == [2.0, 3.0]
+    assert many["norms"]["mlp_grad_norm"]["mean"] == pytest.approx(4.5)
+    assert few["collapsed"] == ["", ""]
+    assert many["collapsed"][0] == ""
+    assert "above its best" in many["collapsed"][1]
+    assert [panel["x"] for panel in result["panels"]] == [[2, 4]] * 4
+    give(monkeypatch, norms, {})
+    with pytest.raises(Missing, match=r"training.log_norms"):
+        norms.measure(runs, _SETTINGS)
+
+
+def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses by the law with φ = .5; with half the gradients, .3."""
+    runs, bits = [], {}
+    for width in (8, 16, 32):
+        for r in (1, 2, 4):
+            for steps in (50, 200, 800):
+                for half in (False, True):
+                    if half and r == 1:
+                        continue
+                    shape: dict[str, Any] = {
+                        "n_layer": 4 // r,
+                        "n_embd": width,
+                        "n_head": 2,
+                        "n_positions": 8,
+                    }
+                    spec = ModelSpec(
+                        dims=1, vocabulary=257, block="relu2", injection="concat",
+                        prelude=1, coda=1, **shape,
+                    )  # fmt: skip
+                    name = f"{width}-{r}-{steps}-{half}"
+                    loops = LoopsConfig(b=r, T=1, grad_loops="half" if half else "all")
+                    model = Model(spec)
+                    each = run(
+                        name, model=model, loops=loops, training=TrainingConfig(steps=steps),
+                        model_config=ModelConfig(
+                            "looped", injection="concat", block="relu2", prelude=1, coda=1, **shape
+                        ),
+                    )  # fmt: skip
+                    rec = sum(p.numel() for p in model.loop.blocks.parameters())
+                    once = model.backbone_parameters() - rec
+                    effective = once + r ** (0.3 if half else 0.5) * rec
+                    loss = 0.5 + 20 * effective**-0.3 + 100 * (steps * 64 * 8) ** -0.5
+                    bits[name] = np.full((_BLOCKS, r), loss / math.log(2))
+                    runs.append(each)
+    give(monkeypatch, iso_flop, bits)
+    monkeypatch.setattr(iso_flop, "build_curriculum", _stages)
+    result = iso_flop.measure(runs, _SETTINGS)
+    phi = result["phi"]
+    assert set(phi) == {"gradients of all loops", "gradients of half the loops"}
+    for kind, wanted in (("gradients of all loops", 0.5), ("gradients of half the loops", 0.3)):
+        found = phi[kind]
+        assert found is not None
+        assert found["value"] == pytest.approx(wanted, abs=0.02)
+    point = result["points"][0]
+    assert point["tokens"] == 50 * 64 * 8
+    # Six times the weights of every product, with those of the head, and attention.
+    matrices = 8 * 8 * 12 * 6 + 8 * 16 + 320 * 8
+    assert point["flops"] == pytest.approx(point["tokens"] * (6 * matrices + 12 * 6 * 8 * 8))
+    for by_r in result["minima"].values():
+        assert all(value > 0 for value in by_r.values())
+    budgets = {f"{round(math.log10(p['flops']) * 4) / 4:g}" for p in result["points"]}
+    assert set(result["minima"]) <= budgets
+
+
+def _stages(config: Any, task: object) -> Any:
+    """In the curriculum's place: all loops, and gradients through as many as are asked for."""
+    b = config.loops.b
+    reach = (b + 1) // 2 if config.loops.grad_loops == "half" else b
+    return lambda step: type("Stage", (), {"grad_loops": reach})()
+
+
+@pytest.mark.parametrize("module", [useful_loops, rates, iso_flop])
+def test_pairs_of_numbers_are_refused(module: Any, tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    pairs = replace(run("pairs"), config=config, task=build_task(config))
+    with pytest.raises(ConfigError, match="must be a text"):
+        module.measure([pairs], _SETTINGS)

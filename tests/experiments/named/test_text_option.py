@@ -1,0 +1,52 @@
+"""`text=` of experiments on language models, and which experiments `all` names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reloop.experiments.named.folders import experiment_of
+from reloop.experiments.named.settings import ExperimentSettings
+
+
+def _settings(*names: str, text: str = "", folder: str = "runs") -> ExperimentSettings:
+    return ExperimentSettings(experiment=names, text=text, folder=folder)
+
+
+def test_its_runs_read_the_text_and_its_results_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    folders = set()
+    for place in (tmp_path / "a" / "train.txt", tmp_path / "train.txt"):
+        place.write_text("a line of text\n" * 2000)
+        settings = _settings("language_test_loops", text=str(place), folder=str(tmp_path))
+        settings.check()
+        (experiment,) = settings.experiments
+        members = settings.members(experiment)
+        assert {member.config.task.settings["text"] for member in members} == {str(place)}
+        assert f"text={place}" in settings.command(experiment)
+        folder = settings.result_folder(experiment)
+        assert experiment_of(folder) == "language_test_loops"
+        folders.add(folder)
+    folders.add(_settings("language_test_loops").result_folder(experiment))
+    assert len(folders) == 3
+
+
+def test_all_are_those_on_functions_and_all_language_those_on_texts() -> None:
+    functions = {each.name for each in _settings("all").experiments}
+    texts = {each.name for each in _settings("all_language").experiments}
+    assert "fig10" in functions
+    assert "language_fully_looped" in texts
+    assert not functions & texts
+    assert all(name.startswith("language_") for name in texts)
+
+
+@pytest.mark.parametrize("name", [each.name for each in _settings("all_language").experiments])
+def test_a_language_experiment_names_its_runs_apart(name: str) -> None:
+    """No two runs have the same folder, and each claim is one."""
+    settings = _settings(name)
+    settings.check()
+    (experiment,) = settings.experiments
+    configs = [member.config for member in settings.members(experiment)]
+    assert len({repr(config) for config in configs}) == len(configs)
+    assert experiment.claims
