@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from reloop.conf.checks.language import is_text
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.remarks import shared, unfinished
 from reloop.training.assemble import build_task
@@ -109,12 +110,20 @@ def _size_note(
 ) -> str:
     """'at small scale (d = 5, 2,000 steps; published: d = 20, 500,000 steps)'; empty for the
     published scale."""
-    dims = ", ".join(map(str, sorted({member.config.task.dims for member in asked})))
-    size = estimate.size or (f"d = {dims}" if dims else "")
+    sizes = sorted({_size_of(member) for member in asked})
+    shown = ", ".join(str(size) for _, size in sizes)
+    unit = next((unit for unit, _ in sizes), "")
+    size = estimate.size or (f"{unit} = {shown}" if shown else "")
     ours, published = _size(size, steps), _size(claim.published_size, claim.published_steps)
     if ours == published and (scale == claim.published_scale or not steps):
         return ""
     return f"at {scale} scale ({ours}" + (f"; published: {published})" if published else ")")
+
+
+def _size_of(member: Measured) -> tuple[str, int]:
+    """The dimensions of a prompt's inputs; of a text the width of the model."""
+    task, model = member.config.task, member.config.model
+    return ("width", model.n_embd) if is_text(task) else ("d", task.dims)
 
 
 def _size(size: str, steps: int | None) -> str:

@@ -52,9 +52,12 @@ def estimate_text(verdict: Verdict) -> str:
     """'0.983 (0.979 to 0.986)', a dash where nothing was measured."""
     if verdict["mean"] is None:
         return "–"
-    low = "−∞" if verdict["low"] is None else f"{verdict['low']:.3g}"
-    high = "∞" if verdict["high"] is None else f"{verdict['high']:.3g}"
-    return f"{verdict['mean']:.3g} ({low} to {high})"
+    values = (verdict["low"], verdict["mean"], verdict["high"])
+    for digits in (3, 4, 5):  # as many as tell the ends apart
+        low, mean, high = ("" if value is None else f"{value:.{digits}g}" for value in values)
+        if low != high:
+            break
+    return f"{mean} ({low or '−∞'} to {high or '∞'})"
 
 
 def line_text(verdict: Verdict) -> str:

@@ -40,13 +40,15 @@ _keeps("all_loops_keep", "all", "all loops")
 
 
 @claim(
-    "language_last_loop_is_best_in_training",
-    "With the loss of the last loop alone, bits per byte are least at a number of loops that "
-    "training used.",
-    source="arXiv 2605.18797, on budgets of loops",
-    quantity="loop of the least bits per byte over the most loops of training",
+    "language_all_loops_are_reached_sooner",
+    "With the loss of all loops a language model comes near its best after fewer loops than with "
+    "that of the last alone.",
+    source="arXiv 2311.12424, on the window",
+    quantity="loops until within 1 % of the least bits per byte, all over last",
     line=1.0,
     holds_if="below",
 )
-def last_loop_is_best_in_training(evidence: Evidence) -> Estimate:
-    return estimate_of(_group(evidence, "last")["best"])
+def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
+    for which in ("last", "all"):
+        _group(evidence, which)
+    return estimate_of(evidence.result("useful_loops", "all_over_last"))

@@ -57,16 +57,17 @@ def rates(kind: str, key: str) -> Made:
 
 
 def useful(which: str, key: str) -> Made:
-    """The loss of the last loop, of a window, or of all loops."""
-    T = {"last": 1, "window": 4, "all": 12}[which]
+    """The loss of the last loop, of a window, of all loops, or of both the last and all."""
+    counting = {"last": (1,), "window": (4,), "all": (12,), "both": (1, 12)}[which]
 
     def made(value: float) -> Any:
-        group = {"T": T, "most_loops": 12, key: number(value)}
+        groups = [{"T": T, "most_loops": 12, key: number(value)} for T in counting]
         runs = [
             replace(run, config=replace(run.config, loops=replace(run.config.loops, T=T)))
+            for T in counting
             for run in language(2.0, 8)
         ]
-        return evidence(runs, useful_loops={"groups": [group]})
+        return evidence(runs, useful_loops={"groups": groups, key: number(value)})
 
     return made
 

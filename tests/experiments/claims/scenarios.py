@@ -208,7 +208,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_last_loop_keeps": (useful("last", "beyond"), 1.0, 1.2),
     "language_window_keeps": (useful("window", "beyond"), 1.0, 1.2),
     "language_all_loops_keep": (useful("all", "beyond"), 1.0, 1.2),
-    "language_last_loop_is_best_in_training": (useful("last", "best"), 0.9, 2.0),
+    "language_all_loops_are_reached_sooner": (useful("both", "all_over_last"), 0.5, 1.5),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
     "language_iso_depth_recurrence_is_worth_less_than_layers": (iso_flop(), 0.5, 1.5),

@@ -19,32 +19,35 @@ from reloop.experiments.named.curves import curve, panel
 from reloop.experiments.named.results import Panel
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, grouped
+from .common import EstimateJson, Group, band, estimate, first_at_most, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
 
 
 class UsefulGroup(TypedDict):
     """Runs that differ in their seeds alone, with the loops whose loss counted (T) and the most
-    loops of training. `useful`: the last of the loops, from the best one on, whose bits per byte
-    are within 1 % of the least, over the most loops of training; `best`: the loop of the least,
-    over them; `at_most` and `beyond`: the bits per byte after the most loops of training, and after
+    loops of training. `reached`: the loops after which bits per byte come within 1 % of the least,
+    interpolated; `useful`: the last loop before they leave it again, over the most loops of
+    training; `at_most` and `beyond`: the bits per byte after the most loops of training, and after
     the last loop that was evaluated over these."""
 
     label: str
     T: int
     most_loops: int
+    reached: EstimateJson
     useful: EstimateJson
-    best: EstimateJson
     at_most: EstimateJson
     beyond: EstimateJson
 
 
 class UsefulResult(TypedDict):
-    """All groups, by T, and the pictures; `loops`, the most that were evaluated, limit `useful`."""
+    """All groups, by T, and the pictures; `loops`, the most that were evaluated, limit `useful`.
+    `all_over_last`: the loops reached with the loss of the most loops over those with the loss of
+    the fewest."""
 
     loops: int
     groups: list[UsefulGroup]
+    all_over_last: EstimateJson
     panels: list[Panel]
 
 
@@ -61,6 +64,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> UsefulResult:
     return {
         "loops": loops,
         "groups": [_result(group, values, settings) for group, values in pairs],
+        "all_over_last": estimate(
+            [pairs[-1][1], pairs[0][1]],
+            lambda means: _reached(means[0]) / _reached(means[1]),
+            settings,
+            log=True,
+        ),
         "panels": [_panel(pairs, settings)],
     }
 
@@ -83,8 +92,8 @@ def _result(group: Group, values: Floats, settings: EvaluationConfig) -> UsefulG
     def useful(means: Sequence[Floats]) -> Floats:
         return _last_near_best(means[0]) / most
 
-    def best(means: Sequence[Floats]) -> Floats:
-        return (means[0].argmin(-1) + 1) / most
+    def reached(means: Sequence[Floats]) -> Floats:
+        return _reached(means[0])
 
     def at_most(means: Sequence[Floats]) -> Floats:
         return np.asarray(means[0][..., most - 1])
@@ -96,11 +105,16 @@ def _result(group: Group, values: Floats, settings: EvaluationConfig) -> UsefulG
         "label": group.label,
         "T": group.runs[0].config.loops.T,
         "most_loops": most,
+        "reached": estimate([values], reached, settings, log=True),
         "useful": estimate([values], useful, settings),
-        "best": estimate([values], best, settings),
         "at_most": estimate([values], at_most, settings),
         "beyond": estimate([values], beyond, settings, log=True),
     }
+
+
+def _reached(means: Floats) -> Floats:
+    """The loops, at least 1, after which the least is first neared."""
+    return 1 + first_at_most(means, ALLOWED * means.min(-1))
 
 
 def _last_near_best(means: Floats) -> Floats:
