@@ -112,7 +112,10 @@ def selected(words: Sequence[str], scale: str) -> list[Experiment]:
     scale, and for `all_language` those on texts."""
     if tuple(words) in ((ALL,), (ALL_LANGUAGE,)):
         found = [each for each in map(load, names()) if scale in each.scales]
-        return [each for each in found if each.reads_text(scale) == (words[0] == ALL_LANGUAGE)]
+        found = [each for each in found if each.reads_text(scale) == (words[0] == ALL_LANGUAGE)]
+        if not found:
+            raise ConfigError("scale", f"cannot be {scale!r}: no experiment of {words[0]} has it")
+        return found
     experiments = [load(word) for word in words]
     for experiment in experiments:
         experiment.at(scale)

@@ -77,14 +77,14 @@ def test_turns_are_in_order_and_each_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "message"),
+    ("ends", "message", "last"),
     [
-        ("raises", "RuntimeError: no such kernel"),
-        ("aborts", "its process was ended by SIGABRT"),
-        ("exits", "its process ended with code 3"),
+        ("raises", "RuntimeError: no such kernel", 0),
+        ("raises", "RuntimeError: no such kernel", 2),
+        ("aborts", "its process was ended by SIGABRT", 2),
+        ("exits", "its process ended with code 3", 0),
     ],
 )
-@pytest.mark.parametrize("last", [0, 2])
 def test_one_that_fails_leaves_the_others_their_turns(
     ends: str, message: str, last: int, tmp_path: Path
 ) -> None:

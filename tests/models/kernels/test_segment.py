@@ -81,8 +81,7 @@ def test_predictions_and_all_gradients_are_near(
     check(device, dtype, changes, loops, window, grad_loops)
 
 
-@pytest.mark.parametrize("injection", ["add", "multiply"])
-@pytest.mark.parametrize("only", [0, 1])
+@pytest.mark.parametrize(("injection", "only"), [("add", 0), ("multiply", 1)])
 def test_a_loss_on_one_loop_of_the_window_has_near_gradients(
     device: torch.device, injection: str, only: int
 ) -> None:
@@ -123,8 +122,9 @@ def last_state_gradients(run: Segment, loop: Loop, parts: Sequence[int], *, gaps
     return {name: g for name, g in zip(wanted, found, strict=True) if g is not None}
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("parts", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(
+    ("parts", "gaps"), [((0,), True), ((1,), False), ((1,), True), ((0, 1), True)]
+)
 def test_gradients_of_the_last_state_alone_are_near(
     device: torch.device, parts: Sequence[int], gaps: bool
 ) -> None:

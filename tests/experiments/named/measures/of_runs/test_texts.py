@@ -175,7 +175,7 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
                     runs.append(each)
     give(monkeypatch, iso_flop, bits)
     monkeypatch.setattr(iso_flop, "build_curriculum", _stages)
-    result = iso_flop.measure(runs, _SETTINGS)
+    result = iso_flop.measure(runs, replace(_SETTINGS, resamples=10))
     phi = result["phi"]
     assert set(phi) == {"gradients of all loops", "gradients of half the loops"}
     for kind, wanted in (("gradients of all loops", 0.5), ("gradients of half the loops", 0.3)):
