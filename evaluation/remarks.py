@@ -40,7 +40,7 @@ def remarks(run: Trained) -> list[str]:
     loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
     run of the current code."""
     lines = unfinished(run.config, run.task, run.step)
-    if parts := changed_data(run.path, run.task):
+    if parts := changed_data(run.path, run.config, run.task):
         lines.append(f"trained on other data: {', '.join(parts)} changed (again=true trains again)")
     if files := changed_code(run):
         verb = "differs" if len(files) == 1 else "differ"

@@ -96,6 +96,11 @@ class Task(ABC):
         """Files, by name, that a run keeps in its folder, since its model is of no use without."""
         return {}
 
+    def changed_files(self, folder: Path) -> list[str]:
+        """The settings that name files which are others today than those that a run keeps in this
+        folder; a file that is no longer there is none of them."""
+        return []
+
     def data_paths(self) -> dict[str, str]:
         """The paths among its settings that it reads data from, by setting."""
         return {}

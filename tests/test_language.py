@@ -10,7 +10,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from reloop import main as run
+from reloop.conf.compose import commands
 from reloop.evaluation import load_run
+from reloop.tasks.language.tokens import BytePairs
+from reloop.training import train
 from reloop.training.run_folder.ship import ship
 from reloop.training.run_folder.status import status_of
 
@@ -115,6 +118,32 @@ def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) ->
     result = json.loads((path / "evaluation.json").read_text())
     bits = result["language"]["texts"]["held_out"]
     assert bits["bytes"] > 1.2 * bits["tokens"]
+
+
+def test_an_edited_tokeniser_file_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unfinished run does not go on with other tokens, and a finished one says so; with the file
+    of before it goes on, and without any."""
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    file = Path("own.json")
+    file.write_text(BytePairs.trained(["the cat sat on the mat " * 9], 262).content())
+    first = file.read_text()
+    words = [*_WORDS, "task.tokens=own.json"]
+    train(commands(words)[0].config, until=2)
+    file.write_text(BytePairs.trained(["what a piece of work is a man " * 9], 262).content())
+    capsys.readouterr()
+    assert run.main(words) == 1
+    err = capsys.readouterr().err
+    assert "its data changed after it began (tokens)" in err
+    assert err.count("\n") == 1
+    file.write_text(first)
+    assert run.main(words) == 0
+    file.write_text("{}")
+    capsys.readouterr()
+    assert run.main(words) == 0
+    assert "trained on other data: tokens changed" in capsys.readouterr().out
+    file.unlink()
+    assert run.main(["action=evaluate", f"run={_only_run()}"]) == 0
+    assert "trained on other data" not in capsys.readouterr().out
 
 
 def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:

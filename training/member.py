@@ -76,7 +76,7 @@ class Member:
         made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
         goes_on = bool(steps) and steps[-1] < self.config.training.steps
         goes_on = goes_on and not self._missed_snapshots(steps[-1])
-        goes_on = goes_on and not changed_data(self.folder.path, self.trainer.task)
+        goes_on = goes_on and not changed_data(self.folder.path, self.config, self.trainer.task)
         if goes_on and made_with is not None and not other_code(made_with, self.config):
             return
         if backup := self.folder.set_aside():
@@ -190,7 +190,7 @@ class Member:
         task, path = self.trainer.task, self.folder.path
         if not self.step:
             keep_data(path, task)
-        elif not self.finished and (changed := changed_data(path, task)):
+        elif not self.finished and (changed := changed_data(path, self.config, task)):
             raise RunError(
                 f"{path}: its data changed after it began ({', '.join(changed)}), so that it "
                 "cannot go on; again=true trains again"

@@ -77,6 +77,17 @@ class Language(Task):
         content = self.tokenizer.content()
         return {_TOKENIZER: content} if content else {}
 
+    def changed_files(self, folder: Path) -> list[str]:
+        kept = self.kept_in(folder)
+        if self.tokens in ("bytes", "bpe") or kept is self or not Path(self.tokens).is_file():
+            return []
+        assert isinstance(kept, Language)
+        try:
+            is_same = self.tokenizer.identity() == kept.tokenizer.identity()
+        except ConfigError:  # it is no tokeniser any more
+            is_same = False
+        return [] if is_same else ["tokens"]
+
     def data_paths(self) -> dict[str, str]:
         paths = {"text": self.text, "held_out_text": self.held_out_text}
         return {name: path for name, path in paths.items() if path}

@@ -2,7 +2,7 @@
 cannot be used.
 
 keep_data(path, task)                  # when training begins
-changed_data(path, task)               # ["text"]: the file is another one today
+changed_data(path, config, task)       # ["text"]: the file is another one today
 task_in(path, config)                  # the task as the run has it
 """
 
@@ -44,9 +44,9 @@ def keep_data(path: Path, task: Task) -> None:
     write_record(path / f"{_NAME}.json", _NAME, content)
 
 
-def changed_data(path: Path, task: Task) -> list[str]:
+def changed_data(path: Path, config: Config, task: Task) -> list[str]:
     """The parts of the data that differ from those that the run in `path` began with, or cannot be
-    read any more; empty for a run that has kept none."""
+    read any more; empty for a run that has kept none. `task` is the run's, by `task_in`."""
     kept = _kept(path).get("identity", {})
     if not kept:
         return []
@@ -54,7 +54,9 @@ def changed_data(path: Path, task: Task) -> list[str]:
         now = task.data_identity()
     except ConfigError:  # a file is no longer there
         now = {}
-    return [part for part in kept | now if kept.get(part) != now.get(part)]
+    changed = [part for part in kept | now if kept.get(part) != now.get(part)]
+    # What its folder keeps is read from there: the file of its settings may be another one.
+    return changed or build_task(config).changed_files(path)
 
 
 def copy_kept(path: Path, target: Path) -> None:
