@@ -150,9 +150,10 @@ def _curves(
 def _curve(run: Measured, points: Sequence[Interval | None]) -> Curve:
     """The curve of a run's label through points, None where there is none."""
     parts = zip(*(point or _NOTHING for point in points), strict=True)
-    family = run.config.model.family
-    b = None if family == "standard" else trained_loops(run.config)
-    return curve(run.label, family, Interval(*map(np.array, parts)), b=b)
+    model = run.config.model
+    b = None if model.family == "standard" else trained_loops(run.config)
+    kind = model.connectivity or model.family
+    return curve(run.label, kind, Interval(*map(np.array, parts)), b=b)
 
 
 def _solvers(run: Measured, shift: str = "") -> list[Curve]:
