@@ -137,4 +137,6 @@ def _panel(pairs: Sequence[tuple[Group, Floats]], settings: EvaluationConfig) ->
         )
     loops = pairs[0][1].shape[-1]
     axes = ("loop", "bits per byte")
-    return panel("useful-loops", "trained on 4 to 12 loops", axes, range(1, loops + 1), curves)
+    drawn = {(each.config.loops.least, _most(group)) for group, _ in pairs for each in group.runs}
+    title = "trained on " + ", ".join(f"{least} to {most} loops" for least, most in sorted(drawn))
+    return panel("useful-loops", title, axes, range(1, loops + 1), curves)
