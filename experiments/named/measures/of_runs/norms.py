@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.evaluate_run import logged
+from reloop.evaluation.evaluate_run import logged, measured
 from reloop.experiments.named.curves import curve, over_seeds, panel
 from reloop.experiments.named.results import Panel
 from reloop.experiments.stability.collapse import collapse
@@ -58,7 +58,8 @@ class NormsResult(TypedDict):
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> NormsResult:
     """Read each run's log. Missing for runs without logged norms."""
-    found = [_of_group(group) for group in grouped(runs)]
+    plain = [_bits(run) for run in runs if run.task.is_text and trained_loops(run.config) == 1]
+    found = [_of_group(group, float(np.mean(plain)) if plain else None) for group in grouped(runs)]
     return {"groups": [each for each, _ in found], "panels": _panels(found)}
 
 
@@ -67,8 +68,8 @@ def kind_of(run: Run) -> str:
     return run.config.model.connectivity or run.config.model.family
 
 
-def _of_group(group: Group) -> tuple[NormsGroup, list[dict[str, float]]]:
-    """The group, and each seed's norms."""
+def _of_group(group: Group, plain: float | None) -> tuple[NormsGroup, list[dict[str, float]]]:
+    """The group, and each seed's norms; `plain` are the bits per byte of one loop, if known."""
     seeds = [_of_run(run) for run in group.runs]
     first = group.runs[0]
     result: NormsGroup = {
@@ -76,7 +77,7 @@ def _of_group(group: Group) -> tuple[NormsGroup, list[dict[str, float]]]:
         "kind": kind_of(first),
         "loops": trained_loops(first.config),
         "norms": {name: _norm([each[name] for each in seeds]) for name in NORMS},
-        "collapsed": [_collapse(run) for run in group.runs],
+        "collapsed": [_collapse(run, plain) for run in group.runs],
     }
     return result, seeds
 
@@ -93,8 +94,15 @@ def _of_run(run: Run) -> dict[str, float]:
     return {name: float(np.mean([each[name] for each in last])) for name in NORMS}
 
 
-def _collapse(run: Run) -> str:
-    return collapse([each["loss"] for each in logged(run)])
+def _collapse(run: Run, plain: float | None) -> str:
+    final = None if plain is None else _bits(run)
+    return collapse([each["loss"] for each in logged(run)], final, plain)
+
+
+def _bits(run: Run) -> float:
+    """Bits per byte of the held-out text after b loops."""
+    _, arrays = measured(run, run.config.evaluation)
+    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
 
 
 def _panels(found: Sequence[tuple[NormsGroup, list[dict[str, float]]]]) -> list[Panel]:

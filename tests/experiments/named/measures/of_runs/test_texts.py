@@ -109,9 +109,12 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
             model_config=ModelConfig("looped", 2, 16, 2, 8, "none", "flt", connectivity="LT"),
             training=TrainingConfig(steps=400),
         )
-        for b in (2, 4)
+        for b in (1, 2, 4)
         for seed in (0, 1)
     ]
+    # Two loops of the second seed stay on a plateau from the first step.
+    bits = {each.path.name: _blocks(np.full(each.config.loops.b, 2.0)) for each in runs}
+    bits["2-1"] += 1.5
     logs = {}
     for each in runs:
         b, seed = each.config.loops.b, each.config.seed
@@ -124,17 +127,17 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
             }
             for step in range(1, 401)
         ]
-    give(monkeypatch, norms, {}, logs)
+    give(monkeypatch, norms, bits, logs)
     result = norms.measure(runs, _SETTINGS)
-    few, many = result["groups"]
+    _, few, many = result["groups"]
     assert (few["kind"], few["loops"], many["loops"]) == ("LT", 2, 4)
     assert few["norms"]["first_residual"]["by_seed"] == [2.0, 3.0]
     assert many["norms"]["mlp_grad_norm"]["mean"] == pytest.approx(4.5)
-    assert few["collapsed"] == ["", ""]
+    assert few["collapsed"] == ["", "error above 1.5 x that of one loop"]
     assert many["collapsed"][0] == ""
     assert "above its best" in many["collapsed"][1]
-    assert [panel["x"] for panel in result["panels"]] == [[2, 4]] * 4
-    give(monkeypatch, norms, {})
+    assert [panel["x"] for panel in result["panels"]] == [[1, 2, 4]] * 4
+    give(monkeypatch, norms, bits)
     with pytest.raises(Missing, match=r"training.log_norms"):
         norms.measure(runs, _SETTINGS)
 
