@@ -92,13 +92,17 @@ class _Text:
 
     def result(self, also_running: bool = False) -> TextResult:
         """Its bits per byte and perplexities, with `also_running` that of running blocks."""
-        running = None
-        prompts = running_blocks(self.documents, self.tokenizer, self.length, self.most)
-        if also_running and len(prompts):
-            everything = torch.ones_like(prompts.ys, dtype=torch.bool)
-            running = self._nats(f"running-{self.name}", prompts, everything), self.length
+        running = self._running() if also_running else None
         settings = self.measure.settings
         return text_result(self.nats, self.prompts, self.tokenizer, settings, running)
+
+    def _running(self) -> tuple[Floats, int] | None:
+        """The nats of its running blocks and the tokens of each; None where it fills none."""
+        prompts = running_blocks(self.documents, self.tokenizer, self.length, self.most)
+        if not len(prompts):
+            return None
+        everything = torch.ones_like(prompts.ys, dtype=torch.bool)
+        return self._nats(f"running-{self.name}", prompts, everything), self.length
 
     def bits_per_byte(self) -> Floats:
         """Of each block by loop, [blocks, loops]."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from .claim import Estimate, Evidence, NotMeasured
 from .stability import ACROSS, of_paper, sized
-from .statistics import over_seeds
+from .statistics import absolute, over_seeds
 
 
 def _sweep(evidence: Evidence) -> Any:
@@ -60,12 +60,9 @@ def linear_gains(evidence: Evidence) -> Estimate:
     20_000,
 )
 def linear_rate_stays(evidence: Evidence) -> Estimate:
-    """The size of the movement: its interval reaches to 0 where the movement's covers it."""
+    """The size of the movement."""
     result = _sweep(evidence)
-    found = _from_verdict(result["move"]["linear"])
-    ends = abs(found.low), abs(found.high)
-    low = 0.0 if found.low <= 0 <= found.high else min(ends)
-    moved = found._replace(mean=abs(found.mean), low=low, high=max(ends))
+    moved = absolute(_from_verdict(result["move"]["linear"]))
     return sized(moved, result, result["steps"])
 
 

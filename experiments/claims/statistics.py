@@ -116,6 +116,14 @@ def over_seeds(
     return Estimate(*ends, seeds=len(numbers), note=_note([len(numbers)]))
 
 
+def absolute(found: Estimate) -> Estimate:
+    """The size of a quantity of either sign: its interval reaches to 0 where the quantity's covers
+    it."""
+    ends = abs(found.low), abs(found.high)
+    low = 0.0 if found.low <= 0 <= found.high else min(ends)
+    return found._replace(mean=abs(found.mean), low=low, high=max(ends))
+
+
 def half_width(error: float, freedom: float, level: float = LEVEL) -> float:
     """Half the width of Student's interval for a standard error with these degrees of freedom."""
     return float(stdtrit(freedom, (1 + level) / 2)) * error

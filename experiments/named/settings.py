@@ -54,11 +54,11 @@ class ExperimentSettings:
             if self.experiment.count(name) > 1:
                 raise ConfigError("experiment", f"holds {name} twice")
         check_settings("", self)
+        if self.text and not any(each.reads_text(self.scale) for each in self.experiments):
+            raise ConfigError("text", f"has no meaning for {', '.join(self.experiment)}")
         for experiment in self.experiments:
             self.members(experiment)
             is_named = not self.is_all
-            if self.text and is_named and not experiment.reads_text(self.scale):
-                raise ConfigError("text", f"has no meaning for {experiment.name}")
             if self.seeds and is_named and not experiment.at(self.scale).runs:
                 problem = "whose trainings are those of another command"
                 raise ConfigError("seeds", f"has no meaning for {experiment.name}, {problem}")

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from reloop.conf.checks.language import is_text
 from reloop.conf.mistakes import HeldElsewhere, RunError, RunsFailed
 from reloop.conf.schema import Config, EvaluationConfig
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.evaluate_run import stored
 from reloop.evaluation.report import report
+from reloop.evaluation.results import Evaluation
 from reloop.training import Run, train_together
 from reloop.training.run_folder.run import run_folder
 
@@ -54,7 +56,8 @@ class TrainAndEvaluate:
     tables: Literal["", "text", "markdown", "latex", "csv"] = ""
 
     def __call__(self) -> list[float]:
-        """The error of each run's last query at b loops, by its last evaluation. Raises RunsFailed
+        """The error of each run's last query at b loops, by its last evaluation; of a text the bits
+        per byte of its held-out part. Raises RunsFailed
         where a run failed, after the others, HeldElsewhere where another process has one."""
         if self.tables:
             print(f"\n{self.name}", flush=True)
@@ -76,7 +79,8 @@ class TrainAndEvaluate:
     def describe(self, result: Sequence[float]) -> str:
         """Done, and the errors."""
         errors = ", ".join(f"{error:.4g}" for error in result)
-        return f"done, error of the last query {errors}" if errors else "done by another process"
+        what = "bits per byte" if is_text(self.runs[0].config.task) else "error of the last query"
+        return f"done, {what} {errors}" if errors else "done by another process"
 
     def _trained(self) -> list[Run | RunError]:
         """Each run, or why there is none."""
@@ -110,11 +114,17 @@ class TrainAndEvaluate:
         for settings in wanted.evaluations:
             result = None if self.tables else stored(run, settings)
             result = result or evaluate(run, settings, wanted.config.device, wanted.config.figures)
-            error = result["by_examples"]["model_at_b"]["mean"][-1] or error
+            error = _shown(result) or error
             if self.tables:
                 print(f"\n{report(result, self.tables)}\n", flush=True)
                 print(f"{run.path}: evaluation.json, figures/", flush=True)
         return error
+
+
+def _shown(result: Evaluation) -> float | None:
+    if "language" in result:
+        return result["language"]["texts"]["held_out"]["bits_per_byte"]["mean"][result["b"] - 1]
+    return result["by_examples"]["model_at_b"]["mean"][-1]
 
 
 def _is_shipped(config: Config) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from reloop.evaluation.bootstrap import Floats
 
@@ -10,6 +10,7 @@ from ..claim import Estimate, Evidence, NotMeasured, Paper
 from ..select import Group, errors, groups, ratio
 from ..statistics import over_seeds
 
+_Side = Literal["above", "below"]
 _KEEPS = 1.01  # LT_i's and FLT's largest ratio in Table 1 is 1.001, LT's is 1.058
 
 _of_paper = Paper(
@@ -35,11 +36,6 @@ def _by_loops(evidence: Evidence, variant: str) -> list[Group]:
 def _most_over_fewest(evidence: Evidence, variant: str) -> Estimate:
     found = _by_loops(evidence, variant)
     return ratio([(found[-1], found[0])], bits)
-
-
-def _at_most(evidence: Evidence, above: str, below: str) -> Estimate:
-    """The ratio of two variants at the most loops."""
-    return ratio([(_by_loops(evidence, above)[-1], _by_loops(evidence, below)[-1])], bits)
 
 
 @_of_paper(
@@ -74,36 +70,38 @@ _keeps("LT_i", "1.001 (1.044 / 1.043)")
 _keeps("FLT", "0.996 (1.040 / 1.044)")
 
 
-@_of_paper(
+def _at_most(
+    name: str, sentence: str, figure: str, pair: tuple[str, str], side: _Side, published: str
+) -> None:
+    """A claim on the ratio of two variants at the most loops, on the same blocks."""
+    quantity = f"bits per byte at the most loops, {pair[0]} over {pair[1]}"
+
+    @_of_paper(name, sentence, figure, quantity, 1.0, side, published)
+    def at_most(evidence: Evidence) -> Estimate:
+        above, below = (_by_loops(evidence, variant)[-1] for variant in pair)
+        return ratio([(above, below)], bits)
+
+
+_at_most(
     "FLT_below_LT",
     "With many loops the fully looped transformer has fewer bits per byte than the plain one.",
     "Table 1",
-    "bits per byte at the most loops, FLT over LT",
-    1.0,
+    ("FLT", "LT"),
     "below",
     "0.933 (1.040 / 1.115, 9 loops)",
 )
-def flt_below_lt(evidence: Evidence) -> Estimate:
-    """On the same blocks."""
-    return _at_most(evidence, "FLT", "LT")
-
-
-@_of_paper(
+_at_most(
     "FLT_res_above_FLT",
     "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
     "Figure 4",
-    "bits per byte at the most loops, FLT_res over FLT",
-    1.0,
+    ("FLT_res", "FLT"),
     "above",
     "FLT_res collapses",
 )
-def flt_res_above_flt(evidence: Evidence) -> Estimate:
-    """On the same blocks."""
-    return _at_most(evidence, "FLT_res", "FLT")
 
 
 def _residual(
-    name: str, sentence: str, variant: str, line: float, side: Any, published: str
+    name: str, sentence: str, variant: str, line: float, side: _Side, published: str
 ) -> None:
     @_of_paper(
         name,

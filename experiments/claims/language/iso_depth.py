@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from ..claim import Estimate, Evidence, NotMeasured, Paper
 from ..statistics import over_seeds
@@ -54,30 +54,26 @@ def sharing_costs(evidence: Evidence) -> Estimate:
     return over_seeds(ratios, log=True, what="budget")._replace(seeds=1, note=_NOTE)
 
 
-@_of_paper(
-    "recurrence_is_worth_something",
+def _worth(name: str, sentence: str, line: float, side: Literal["above", "below"]) -> None:
+    quantity = "φ of the fitted law (0: nothing, 1: as much as layers of its own)"
+
+    @_of_paper(f"recurrence_is_worth_{name}", sentence, "", quantity, line, side, "0.459")
+    def worth(evidence: Evidence) -> Estimate:
+        return _estimate(_phi(evidence, _PLAIN))
+
+
+_worth(
+    "something",
     "Running a block again is worth something: it counts for more parameters than it has.",
-    "",
-    "φ of the fitted law (0: nothing, 1: as much as layers of its own)",
     0.0,
     "above",
-    "0.459",
 )
-def worth_something(evidence: Evidence) -> Estimate:
-    return _estimate(_phi(evidence, _PLAIN))
-
-
-@_of_paper(
-    "recurrence_is_worth_less_than_layers",
+_worth(
+    "less_than_layers",
     "Running a block again is worth less than layers of its own.",
-    "",
-    "φ of the fitted law (0: nothing, 1: as much as layers of its own)",
     1.0,
     "below",
-    "0.459",
 )
-def worth_less_than_layers(evidence: Evidence) -> Estimate:
-    return _estimate(_phi(evidence, _PLAIN))
 
 
 def _difference(evidence: Evidence, kind: str) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..claim import Estimate, Evidence, NotMeasured, Paper
-from ..statistics import over_seeds
+from ..statistics import absolute, over_seeds
 
 _of_paper = Paper(
     "arXiv 2606.18524",
@@ -26,29 +26,22 @@ def _verdict(evidence: Evidence, kind: str, key: str) -> Any:
     return found[key]
 
 
-@_of_paper(
-    "linear_gains",
-    "At its best learning rate 1/R has fewer bits per byte than 1/√R with many loops.",
-    "Figure 5",
-    "least bits per byte with 1/√R less those with 1/R, at the most loops",
-    0.0,
-    "above",
-    "0.025 nats a token at R = 8",
-)
-def linear_gains(evidence: Evidence) -> Estimate:
-    return over_seeds(_verdict(evidence, "gain", "sqrt")["by_seed"])
+def _gains(name: str, scaling: str, label: str, published: str = "") -> None:
+    @_of_paper(
+        name,
+        f"At its best learning rate 1/R has fewer bits per byte than {label} with many loops.",
+        "Figure 5",
+        f"least bits per byte with {label} less those with 1/R, at the most loops",
+        0.0,
+        "above",
+        published,
+    )
+    def gains(evidence: Evidence) -> Estimate:
+        return over_seeds(_verdict(evidence, "gain", scaling)["by_seed"])
 
 
-@_of_paper(
-    "linear_gains_over_none",
-    "At its best learning rate 1/R has fewer bits per byte than no scaling with many loops.",
-    "Figure 5",
-    "least bits per byte without scaling less those with 1/R, at the most loops",
-    0.0,
-    "above",
-)
-def linear_gains_over_none(evidence: Evidence) -> Estimate:
-    return over_seeds(_verdict(evidence, "gain", "none")["by_seed"])
+_gains("linear_gains", "sqrt", "1/√R", "0.025 nats a token at R = 8")
+_gains("linear_gains_over_none", "none", "no scaling")
 
 
 @_of_paper(
@@ -61,11 +54,8 @@ def linear_gains_over_none(evidence: Evidence) -> Estimate:
     "a narrow band",
 )
 def linear_rate_stays(evidence: Evidence) -> Estimate:
-    """The size of the movement: its interval reaches to 0 where the movement's covers it."""
-    found = over_seeds(_verdict(evidence, "move", "linear")["by_seed"])
-    ends = abs(found.low), abs(found.high)
-    low = 0.0 if found.low <= 0 <= found.high else min(ends)
-    return found._replace(mean=abs(found.mean), low=low, high=max(ends))
+    """The size of the movement."""
+    return absolute(over_seeds(_verdict(evidence, "move", "linear")["by_seed"]))
 
 
 def _falls(scaling: str, label: str) -> None:

@@ -39,12 +39,9 @@ def test_values_and_derivatives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _CALLS)
-def test_they_are_ours_in_float32_alone(name: str) -> None:
+def test_bfloat16_is_pytorch_s(name: str) -> None:
     """bfloat16 gets PyTorch's operations."""
-    x = torch.randn(3, 2, 3, 4).requires_grad_()
-    ours, theirs = (type(_CALLS[name](each, x).grad_fn) for each in (CPU, PLAIN))
-    assert ours is not theirs or name == "norm with a gain"
-    half = x.detach().bfloat16()
+    half = torch.randn(3, 2, 3, 4).bfloat16()
     assert torch.equal(_CALLS[name](CPU, half), _CALLS[name](PLAIN, half))
 
 

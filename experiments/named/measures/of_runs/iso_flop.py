@@ -30,7 +30,7 @@ _STEP = 0.25  # of log10: budgets nearer than half of it are one
 
 class Point(TypedDict):
     """A run: its `kind`, recurrences, width, budget in FLOPs as spent, tokens, and its loss: nats a
-    token of the held-out text."""
+    byte of the held-out text."""
 
     run: str
     kind: str
@@ -95,7 +95,7 @@ def _measured(run: Run) -> _Measured:
     tokens = run.step * config.training.batch_size * length
     flops = pass_costs(run.model, length).of_step(b, min(stage.grad_loops, b)) / length * tokens
     _, arrays = measured(run, config.evaluation)
-    loss = float(arrays["held_out"][:, b - 1].mean()) * math.log(2)  # bytes are the tokens
+    loss = float(arrays["held_out"][:, b - 1].mean()) * math.log(2)
     once, rec = parameter_counts(run.model)
     kind = PLAIN if stage.grad_loops >= b else TRUNCATED
     point: Point = {
