@@ -12,7 +12,7 @@ from .bootstrap import Band, numbers
 from .comparison.pictures import run_labels
 from .figures.evaluation import curves, models
 from .published import Published
-from .results import Comparison, Evaluation, by_solver, of_loops, unit
+from .results import NATS, Comparison, Evaluation, by_solver, of_loops, unit
 from .tables import Part, Table, document
 from .text.report import language_tables
 
@@ -50,34 +50,46 @@ def error_table(result: Evaluation) -> Table:
 
 def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
-    comes near its least."""
-    labels = run_labels(result)
-    last = f"at k = {result['k'][-1]}"
-    head = ["", last, "90 %", "minus first", "90 %, paired", "mean over k", "near least"]
+    comes near its least. Language models have bits per byte in place of the last error."""
+    labels, is_text = run_labels(result), result["error"] == NATS
+    digits = 4 if is_text else 3
+    at_last = f"k = {result['k'][-1]}"
+    compared, average = f"at {at_last}", "mean over k"
+    title = f"{result['error']}, {result['prompts']} prompts"
+    if is_text:
+        compared, average = "bits per byte", NATS
+        title = f"bits per byte of the held-out text; {NATS} over {result['prompts']} prompts of it"
+    head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
     rows = []
     for index, (run, entry) in enumerate(result["runs"].items()):
-        difference = entry["minus_first"]["last"]
+        error, difference = (
+            part.get("bits_per_byte", part["last"]) for part in (entry, entry["minus_first"])
+        )
         rows.append(
             [
                 labels[run],
-                _text(entry["last"]["mean"][0]),
-                _span(entry["last"]),
+                _text(error["mean"][0], digits),
+                _span(error, digits),
                 _text(difference["mean"][0]) if index else "",
                 _span(difference) if index else "",
-                _text(entry["mean_over_k"]["mean"][0]),
+                _text(entry["mean_over_k"]["mean"][0], digits),
                 f"{unit(entry['family'])} {entry['near_least']['loop']}",
             ]
         )
     for name, curve in result["baselines"].items():
-        rows.append([result["labels"][name], _text(curve["mean"][-1]), _span(curve)])
+        label = result["labels"][name]
+        if is_text:
+            rows.append([label, *[""] * 4, _text(float(numbers(curve["mean"]).mean()), digits)])
+        else:
+            rows.append([label, _text(curve["mean"][-1]), _span(curve)])
     halting = [
-        f"{labels[run]} is read by early exit; after b = {entry['b']} loops its error at "
-        f"{last[3:]} is {_text(entry['by_loop']['mean'][entry['b'] - 1])}"
+        f"{labels[run]} is read by early exit; after b = {entry['b']} loops "
+        f"{'its mean error' if is_text else f'its error at {at_last}'} is "
+        f"{_text(entry['by_loop']['mean'][entry['b'] - 1])}"
         for run, entry in result["runs"].items()
         if entry["loops"] == "auto"
     ]
-    first = f"{result['error']}, {result['prompts']} prompts"
-    return document([first, Table(head, rows), *halting, *result.get("remarks", [])], form)
+    return document([title, Table(head, rows), *halting, *result.get("remarks", [])], form)
 
 
 def handful(result: Evaluation) -> list[int]:
@@ -184,9 +196,9 @@ def _row(label: str, values: Sequence[float | None], ks: Sequence[int]) -> list[
     return [label, *(_text(values[k]) for k in ks)]
 
 
-def _span(curve: Band) -> str:
-    return f"{_text(curve['low'][-1])} to {_text(curve['high'][-1])}"
+def _span(curve: Band, digits: int = 3) -> str:
+    return f"{_text(curve['low'][-1], digits)} to {_text(curve['high'][-1], digits)}"
 
 
-def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def _text(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}g}"

@@ -167,15 +167,17 @@ class Evaluation(Summary):
 
 
 class Compared(TypedDict):
-    """Errors by number of examples, at the largest one, and their mean."""
+    """Errors by number of examples, at the largest one, and their mean; of language models also the
+    bits per byte of the held-out text."""
 
     by_examples: Band
     last: Band
     mean_over_k: Band
+    bits_per_byte: NotRequired[Band]
 
 
 class ComparedRun(Compared):
-    """One run in a comparison; `minus_first` is paired by prompt."""
+    """One run in a comparison; `minus_first` is paired by prompt, and by block of the text."""
 
     family: str
     style: NotRequired[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -100,6 +101,34 @@ def test_a_text_is_continued(
     assert (
         "prompt is 21 tokens with the start token, and the model has 16" in capsys.readouterr().err
     )
+
+
+def test_runs_are_compared_and_listed_by_bits_per_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["-m", *_WORDS, "seed=0,1"]) == 0
+    paths = sorted(Path("runs").glob("language-*"))
+    evaluations = [json.loads((path / "evaluation.json").read_text()) for path in paths]
+    bits = [each["language"]["texts"]["held_out"]["bits_per_byte"] for each in evaluations]
+    means = [band["mean"][1] for band in bits]  # after b = 2 loops
+    capsys.readouterr()
+    assert run.main(["action=list", "tables.format=csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert sorted(float(row["error"]) for row in rows) == sorted(means)
+    names = ",".join(map(str, paths))
+    assert run.main(["action=compare", f"runs=[{names}]", "tables.format=markdown"]) == 0
+    out = capsys.readouterr().out
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    first, second = (row for row in cells if row and row[0].startswith("looped, 2 loops"))
+    assert [float(row[1]) for row in (first, second)] == pytest.approx(means, rel=1e-3)
+    assert float(second[3]) == pytest.approx(means[1] - means[0], rel=1e-2)
+    # Both read the same blocks, some of which are harder for both: the difference is surer.
+    low, high = map(float, second[4].split(" to "))
+    width = bits[0]["high"][1] - bits[0]["low"][1] + bits[1]["high"][1] - bits[1]["low"][1]
+    assert 0 < high - low < width
+    (solver,) = (row for row in cells if row and "5-gram" in row[0])
+    by_tokens = next(iter(evaluations))["by_examples"]["ngram_5"]["mean"]
+    assert float(solver[5]) == pytest.approx(sum(by_tokens) / len(by_tokens), rel=1e-3)
 
 
 def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:

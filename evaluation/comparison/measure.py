@@ -30,6 +30,7 @@ from ..remarks import remarks, shared
 from ..results import Compared, ComparedRun, Comparison
 from ..style import kind_of
 from ..summary import intervals_by, near_least
+from ..text.measure import held_out_bits
 from .pictures import draw_comparison, run_labels
 
 
@@ -54,6 +55,8 @@ def compare(
         with RunFolder(run.path).lock("evaluation"):
             measure = Measure(run, resolved(run, settings), device)
             arrays[_name(run)] = measure.model()
+            if run.task.is_text:
+                arrays[_name(run)]["held_out"] = held_out_bits(measure)
             sources = evaluation_sources(run.task, measure.settings)
             content.append([_name(run), measure.weights, asdict(measure.settings), sources])
             if run is runs[0]:
@@ -123,17 +126,29 @@ def _result(
 ) -> Comparison:
     intervals, first = intervals_by(settings), runs[0]
 
-    def errors(values: Floats) -> Compared:
-        return {
+    def errors(values: Floats, bits: Floats | None) -> Compared:
+        result: Compared = {
             "by_examples": intervals(values),
             "last": intervals(values[:, -1:]),
             "mean_over_k": intervals(values.mean(1, keepdims=True)),
         }
+        if bits is not None:
+            result["bits_per_byte"] = intervals(bits)
+        return result
+
+    def bits_of(run: Run) -> Floats | None:
+        """[blocks, 1], at the loops that the run is read at; after b loops with early exit."""
+        loops = resolved(run, settings).loops
+        at = loops if isinstance(loops, int) else trained_loops(run.config)
+        bits = arrays[_name(run)].get("held_out")
+        return None if bits is None else bits[:, at - 1 : at]
 
     entries: dict[str, ComparedRun] = {}
+    first_bits = bits_of(first)
     for run in runs:
         run_arrays, first_arrays = arrays[_name(run)], arrays[_name(first)]
-        run_settings = resolved(run, settings)
+        run_settings, bits = resolved(run, settings), bits_of(run)
+        difference = None if bits is None or first_bits is None else bits - first_bits
         assert run_settings.loops is not None
         entries[_name(run)] = {
             "family": run.config.model.family,
@@ -143,10 +158,10 @@ def _result(
             "step": run.step,
             "remarks": remarks(run),
             "loops": run_settings.loops,
-            **errors(run_arrays["model"]),
+            **errors(run_arrays["model"], bits),
             "by_loop": intervals(run_arrays["by_loop"]),
             "near_least": near_least(run_arrays["by_loop"], run_settings),
-            "minus_first": errors(run_arrays["model"] - first_arrays["model"]),
+            "minus_first": errors(run_arrays["model"] - first_arrays["model"], difference),
         }
     task = first.config.task
     return {

@@ -18,7 +18,7 @@ from ..figures import (
     whole_numbers,
 )
 from ..figures.evaluation import finish, model_label
-from ..results import Comparison, by_loop_name, examples_name
+from ..results import ComparedRun, Comparison, by_loop_name, examples_name
 from ..style import LineStyle, styles_of
 
 
@@ -31,10 +31,10 @@ def draw_comparison(result: Comparison, pictures: Pictures) -> None:
 
 
 def run_labels(result: Comparison) -> dict[str, str]:
-    """A short label for each run: model, loops and seed, and the end of its name if these are not
-    unique."""
+    """A short label for each run: its kind of model, loops and seed, and the end of its name if
+    these are not unique."""
     labels = {
-        name: f"{model_label(entry['family'], entry['loops'])}, seed {entry['seed']}"
+        name: f"{model_label(_kind(entry), entry['loops'])}, seed {entry['seed']}"
         for name, entry in result["runs"].items()
     }
     all_labels = list(labels.values())
@@ -44,9 +44,14 @@ def run_labels(result: Comparison) -> dict[str, str]:
     }
 
 
+def _kind(entry: ComparedRun) -> str:
+    """The kind of a run's curves; its family in a file that is older than the kinds."""
+    return entry.get("style", entry["family"])
+
+
 def _styles(result: Comparison) -> dict[str, LineStyle]:
     """The styles of runs and solvers, the same in all three pictures."""
-    kinds = {run: entry.get("style", entry["family"]) for run, entry in result["runs"].items()}
+    kinds = {run: _kind(entry) for run, entry in result["runs"].items()}
     kinds |= {name: name for name in result["baselines"]}
     return dict(zip(kinds, styles_of(list(kinds.values())), strict=True))
 

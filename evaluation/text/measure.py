@@ -55,6 +55,13 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
     return result, {"held_out": held_out.bits_per_byte()}
 
 
+def held_out_bits(measure: Measure) -> Floats:
+    """The bits per byte of each block of the held-out text by loop, [blocks, loops], which come to
+    those of the text in the mean."""
+    assert isinstance(measure.task, Language)
+    return _Text(measure, "held_out", measure.task.corpus.texts["held_out"]).bits_per_byte()
+
+
 def _size(run: Run) -> Size:
     model, tokens = run.model, run.config.task.points
     backbone, b = model.backbone_parameters(), trained_loops(run.config)

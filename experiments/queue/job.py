@@ -13,7 +13,7 @@ from reloop.conf.schema import Config, EvaluationConfig
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.evaluate_run import stored
 from reloop.evaluation.report import report
-from reloop.evaluation.results import Evaluation
+from reloop.experiments.runs.one_number import one_number
 from reloop.training import Run, train_together
 from reloop.training.run_folder.run import run_folder
 
@@ -114,17 +114,11 @@ class TrainAndEvaluate:
         for settings in wanted.evaluations:
             result = None if self.tables else stored(run, settings)
             result = result or evaluate(run, settings, wanted.config.device, wanted.config.figures)
-            error = _shown(result) or error
+            error = one_number(result) or error
             if self.tables:
                 print(f"\n{report(result, self.tables)}\n", flush=True)
                 print(f"{run.path}: evaluation.json, figures/", flush=True)
         return error
-
-
-def _shown(result: Evaluation) -> float | None:
-    if "language" in result:
-        return result["language"]["texts"]["held_out"]["bits_per_byte"]["mean"][result["b"] - 1]
-    return result["by_examples"]["model_at_b"]["mean"][-1]
 
 
 def _is_shipped(config: Config) -> bool:

@@ -19,6 +19,8 @@ from reloop.conf.schema import Config
 from reloop.training.run_folder.files import read_record
 from reloop.training.run_folder.status import last_record, status_of
 
+from .one_number import one_number
+
 
 @dataclass(frozen=True)
 class Row:
@@ -67,10 +69,11 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """The mean squared error of the last query at b loops, over the task's divisor, of the
-        newest evaluation; None where that was of an earlier step."""
+        """The `one_number` of the newest evaluation: the error of the last query at b loops, of a
+        language model the bits per byte of its held-out text; None where that was of an earlier
+        step."""
         try:
-            return _number(self._evaluation["by_examples"]["model_at_b"]["mean"][-1])
+            return _number(one_number(self._evaluation))
         except (KeyError, IndexError, TypeError):
             return None
 
