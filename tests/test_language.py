@@ -49,7 +49,10 @@ def test_one_command_trains_scores_and_asks(
     out = capsys.readouterr().out
     assert "step 60/60" in out
     assert "bits per byte, loop" in out
-    assert "5-gram" in out
+    solvers = [line.split() for line in out.splitlines() if line.startswith("  5-gram")]
+    assert len(solvers) == 1
+    texts = json.loads((_only_run() / "evaluation.json").read_text())["language"]["texts"]
+    assert solvers[0][1] == f"{texts['held_out']['solvers']['5-gram']['mean'][0]:.4g}"
     (axes,) = undrawn["error_by_examples"].axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("tokens before", "nats a token")
     assert axes.get_yscale() == "linear"

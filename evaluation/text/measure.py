@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -18,12 +19,20 @@ from reloop.tasks.language.documents import QUESTIONS, eval_files, read_document
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run
 
-from ..bootstrap import Floats
+from ..baselines import TextSolver, any_solvers, solver_module
+from ..bootstrap import Band, Floats
 from ..cache import Arrays, digest
-from ..measure import Measure
+from ..measure import Measure, baseline_names
 from .questions import asked, judge, questions_result, read_questions
 from .results import LanguageResult, QuestionsResult, Size, TextResult
-from .scores import bits_per_byte, blocks, nats_by_loop, running_blocks, text_result
+from .scores import (
+    bits_per_byte,
+    blocks,
+    nats_by_loop,
+    running_blocks,
+    solver_nats,
+    text_result,
+)
 
 _MOST = 1 << 62  # tokens
 
@@ -35,7 +44,7 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
     task = measure.task
     assert isinstance(task, Language)
     files = eval_files(task.eval)
-    held_out = _Text(measure, "held_out", task.corpus.texts["held_out"])
+    held_out = _held_out(measure)
     texts = {"held_out": held_out.result()}
     texts |= {
         path.name: _Text(measure, path.name, read_documents(str(path), task.column)).result(True)
@@ -58,8 +67,7 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
 def held_out_bits(measure: Measure) -> Floats:
     """The bits per byte of each block of the held-out text by loop, [blocks, loops], which come to
     those of the text in the mean."""
-    assert isinstance(measure.task, Language)
-    return _Text(measure, "held_out", measure.task.corpus.texts["held_out"]).bits_per_byte()
+    return _held_out(measure).bits_per_byte()
 
 
 def _size(run: Run) -> Size:
@@ -84,24 +92,51 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
         raise ConfigError("task.eval", f"cannot be read: {error}") from None
 
 
+def _held_out(measure: Measure) -> _Text:
+    assert isinstance(measure.task, Language)
+    return _Text(measure, "held_out", measure.task.corpus.texts["held_out"])
+
+
 class _Text:
     """A text by name, in blocks as long as the prompts of training."""
 
     def __init__(self, measure: Measure, name: str, documents: Sequence[str]) -> None:
         assert isinstance(measure.task, Language)
         self.measure, self.name, self.documents = measure, name, documents
-        self.tokenizer = measure.task.tokenizer
+        self.task, self.tokenizer = measure.task, measure.task.tokenizer
         self.length = measure.run.config.task.points
         self.most = measure.settings.tokens or _MOST
         self.prompts = blocks(documents, self.tokenizer, self.length, self.most, name)
-        counted = torch.from_numpy(self.tokenizer.lengths() > 0)[self.prompts.ys]
-        self.nats = self._nats(f"text-{name}", self.prompts, counted)
+        self.counted = torch.from_numpy(self.tokenizer.lengths() > 0)[self.prompts.ys]
+        self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 
     def result(self, also_running: bool = False) -> TextResult:
-        """Its bits per byte and perplexities, with `also_running` that of running blocks."""
+        """Its bits per byte and perplexities, with `also_running` that of running blocks, and the
+        solvers' bits per byte."""
         running = self._running() if also_running else None
         settings = self.measure.settings
-        return text_result(self.nats, self.prompts, self.tokenizer, settings, running)
+        result = text_result(self.nats, self.prompts, self.tokenizer, settings, running)
+        if names := baseline_names(self.task, settings):
+            result["solvers"] = dict(map(self._solver, names))
+        return result
+
+    def _solver(self, name: str) -> tuple[str, Band]:
+        """A solver's label, and its bits per byte of the same blocks."""
+        ((label, solve),) = any_solvers(name, self.task).items()
+        arrays = self.measure.rows(
+            f"text-{self.name}-{name}",
+            {
+                "prompts": digest(self.prompts.xs, self.prompts.ys),
+                "data": self.task.data_identity(),
+            },
+            len(self.prompts),
+            lambda rows: solver_nats(
+                cast(TextSolver, solve), self.task, self.prompts[rows], self.counted[rows]
+            ),
+            ("reloop.evaluation.text.scores", solver_module(solve)),
+        )
+        found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)
+        return label, found["bits_per_byte"]
 
     def _running(self) -> tuple[Floats, int] | None:
         """The nats of its running blocks and the tokens of each; None where it fills none."""

@@ -17,18 +17,22 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
     head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
     running = any("running_perplexity" in text for text in texts.values())
     head += ["running"] if running else []
-    rows = [
-        [
-            name.replace("_", "-"),
-            *_at(text["bits_per_byte"], loops),
-            _span(text["bits_per_byte"], b),
-            *_at(text["perplexity"], [b]),
-            *_at(text["word_perplexity"], [b]),
-            *(_at(text["running_perplexity"], [b]) if "running_perplexity" in text else []),
-            *([""] if running and "running_perplexity" not in text else []),
-        ]
-        for name, text in texts.items()
-    ]
+    rows = []
+    for name, text in texts.items():
+        rows.append(
+            [
+                name.replace("_", "-"),
+                *_at(text["bits_per_byte"], loops),
+                _span(text["bits_per_byte"], b),
+                *_at(text["perplexity"], [b]),
+                *_at(text["word_perplexity"], [b]),
+                *(_at(text["running_perplexity"], [b]) if "running_perplexity" in text else []),
+                *([""] if running and "running_perplexity" not in text else []),
+            ]
+        )
+        for label, bits in text.get("solvers", {}).items():  # they do not loop: beside b
+            cells = ["".join(_at(bits, [1])) if loop == b else "" for loop in loops]
+            rows.append([f"  {label}", *cells, _span(bits, 1)])
     sizes = ", ".join(f"{name.replace('_', '-')} {text['bytes']:,}" for name, text in texts.items())
     size = result["size"]
     parts: list[Part] = [

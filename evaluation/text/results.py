@@ -15,7 +15,8 @@ class TextResult(TypedDict):
     its words and line ends (as WikiText's perplexity is counted). Means with 90 % intervals over
     blocks; special tokens have no bytes and no part in it. Of a text of `task.eval` also
     `running_perplexity`: of a token, special ones too, in blocks without start tokens of their own
-    (the protocol of the code of arXiv 2605.18797 for WikiText-2)."""
+    (the protocol of the code of arXiv 2605.18797 for WikiText-2). `solvers`, by label: the bits per
+    byte of each solver on the same blocks, one number."""
 
     tokens: int
     bytes: int
@@ -26,6 +27,7 @@ class TextResult(TypedDict):
     perplexity: Band
     word_perplexity: Band
     running_perplexity: NotRequired[Band]
+    solvers: NotRequired[dict[str, Band]]
 
 
 class QuestionsResult(TypedDict):

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.models import Model
-from reloop.tasks import Prompts
+from reloop.tasks import Prompts, Task
 from reloop.tasks.language.tokens import Tokenizer
 from reloop.training.objective import error
 
+from ..baselines import TextSolver
 from ..bootstrap import Floats, Interval, resampled_means
 from ..cache import Arrays
 from .results import TextResult
@@ -78,6 +79,12 @@ def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tens
             nats = error("next_token", logits, batch.ys)
             sums.append((nats.double() * mask).sum(1))
     return {"nats": torch.stack(sums, dim=1).cpu().numpy()}
+
+
+def solver_nats(solve: TextSolver, task: Task, prompts: Prompts, counted: torch.Tensor) -> Arrays:
+    """`nats` [B, 1], float64: of each block's counted tokens [B, n] together, by a solver."""
+    nats = solve(task, prompts) * counted.numpy()
+    return {"nats": nats.sum(1, keepdims=True)}
 
 
 def bits_per_byte(nats: Floats, prompts: Prompts, tokenizer: Tokenizer) -> Floats:

@@ -14,15 +14,17 @@ from torch import Generator
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.baselines.ngram import Counts, ngram
+from reloop.evaluation.bootstrap import Floats
 from reloop.evaluation.text.scores import (
     bits_per_byte,
     blocks,
     nats_by_loop,
     running_blocks,
+    solver_nats,
     text_result,
 )
 from reloop.models import Model, ModelSpec
-from reloop.tasks import make_task
+from reloop.tasks import Prompts, Task, make_task
 from reloop.tasks.language.tokens import Bytes
 
 _DOCUMENTS = ["the first text\nof two lines\n", "and a second one, with café"]
@@ -74,6 +76,21 @@ def test_bits_and_perplexities_are_those_of_the_next_tokens() -> None:
     assert low is not None
     assert high is not None
     assert low < bits < high
+
+
+def test_a_solver_reads_the_blocks_of_the_models() -> None:
+    """All tokens equally likely: log2 of their number for each byte, and nothing for the rest."""
+    tokenizer = Bytes()
+    prompts = blocks(_DOCUMENTS, tokenizer, 8, 10**6, "it")
+    counted = torch.from_numpy(tokenizer.lengths() > 0)[prompts.ys]
+
+    def uniform(task: Task, prompts: Prompts) -> Floats:
+        return np.full(prompts.ys.shape, math.log(257))
+
+    nats = solver_nats(uniform, make_task("linear", dims=1), prompts, counted)["nats"]
+    result = text_result(nats, prompts, tokenizer, _SETTINGS)
+    assert result["bits_per_byte"]["mean"] == pytest.approx([math.log2(257)])
+    assert result["bytes"] == int(counted.sum())
 
 
 def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
