@@ -143,11 +143,13 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
 
 
 def _fit_recipe(mapping: dict[str, Any], keys: list[str]) -> None:
-    """Undo the recipe's settings that contradict given ones: Muon's rate under another optimiser, a
-    curriculum that would start beyond its end, one of sampled loops, and posterior means of
-    finitely many prompts or functions, which no task has."""
+    """Undo the recipe's settings that contradict given ones: Muon's rate under another optimiser,
+    that of a head which is the embedding, a curriculum that would start beyond its end, one of
+    sampled loops, and posterior means of finitely many prompts or functions, which no task has."""
     if mapping["training"]["optimizer"] != "muon" and "training.muon_rate" not in keys:
         mapping["training"]["muon_rate"] = TrainingConfig.muon_rate
+    if mapping["model"]["tied_head"] is True and "training.head_rate" not in keys:
+        mapping["training"]["head_rate"] = TrainingConfig.head_rate
     finite = mapping["task"]["distinct_prompts"] or mapping["task"]["distinct_functions"]
     if finite and "training.targets" not in keys:
         mapping["training"]["targets"] = TrainingConfig.targets

@@ -220,7 +220,9 @@ class EvaluationConfig:
         "state", "early exit: whose change over a loop counts"
     )
     tolerance: float = setting(0.015, "early exit: the largest change that counts as none", above=0)
-    max_loops: int | None = setting(None, "how far the error by loop goes; null: 3 b", at_least=1)
+    max_loops: int | None = setting(
+        None, "how far the error by loop goes; null: 3 b, of a text 4 b", at_least=1
+    )
     baselines: tuple[Baseline, ...] | None = setting(
         None, "solvers beside the model; null: the task's"
     )

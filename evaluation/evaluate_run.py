@@ -117,9 +117,10 @@ def evaluation_of(run: Run) -> Evaluation:
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
-    """The settings with the defaults that depend on the run: b for `loops` and `halt_by`, 3 b for
-    `max_loops`, which is at least the loop that errors by examples are read at. A standard model is
-    limited to its layers, one with lanes to the loops that it has lane weights for."""
+    """The settings with the defaults that depend on the run: b for `loops` and `halt_by`, 3 b (of a
+    text 4 b) for `max_loops`, which is at least the loop that errors by examples are read at. A
+    standard model is limited to its layers, one with lanes to the loops that it has lane weights
+    for."""
     b, limit = trained_loops(run.config), run.model.loop.most_loops
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b, halt_by=b)
@@ -128,7 +129,7 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
         loops = min(int(loops), limit)
     latest_halt = settings.halt_by or b
     min_loops = max(b, latest_halt if loops == "auto" else int(loops))
-    max_loops = max(settings.max_loops or 3 * b, min_loops)
+    max_loops = max(settings.max_loops or (4 if run.task.is_text else 3) * b, min_loops)
     max_loops = min(max_loops, limit or max_loops)
     return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(latest_halt, max_loops))
 

@@ -92,7 +92,7 @@ class Measure:
     def baseline(self, name: str, shifted: Shifted | None = None) -> tuple[str, Floats]:
         """A solver's label and its errors [P, n]. If it has a setting to choose, the value with the
         least mean error on other prompts of the task is used."""
-        choices = _solvers(name, self.task)
+        choices = named_solvers(name, self.task)
         label, solve = next(iter(choices.items()))
         if len(choices) > 1:
             points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
@@ -172,7 +172,7 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
     solver_modules = [
         solver_module(solve)
         for name in {*baseline_names(task, settings), reference_line(task)}
-        for solve in _solvers(name, task).values()
+        for solve in named_solvers(name, task).values()
     ]
     summary_modules = ("reloop.evaluation.summary", "reloop.evaluation.bootstrap")
     shift_modules = ("reloop.tasks.shift",) if settings.shifts else ()
@@ -181,7 +181,7 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
     return sources_of(*modules, alone=(*_SOURCE_MODULES, *summary_modules, *of_texts))
 
 
-def _solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
+def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
     """The solvers of a name, by label; ConfigError if this task has none."""
     try:
         return any_solvers(name, task)

@@ -12,8 +12,9 @@ from .results import Evaluation, ModelErrors, ShiftResult, by_solver
 
 
 def merge_results(last: Evaluation, other_results: Sequence[Evaluation]) -> Evaluation:
-    """The last evaluation with what the others add to it: further solvers, the model read at other
-    loops (`also_read`), shifted inputs, and the longest curve by loop. `evaluations` lists all.
+    """The last evaluation with what the others add to it: further solvers, texts and questions, the
+    model read at other loops (`also_read`), shifted inputs, and the longest curve by loop.
+    `evaluations` lists all.
 
     Results on other prompts or with other resamples are only listed.
     """
@@ -23,6 +24,7 @@ def merge_results(last: Evaluation, other_results: Sequence[Evaluation]) -> Eval
     last_name = reading_name(last)
     for other in sorted(newest_first, key=lambda other: reading_name(other) != last_name):
         _add_solvers(result, other)
+        _add_texts(result, other)
         _add_reading(result["by_examples"], result, other, other["by_examples"])
         for name, shift in other["shifts"].items():
             _add_shift(result, other, name, shift)
@@ -57,6 +59,19 @@ def _add_solvers(result: Evaluation, other: Evaluation) -> None:
         if name not in result["labels"]:
             result["labels"][name] = label
             by_solver(result["by_examples"])[name] = by_solver(other["by_examples"])[name]
+
+
+def _add_texts(result: Evaluation, other: Evaluation) -> None:
+    """Add the texts and the questions that the result has not, and solvers on the same text."""
+    if "language" not in result or "language" not in other:
+        return
+    mine, others = result["language"], deepcopy(other["language"])
+    for name, text in others["texts"].items():
+        own, solvers = mine["texts"].setdefault(name, text), text.get("solvers")
+        if solvers and own["tokens"] == text["tokens"]:
+            own["solvers"] = solvers | own.get("solvers", {})
+    for name, questions in others["questions"].items():
+        mine["questions"].setdefault(name, questions)
 
 
 def _add_reading(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from reloop.conf.actions import Command
 from reloop.conf.checks.processes import is_follower
+from reloop.conf.schema import Config
 from reloop.training import Run, import_checkpoint, train
+from reloop.training.assemble import build_task
 from reloop.training.run_folder.data import task_in
 
 
@@ -32,9 +34,19 @@ def carry_out(command: Command) -> None:
         print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
         _evaluate(command, run)
     else:
+        check_evaluation_of(command.config)
         run = train(command.config, command.again)
         if not is_follower():  # of several processes the first evaluates
             _evaluate(command, run)
+
+
+def check_evaluation_of(config: Config) -> None:
+    """Raises ConfigError for what the evaluation after a training will not find. Where nothing but
+    the task's own is asked for, nothing is imported."""
+    if config.task.settings.get("eval") or config.evaluation.baselines:
+        from reloop.evaluation.text.check import check_evaluation
+
+        check_evaluation(build_task(config), config.evaluation, config.task.points)
 
 
 def _evaluate(command: Command, run: Run) -> None:

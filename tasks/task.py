@@ -123,6 +123,10 @@ class Task(ABC):
         """Raises RunError or ConfigError, with what to do, where data that prompts are made of are
         absent, damaged or too few for prompts of `points`; never for a task that needs none."""
 
+    def describe_data(self) -> str:
+        """The data that prompts are made of, in a line; empty for a task that reads none."""
+        return ""
+
     def for_evaluation(self) -> Task:
         """The task whose prompts a model of this one is evaluated on: the endless set, also for a
         model that was trained on finitely many prompts or functions."""

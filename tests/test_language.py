@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,10 @@ def test_one_command_trains_scores_and_asks(
     assert run.main(_WORDS) == 0
     out = capsys.readouterr().out
     assert "step 60/60" in out
+    tokens = len(Path("text.txt").read_bytes()) // 10  # of each of ten documents, about
+    held_out = re.search(r"held out are ([\d,]+) \(2 documents, 20%\)", out)
+    assert held_out is not None
+    assert int(held_out[1].replace(",", "")) == pytest.approx(2 * tokens, rel=0.1)
     assert "bits per byte, loop" in out
     solvers = [line.split() for line in out.splitlines() if line.startswith("  5-gram")]
     assert len(solvers) == 1
@@ -76,6 +81,13 @@ def test_one_command_trains_scores_and_asks(
     assert result["questions"]["mat.jsonl"]["accuracy"]["mean"] == [1.0, 1.0, 1.0]
     assert set(result["texts"]) == {"held_out", "more.txt"}
     assert len(result["texts"]["more.txt"]["bits_per_byte"]["mean"]) == 3
+    # A further evaluation adds to it.
+    assert run.main([*again[:2], "evaluation.baselines=[ngram_1]"]) == 0
+    together = json.loads((_only_run() / "evaluation.json").read_text())["language"]
+    assert set(together["texts"]) == {"held_out", "more.txt"}
+    assert set(together["texts"]["held_out"]["solvers"]) == {"1-gram", "5-gram"}
+    assert together["texts"]["more.txt"] == result["texts"]["more.txt"]
+    assert together["questions"] == result["questions"]
 
 
 def test_a_text_is_continued(
@@ -215,11 +227,15 @@ def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
         ("model.tied_head=true training.head_rate=0.1", "training.head_rate has no meaning"),
         ("training.targets=posterior_mean", "training.targets cannot be posterior_mean"),
         ("task.eval=nowhere", "task.eval is no folder: nowhere"),
+        ("task.text=asked.jsonl", "task.text cannot be JSON lines: asked.jsonl"),
+        ("task.held_out_text=empty.txt", "task.held_out_text has no text: empty.txt"),
     ],
 )
 def test_a_wrong_start_is_one_line(
     words: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("asked.jsonl").write_text("{}\n")
+    Path("empty.txt").write_text(" \n")
     given = ["training.steps=0", *words.split()]
     keys = {word.partition("=")[0] for word in given}
     kept = [word for word in _WORDS if word.partition("=")[0] not in keys]
@@ -227,6 +243,35 @@ def test_a_wrong_start_is_one_line(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "content", "message"),
+    [
+        ([], "q.jsonl", b'{"query": "the", "choices": ["a", "b"]}\n', "has no 'gold'"),
+        ([], "b.txt", b"a\0b", "task.eval is no text but binary: eval/b.txt"),
+        ([], "b.txt", b"\xe9t\xe9", "task.eval is not UTF-8: eval/b.txt, byte 0 is 0xe9"),
+        ([], "short.txt", b"a few", "but the text short.txt has only 6 tokens"),
+        (["-m", "seed=0,1"], "b.txt", b"a\0b", "task.eval is no text but binary: eval/b.txt"),
+        (["evaluation.baselines=[ridge]"], "a.txt", b"a text\n" * 9, "cannot hold ridge"),
+    ],
+)
+def test_what_evaluation_will_not_find_is_said_before_training(
+    words: list[str], name: str, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("eval").mkdir()
+    Path("eval", name).write_bytes(content)
+    assert run.main([*words, *_WORDS, "task.eval=eval"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+    assert not list(Path().glob("runs/language-*"))
+
+
+def test_a_head_that_is_the_embedding_has_no_rate_of_its_own() -> None:
+    (command,) = commands(["task=language", "model.tied_head=true"])
+    assert command.config.training.head_rate == 0
+    assert command.config.training.embedding_rate > 0
 
 
 @pytest.mark.parametrize(

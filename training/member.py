@@ -102,6 +102,8 @@ class Member:
         """Print a description of the run, and open the log."""
         config, model = self.config, self.trainer.model
         print(f"{self.folder.path}: {model.describe()}; {self.placement.why}", flush=True)
+        if data := self.trainer.task.describe_data():
+            print(f"  {data}", flush=True)
         for note in residual_notes(config, model, self.trainer.curriculum):
             print(f"  {note}", flush=True)
         if multipliers := describe_groups(config.model):

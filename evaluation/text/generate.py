@@ -5,7 +5,7 @@ for text in generate(load_run("runs/NAME"), "Call me", Generation(tokens=100)): 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 from reloop.conf.mistakes import ConfigError
 from reloop.models.cache import Cache
 from reloop.tasks.language import Language
+from reloop.tasks.language.tokens import Tokenizer
 from reloop.training.assemble import trained_loops
 from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import Run
@@ -65,7 +66,14 @@ def generate(run: Run, prompt: str, settings: Generation, samples: int = 1) -> I
             logits = model.continue_text(torch.tensor([new], device=device), loops, cache)
             new = [_draw(logits[0, -1].float().cpu(), settings, generator)]
             tokens += new
-        yield task.tokenizer.decode(tokens[len(first) :])
+        yield _continuation(task.tokenizer, tokens[1:], len(first) - 1)
+
+
+def _continuation(tokenizer: Tokenizer, tokens: Sequence[int], count: int) -> str:
+    """The text of all but the first `count` tokens, with the space that a tokeniser may leave out
+    at the beginning of a text."""
+    before, whole = tokenizer.decode(tokens[:count]), tokenizer.decode(tokens)
+    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(tokens[count:])
 
 
 def _draw(logits: Tensor, settings: Generation, generator: Generator) -> int:

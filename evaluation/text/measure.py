@@ -46,11 +46,10 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
     files = eval_files(task.eval)
     held_out = _held_out(measure)
     texts = {"held_out": held_out.result()}
-    texts |= {
-        path.name: _Text(measure, path.name, read_documents(str(path), task.column)).result(True)
-        for path in files
-        if not path.name.endswith(QUESTIONS)
-    }
+    for path in files:
+        if not path.name.endswith(QUESTIONS):
+            documents = read_documents(str(path), task.column, "task.eval")
+            texts[path.name] = _Text(measure, path.name, documents).result(True)
     questions = {
         path.name: _questions(measure, task, path)
         for path in files
@@ -74,12 +73,13 @@ def _size(run: Run) -> Size:
     model, tokens = run.model, run.config.task.points
     backbone, b = model.backbone_parameters(), trained_loops(run.config)
     last = build_curriculum(run.config, run.task)(max(run.config.training.steps - 1, 0))
+    loops = last.loops if run.config.loops.sampling == "none" else b
     costs = pass_costs(model, tokens)
     single = model.spec.n_layer if model.spec.family == "standard" else 1
     return {
         "backbone": backbone,
         "embedding": sum(p.numel() for p in model.parameters()) - backbone,
-        "flops": costs.of_step(b, min(last.grad_loops, b)) / tokens,
+        "flops": costs.of_step(loops, min(last.grad_loops, loops)) / tokens,
         "flops_of_one_loop": costs.of_step(single, single) / tokens,
     }
 
@@ -177,7 +177,7 @@ def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
         return Prompts(prompts.xs[:, :longest], prompts.ys[:, :longest]), judged[:, :longest]
 
     arrays = measure.rows(
-        f"questions-{path.stem}",
+        f"questions-{_stem(path)}",
         {
             "prompts": digest(sheet.prompts.xs, sheet.prompts.ys, sheet.judged),
             "loops": _loops(measure),
@@ -187,6 +187,10 @@ def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
         ("reloop.evaluation.text.questions",),
     )
     return questions_result(sheet, arrays, settings)
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def _loops(measure: Measure) -> int:

@@ -23,6 +23,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.models import Model
 from reloop.tasks import Prompts
+from reloop.tasks.language.documents import read_text
 from reloop.tasks.language.tokens import Tokenizer
 
 from ..bootstrap import Interval, bootstrap
@@ -74,11 +75,8 @@ def read_questions(path: Path) -> list[Question]:
     `context_options`, `continuation` and `gold`; or `context` and `continuation`. Raises
     ConfigError, which names the line, for one that is none."""
     found: list[Question] = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("task.eval", f"cannot be read: {path}: {error}") from None
-    for number, line in enumerate(lines, 1):
+    # Not splitlines: a text in JSON may have other line breaks than the file.
+    for number, line in enumerate(read_text(path, "task.eval").split("\n"), 1):
         if line.strip():
             found.append(_question(line, f"{path}, line {number}"))
     if not found:

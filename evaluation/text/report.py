@@ -40,14 +40,15 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
         f"bytes read: {sizes}"
         + ("; running: blocks without start tokens, as arXiv 2605.18797's code" if running else ""),
         f"{size['backbone']:,} parameters, {size['embedding']:,} in embedding and head; "
-        f"{size['flops']:.3g} FLOPs a token in training, {size['flops_of_one_loop']:.3g} where "
+        f"{size['flops']:.3g} FLOPs a token at the end of training, "
+        f"{size['flops_of_one_loop']:.3g} where "
         "loops are not counted",
     ]
     if questions:
         head = ["accuracy, loop", *map(str, loops), "90 % at b", "chance", "centred", "questions"]
         rows = [
             [
-                f"{name.removesuffix('.jsonl')} ({file['kind']})",
+                f"{name.removesuffix('.gz').removesuffix('.jsonl')} ({file['kind']})",
                 *_at(file["accuracy"], loops),
                 _span(file["accuracy"], b),
                 f"{file['chance']:.3g}",

@@ -47,7 +47,8 @@ class QuestionsResult(TypedDict):
 
 class Size(TypedDict):
     """Of a model: its parameters without embedding and head, those of embedding and head, and the
-    FLOPs of training on one token of a whole sequence, with every loop counted and, as the code of
+    FLOPs of training on one token of a whole sequence, with every loop of the last step counted
+    and, as the code of
     arXiv 2605.18797 estimates them, with one."""
 
     backbone: int

@@ -106,7 +106,7 @@ def text_result(
     ys = prompts.ys.numpy()
     lengths = tokenizer.lengths()[ys]  # bytes of each token
     tokens, size = (lengths > 0).sum(1), lengths.sum(1)
-    words = np.array([_words(tokenizer.decode(row[row < tokenizer.size].tolist())) for row in ys])
+    words = _words(ys, tokenizer)
 
     def per(units: NDArray[np.int64]) -> Interval:
         return _ratio(nats, units, settings)
@@ -131,9 +131,20 @@ def text_result(
     return result
 
 
-def _words(text: str) -> int:
-    """Words and line ends, each of which is a token of WikiText."""
-    return len(text.split()) + text.count("\n")
+def _words(blocks: NDArray[np.int64], tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """The words and line ends, each of which is a token of WikiText, that begin in each of the
+    consecutive blocks [blocks, n]: one that runs on over a block's end counts once."""
+    counts = np.zeros(len(blocks), np.int64)
+    inside = False  # a word
+    for index, block in enumerate(blocks):
+        for number, piece in enumerate(np.split(block, np.flatnonzero(block == tokenizer.start))):
+            inside = inside and not number  # a start token ends it
+            text = tokenizer.decode(piece[piece < tokenizer.size].tolist())
+            if text:
+                continued = inside and not text[0].isspace()
+                counts[index] += len(text.split()) - continued + text.count("\n")
+                inside = not text[-1].isspace()
+    return counts
 
 
 def _ratio(nats: Floats, units: NDArray[np.int64], settings: EvaluationConfig) -> Interval:

@@ -20,7 +20,7 @@ from reloop.training.run_folder.lock import holding
 from reloop.training.run_folder.status import status_of
 from reloop.training.together import groups, obstacle
 
-from ..one_command import carry_out
+from ..one_command import carry_out, check_evaluation_of
 from ..queue.job import Wanted
 from ..queue.train import Plan, train_all
 from .grid import Grid
@@ -44,6 +44,9 @@ def run_grid(members: Sequence[Command], settings: GridSettings, words: Sequence
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         if local:
             place(*asked)  # a device that is not here is found before anything is written
+    if members[0].action == "train":
+        for config in {repr((each.task, each.evaluation)): each for each in configs}.values():
+            check_evaluation_of(config)
     with holding(grid.folder, "trial", _TRIAL_WITHIN):  # and so is a file system without locks
         keep_record(grid, words)
     if not local:

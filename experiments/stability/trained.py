@@ -3,12 +3,13 @@ increments, up to the trained number of loops (arXiv 2606.18524, Figures 6 to 8)
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
 from reloop.evaluation import load_run
 from reloop.evaluation.errors import evaluation_prompts
+from reloop.evaluation.evaluate_run import logged
 from reloop.evaluation.figures import (
     Pictures,
     band,
@@ -20,10 +21,11 @@ from reloop.evaluation.figures import (
 from reloop.evaluation.remarks import unfinished
 from reloop.evaluation.style import kind_of, styles_of
 from reloop.evaluation.tables import Part, Table
-from reloop.probing.dynamics.trajectory import Movements, follow
-from reloop.training.assemble import trained_loops
+from reloop.probing.dynamics.trajectory import Movements, follow, prompts_on
+from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run, RunError
 
+from .collapse import MARGIN, collapse
 from .settings import StabilitySettings
 from .tables import Floats, Means, band_of, csv_columns, number, over_seeds
 
@@ -34,7 +36,9 @@ class TrainedRun(TypedDict):
     """A run: the kind of its curves as `style`; `norm`, that of a token's state before the final
     norm from index 0, the read-in, to loop b, over prompts; `cosine` [b, b] between increments,
     None if one of the two is zero at all tokens; and `apart`, its mean over pairs of different
-    ones, None if there are none. `unfinished` says what its training lacks."""
+    ones, None if there are none. `unfinished` says what its training lacks, `collapsed` the reason
+    why it collapsed: empty if it did not, None where a curriculum of the prompts moved its loss, or
+    nothing was logged."""
 
     run: str
     style: str
@@ -46,6 +50,7 @@ class TrainedRun(TypedDict):
     norm: Means[list[float]]
     cosine: list[list[float | None]]
     apart: float | None
+    collapsed: NotRequired[str | None]
 
 
 class Trained(TypedDict):
@@ -67,9 +72,8 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
     config, model = run.config, run.model.requires_grad_(False).double()
     b = trained_loops(config)
     prompts = evaluation_prompts(run.task, PROMPTS, config.task.points, seed)
-    prompts = type(prompts)(prompts.xs.double(), prompts.ys.double())
     movements = Movements(window=b)
-    last = movements.add(follow(model, prompts, b))
+    last = movements.add(follow(model, prompts_on(model, prompts), b))
     if not bool(last.isfinite().all()):
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
@@ -90,7 +94,17 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
         "norm": {"mean": norm["mean"], "standard_error": norm["standard_error"]},
         "cosine": cosine,
         "apart": float(np.mean(values)) if values else None,
+        "collapsed": _collapsed(run),
     }
+
+
+def _collapsed(run: Run) -> str | None:
+    curriculum = build_curriculum(run.config, run.task)
+    first, last = curriculum(0), curriculum(max(run.step - 1, 0))
+    losses = [record["loss"] for record in logged(run)]
+    if not losses or (first.dims, first.points) != (last.dims, last.points):
+        return None
+    return collapse(losses)
 
 
 def report(result: Trained) -> list[Part]:
@@ -102,13 +116,16 @@ def report(result: Trained) -> list[Part]:
             str(run["step"]),
             *(number(run["norm"]["mean"][loop]) for loop in (0, 1, -1)),
             _mean_cosine_text(run),
+            _verdict(run.get("collapsed")),
         ]
         for run in result["runs"]
     ]
     head = ["run", "model", "step", "norm of the read-in", "after loop 1", "at b", "mean cosine"]
+    head += ["collapsed in training"]
     note = (
         f"norms before the final norm and cosines between different increments: means over tokens "
-        f"of {result['prompts']} prompts"
+        f"of {result['prompts']} prompts; collapsed: the loss is not finite or, smoothed, ends "
+        f"{MARGIN:g} above its best"
     )
     return [Table(head, rows), note]
 
@@ -122,6 +139,10 @@ def _mean(cosines: Floats) -> list[list[float | None]]:
         [value if count else None for value, count in zip(values, row_counts, strict=True)]
         for values, row_counts in zip(means.tolist(), counts.tolist(), strict=True)
     ]
+
+
+def _verdict(reason: str | None) -> str:
+    return "–" if reason is None else reason or "no"
 
 
 def _mean_cosine_text(run: TrainedRun) -> str:

@@ -6,7 +6,7 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 from __future__ import annotations
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from reloop.conf.mistakes import ConfigError
 from reloop.evaluation import load_run
@@ -28,7 +28,7 @@ from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
 from .results import Dynamics, Header
 from .settings import DynamicsSettings
 from .summary import contraction, summary
-from .trajectory import Movements, follow
+from .trajectory import Movements, follow, prompts_on
 
 FIGURES = "probing/dynamics"  # in the run folder
 _FORMAT = 3  # of dynamics.json; a result of another format is measured again
@@ -89,7 +89,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
     size = _batch_size(prompts, window, config.model.n_embd)
     with Progress(len(prompts), "dynamics", "prompt") as progress:
         for first in range(0, len(prompts), size):
-            batch = _on(model, prompts[first : first + size])
+            batch = prompts_on(model, prompts[first : first + size])
             trajectory = follow(model, batch, loops)
             last = movements.add(trajectory)
             if not bool(last.isfinite().all()):
@@ -121,16 +121,6 @@ def _placement(device: str) -> Placement:
             "device", "cannot be mps: it has no float64, in which states are followed"
         )
     return placement
-
-
-def _on(model: Model, prompts: Prompts) -> Prompts:
-    """The prompts on the model's device, numbers in its precision."""
-    weight = model.read_in.weight
-
-    def to_model(part: Tensor) -> Tensor:
-        return part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
-
-    return Prompts(to_model(prompts.xs), to_model(prompts.ys))
 
 
 def _batch_size(prompts: Prompts, window: int, n_embd: int) -> int:

@@ -18,6 +18,7 @@ from reloop.models import Model
 from reloop.models.loops.loop import LoopState
 from reloop.models.queries import ALL_TOKENS, read_at
 from reloop.models.readers import PromptBatch
+from reloop.tasks import Prompts
 
 from .effective_rank import StateSpread
 from .jacobian import Map, one_loop
@@ -54,6 +55,17 @@ def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
     has_own_steps = model.loop.most_loops is not None  # parameters for each step
     map_ = None if has_own_steps else one_loop(model.loop, e, model.residual_scale())
     return Trajectory(read_in, start, steps, map_, read_at(layout))
+
+
+def prompts_on(model: Model, prompts: Prompts) -> Prompts:
+    """The prompts on the model's device, numbers in its precision; tokens of a text stay whole
+    numbers."""
+    weight = model.read_in.weight
+
+    def to_model(part: Tensor) -> Tensor:
+        return part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
+
+    return Prompts(to_model(prompts.xs), to_model(prompts.ys))
 
 
 class Movements:

@@ -22,6 +22,10 @@ from .documents import read_documents, split
 from .tokens import Tokenizer, make_tokenizer
 
 Part = Literal["train", "held_out"]
+PARTS: tuple[Part, Part] = ("train", "held_out")
+# The Hound of the Baskervilles (Arthur Conan Doyle, 1902) and Treasure Island (Robert Louis
+# Stevenson, 1883), by chapters: in the public domain, from github.com/computationalstylistics/
+# 100_english_novels, with the errors of its scans.
 SHIPPED = Path(__file__).with_name("novels.txt.gz")
 
 
@@ -45,7 +49,8 @@ class Corpus:
         path = source.text or str(SHIPPED)
         documents = read_documents(path, source.column)
         if source.held_out_text:
-            train, held_out = documents, read_documents(source.held_out_text, source.column)
+            train = documents
+            held_out = read_documents(source.held_out_text, source.column, "task.held_out_text")
         elif 0 < source.held_out < 1:
             train, held_out = split(documents, source.held_out)
         else:

@@ -17,22 +17,41 @@ from reloop.conf.mistakes import ConfigError, one_line
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
 _PARQUET = ".parquet"
 SUFFIXES = (".txt", ".txt.gz", _PARQUET)  # of files that are read
-QUESTIONS = ".jsonl"  # of files of questions
+QUESTIONS = (".jsonl", ".jsonl.gz")  # of files of questions
 
 
-def read_documents(path: str, column: str = "text") -> list[str]:
+def read_documents(path: str, column: str = "text", setting: str = "task.text") -> list[str]:
     """The documents of a text: of a folder, those of its .txt, .txt.gz and .parquet files, at any
     depth, in the order of their paths; of a file, what stands between lines `<|endoftext|>`; of a
     Parquet file, the values of `column`. Empty ones are left out.
 
-    Raises ConfigError, which names the file, for one that is absent, empty, binary or not UTF-8,
-    and for a column that a Parquet file does not have.
+    Raises ConfigError, which names the `setting` and the file, for one that is absent, empty,
+    binary, of questions or not UTF-8, and for a column that a Parquet file does not have.
     """
-    documents = [text for file in _files(Path(path)) for text in _documents(file, column)]
+    files = _files(Path(path), setting)
+    documents = [text for file in files for text in _documents(file, column, setting)]
     documents = [text for text in documents if text.strip()]
     if not documents:
-        raise ConfigError("task.text", f"has no text: {path}")
+        raise ConfigError(setting, f"has no text: {path}")
     return documents
+
+
+def read_text(path: Path, setting: str) -> str:
+    """The text of a file, unpacked where its name ends in .gz. Raises ConfigError, which names the
+    `setting` and the file, for one that is absent, binary or not UTF-8."""
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.name.endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
+    if b"\0" in content:
+        raise ConfigError(setting, f"is no text but binary: {path}")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            setting, f"is not UTF-8: {path}, byte {error.start:,} is {content[error.start]:#x}"
+        ) from None
 
 
 def eval_files(folder: str) -> list[Path]:
@@ -43,7 +62,7 @@ def eval_files(folder: str) -> list[Path]:
     path = Path(folder)
     if not path.is_dir():
         raise ConfigError("task.eval", f"is no folder: {folder}")
-    suffixes = (*SUFFIXES, QUESTIONS)
+    suffixes = (*SUFFIXES, *QUESTIONS)
     if not (found := sorted(each for each in path.iterdir() if each.name.endswith(suffixes))):
         raise ConfigError("task.eval", f"has no {', '.join(suffixes)} file: {folder}")
     return found
@@ -80,22 +99,24 @@ def _digest(document: str) -> bytes:
     return sha256(document.encode("utf-8", "surrogatepass")).digest()
 
 
-def _files(path: Path) -> list[Path]:
+def _files(path: Path, setting: str) -> list[Path]:
     if path.is_dir():
         found = sorted(each for each in path.rglob("*") if each.name.endswith(SUFFIXES))
         if not found:
-            raise ConfigError("task.text", f"has no .txt, .txt.gz or .parquet file: {path}")
+            raise ConfigError(setting, f"has no .txt, .txt.gz or .parquet file: {path}")
         return found
     if not path.is_file():
-        raise ConfigError("task.text", f"is no file and no folder: {path}")
+        raise ConfigError(setting, f"is no file and no folder: {path}")
+    if path.name.endswith(QUESTIONS):
+        raise ConfigError(setting, f"cannot be JSON lines: {path} (a text, or Parquet)")
     return [path]
 
 
-def _documents(path: Path, column: str) -> Iterator[str]:
+def _documents(path: Path, column: str, setting: str) -> Iterator[str]:
     if path.name.endswith(_PARQUET):
-        yield from _parquet(path, column)
+        yield from _parquet(path, column, setting)
         return
-    text = _text(path).replace("\r\n", "\n")
+    text = read_text(path, setting).replace("\r\n", "\n")
     lines: list[str] = []
     for line in text.splitlines(keepends=True):
         if line.strip() == SEPARATOR:
@@ -106,29 +127,13 @@ def _documents(path: Path, column: str) -> Iterator[str]:
     yield "".join(lines)
 
 
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.name.endswith(".gz") else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError("task.text", f"cannot be read: {path}: {one_line(error)}") from None
-    if b"\0" in content:
-        raise ConfigError("task.text", f"is no text but binary: {path}")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            "task.text", f"is not UTF-8: {path}, byte {error.start:,} is {content[error.start]:#x}"
-        ) from None
-
-
-def _parquet(path: Path, column: str) -> Iterator[str]:
+def _parquet(path: Path, column: str, setting: str) -> Iterator[str]:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise ConfigError(
-            "task.text", "is a Parquet file, which needs pyarrow (pip install pyarrow)"
+            setting, "has a Parquet file, which needs pyarrow (pip install pyarrow)"
         ) from None
     try:
         file = parquet.ParquetFile(path)
@@ -141,4 +146,4 @@ def _parquet(path: Path, column: str) -> Iterator[str]:
                     raise ConfigError("task.column", f"{column!r} of {path} holds no text")
                 yield (value or "").replace("\r\n", "\n")
     except (OSError, pyarrow.ArrowException) as error:
-        raise ConfigError("task.text", f"cannot be read: {path}: {one_line(error)}") from None
+        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None

@@ -15,7 +15,7 @@ from reloop.conf.mistakes import ConfigError
 from ..prompts import Prompts
 from ..random_source import RandomSource
 from ..task import Task, register_task
-from .corpus import Corpus, Part, Source, load_corpus
+from .corpus import PARTS, Corpus, Part, Source, load_corpus
 from .documents import eval_files
 from .tokens import Tokenizer, make_tokenizer
 
@@ -96,9 +96,18 @@ class Language(Task):
         return self.corpus.identity()
 
     def check_data(self, points: int = 2) -> None:
-        for part in ("train", "held_out"):
+        for part in PARTS:
             self._stream(part, torch.device("cpu"), points)
         eval_files(self.eval)
+
+    def describe_data(self) -> str:
+        texts = self.corpus.texts
+        count, held_out = (len(self.corpus.part(part, torch.device("cpu"))) for part in PARTS)
+        share = held_out / (count + held_out)
+        return (
+            f"{count:,} tokens to train on; held out are {held_out:,} "
+            f"({len(texts['held_out']):,} documents, {share:.0%})"
+        )
 
     def for_evaluation(self) -> Task:
         settings = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -6,10 +6,14 @@ numbers = tokenizer.encode("In the beginning")           # int64 [tokens]
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -18,14 +22,15 @@ from numpy.typing import NDArray
 from reloop.conf.mistakes import ConfigError, one_line
 
 _BYTES = 256
+_ONE_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token for a byte of a character without a token
 _PACKAGE = "needs the package tokenizers, which is not installed (pip install 'tokenizers==0.23.3')"
 
 
 def nominal_vocabulary(kind: str, size: int) -> int:
-    """The number of tokens, the start token among them, before any text is read: a byte-pair
-    encoding may find fewer pairs than its `size` asks for."""
+    """The number of tokens, the start token among them, before any text is read: of a byte-pair
+    encoding the `size` that is asked for."""
     if kind == "bpe":
-        return size + 1
+        return size
     return make_tokenizer(kind, size, tuple).vocabulary
 
 
@@ -97,7 +102,7 @@ class BytePairs(Tokenizer):
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self.size = tokenizer.get_vocab_size()
+        self.size = max(tokenizer.get_vocab().values()) + 1  # some leave numbers out
 
     @classmethod
     def trained(cls, documents: Sequence[str], vocabulary: int) -> BytePairs:
@@ -135,7 +140,8 @@ class BytePairs(Tokenizer):
             raise ConfigError("task.tokens", f"cannot be read: {name}: {one_line(error)}") from None
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        valid = text.encode("utf-8", "replace").decode()  # no half of a surrogate pair
+        ids = self._tokenizer.encode(valid, add_special_tokens=False).ids
         return np.asarray(ids, dtype=np.int64)
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -148,22 +154,42 @@ class BytePairs(Tokenizer):
         return _joined(self._tokenizer.decode(each, skip_special_tokens=False) for each in parts)
 
     def lengths(self) -> NDArray[np.int64]:
-        package = _package()
-        byte_level = isinstance(self._tokenizer.decoder, package.decoders.ByteLevel)
-        special = {
-            number
-            for number, token in self._tokenizer.get_added_tokens_decoder().items()
-            if token.special
-        }
+        """Those of a token within a text: a space that the tokeniser puts before each document
+        counts, too."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        decoder = self._decoder()
         lengths = np.zeros(self.vocabulary, np.int64)
-        for token in range(self.size):
-            if token in special:
-                continue
-            if byte_level:  # a character of it stands for a byte
-                lengths[token] = len(self._tokenizer.id_to_token(token))
+        for name, token in self._tokenizer.get_vocab().items():
+            if "ByteFallback" in decoder and _ONE_BYTE.fullmatch(name):
+                lengths[token] = 1
+            elif token in added:
+                lengths[token] = 0 if added[token].special else len(added[token].content.encode())
+            elif "ByteLevel" in decoder:  # a character of it stands for a byte
+                lengths[token] = len(name)
             else:
-                lengths[token] = len(self._tokenizer.decode([token]).encode())
+                lengths[token] = self._length_within(token)
         return lengths
+
+    def _decoder(self) -> set[str]:
+        """The kinds of the parts of the decoder."""
+        decoder = json.loads(self.content())["decoder"] or {}
+        return {part["type"] for part in decoder.get("decoders", [decoder]) if part}
+
+    def _length_within(self, token: int) -> int:
+        """The bytes that a token adds to a text: at its beginning many a decoder takes a space
+        off."""
+        texts = (self._tokenizer.decode([self._letter, *more]) for more in ((), (token,)))
+        before, after = (len(text.encode()) for text in texts)
+        return after - before
+
+    @cached_property
+    def _letter(self) -> int:
+        """A token that is a letter, or any token where there is none."""
+        vocabulary: dict[str, int] = self._tokenizer.get_vocab()
+        return min(
+            (number for name, number in vocabulary.items() if name in ascii_letters),
+            default=min(vocabulary.values()),
+        )
 
     def content(self) -> str:
         return str(self._tokenizer.to_str())

@@ -22,7 +22,7 @@ def test_size_tokens_and_operations(capsys: pytest.CaptureFixture[str]) -> None:
     out = _plan(capsys, "task=language", "scale=paper", "recipe=paper", "model=recurrent")
     norms = 640 * (8 * 2 + 3)
     assert f"{8 * 12 * 640**2 + 2 * 640**2 + norms:,} parameters in the backbone" in out
-    assert f"{2 * 32064 * 640:,} parameters in embedding and head, of 32,001 tokens" in out
+    assert f"{2 * 32000 * 640:,} parameters in embedding and head, of 32,000 tokens" in out
     assert f"{3646 * 128 * 2048:,} tokens" in out
     (flops,) = re.findall(r"(\S+) FLOPs of training", out)
     assert float(flops) == pytest.approx(1e18, rel=0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,23 @@ def test_what_is_judged(tmp_path: Path) -> None:
     assert _judged(_sheet(tmp_path, _CHOICE)) == ["ue.", "ack!"]  # "bl" is common
     assert _judged(_sheet(tmp_path, _SCHEMA | {"gold": 1})) == [" was late."] * 2
     assert _judged(_sheet(tmp_path, _CLOZE)) == [" bye"]
+
+
+def test_a_line_ends_where_the_file_ends_it(tmp_path: Path) -> None:
+    """JSON may have other line breaks, and half of a surrogate pair, in a text."""
+    path = tmp_path / "q.jsonl"
+    query = {"query": "one\u2028two\x85three \ud83d", "choices": ["a", "b"], "gold": 1}
+    escaped = json.dumps(query)
+    lines = [escaped, escaped.replace("\\u2028", "\u2028").replace("\\u0085", "\x85")]
+    assert lines[0] != lines[1]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode() + b"\n")
+    first, second = read_questions(path)
+    assert first == second
+    assert first.befores[0].startswith("one\u2028two\x85three")
+    packed = tmp_path / "q.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_questions(packed) == [first, second]
+    assert asked([first], Bytes(), 64, EvaluationConfig(shots=0)).cut == 0
 
 
 def test_a_row_is_the_start_token_and_the_text(tmp_path: Path) -> None:

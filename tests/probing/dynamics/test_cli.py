@@ -23,7 +23,7 @@ from reloop.probing.dynamics.__main__ import main
 from reloop.probing.dynamics.measure import dynamics
 from reloop.probing.dynamics.settings import DynamicsSettings
 from reloop.probing.dynamics.summary import summary
-from reloop.probing.dynamics.trajectory import Movements, follow
+from reloop.probing.dynamics.trajectory import Movements, follow, prompts_on
 from reloop.training import Run, train
 from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from reloop.training.run_folder.run import RunFolder
@@ -113,7 +113,7 @@ def test_the_numbers_are_those_of_the_runs_states(tiny_run: Run) -> None:
     result = dynamics(DynamicsSettings(str(tiny_run.path), loops=6, prompts=20, seed=3))
     prompts = evaluation_prompts(tiny_run.task, 20, 7, 3)
     model = tiny_run.model.requires_grad_(False).double()
-    batch, at_once = dynamics_run._on(model, prompts), Movements(6)
+    batch, at_once = prompts_on(model, prompts), Movements(6)
     at_once.add(follow(model, batch, 6))
     whole = summary(at_once, 3)
     for part in ("norm", "change", "cosines", "residual", "effective_rank"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,67 @@ def test_byte_pairs_are_the_same_from_their_file(tmp_path: Path) -> None:
     read = make_tokenizer(str(tmp_path / "tokenizer.json"), 0, lambda: [])
     assert read.identity() == trained.identity()
     assert read.encode(_TEXT).tolist() == trained.encode(_TEXT).tolist()
+
+
+def _like_llama() -> BytePairs:
+    """As Llama 2's: spaces are ▁, one is put before the text, bytes stand for rare characters."""
+    package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    trained = package.Tokenizer(package.models.BPE())
+    trained.normalizer = package.normalizers.Sequence(
+        [package.normalizers.Prepend("▁"), package.normalizers.Replace(" ", "▁")]
+    )
+    pieces = ["the", "▁the", "▁man", "▁", *"Fiftenmnodas'chs:Yo-!\n"]
+    names = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), *dict.fromkeys(pieces)]
+    vocabulary = {name: number for number, name in enumerate(names)}
+    content = json.loads(trained.to_str())
+    merges = [["t", "h"], ["th", "e"], ["▁", "the"]]
+    for name in ("t", "h", "th", "e"):
+        vocabulary.setdefault(name, len(vocabulary))
+    content["model"] |= {"vocab": vocabulary, "merges": merges, "byte_fallback": True}
+    decoders = [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ]
+    content["decoder"] = {"type": "Sequence", "decoders": decoders}
+    return BytePairs.of(json.dumps(content), "llama")
+
+
+def test_bytes_of_tokens_whose_spaces_are_signs() -> None:
+    tokenizer = _like_llama()
+    tokens = tokenizer.encode(_TEXT)
+    assert tokenizer.decode(tokens.tolist()) == _TEXT
+    # The space before the text is a byte of its first token.
+    assert tokenizer.lengths()[tokens].sum() == len(_TEXT.encode()) + 1
+    (the,) = tokenizer.encode("the")
+    assert tokenizer.lengths()[the] == len(" the")
+
+
+def test_byte_level_pieces_in_a_sequence_of_decoders() -> None:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    content = json.loads(make_tokenizer("bpe", 280, lambda: [_TEXT]).content())
+    content["decoder"] = {"type": "Sequence", "decoders": [content["decoder"]]}
+    tokenizer = BytePairs.of(json.dumps(content), "it")
+    assert tokenizer.lengths()[tokenizer.encode(_TEXT)].sum() == len(_TEXT.encode())
+
+
+def test_numbers_that_no_token_has() -> None:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    whole = make_tokenizer("bpe", 280, lambda: [_TEXT])
+    content = json.loads(whole.content())
+    vocabulary = content["model"]["vocab"]
+    content["model"]["vocab"] = {name: 3 * number for name, number in vocabulary.items()}
+    tokenizer = BytePairs.of(json.dumps(content), "it")
+    tokens = tokenizer.encode(_TEXT)
+    assert tokens.tolist() == (3 * whole.encode(_TEXT)).tolist()
+    assert tokenizer.start == 3 * 278 + 1
+    assert tokenizer.decode([*tokens.tolist(), 1]) == _TEXT
+    assert len(tokenizer.lengths()) == tokenizer.vocabulary
+
+
+def test_half_of_a_surrogate_pair_is_a_question_mark(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("a\ud83d").tolist() == tokenizer.encode("a?").tolist()
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
