@@ -12,6 +12,7 @@ from .actions import SUBJECTS, Command, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.grid import check_sweep, members
+from .checks.language import plain_paths
 from .checks.sizes import check_evaluation_size, check_training_size
 from .checks.task_settings import own_settings
 from .groups import GROUPS, choices, composed
@@ -114,6 +115,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     mapping = composed(given)
     stretch(mapping, base_steps, keys)
     _fit_recipe(mapping, keys)
+    plain_paths(mapping["task"])
     mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
     action = mapping.pop("action")
     if action not in get_args(Action):

@@ -268,6 +268,12 @@ def test_what_evaluation_will_not_find_is_said_before_training(
     assert not list(Path().glob("runs/language-*"))
 
 
+def test_a_path_has_one_name_however_it_is_typed() -> None:
+    (first,) = commands([*_WORDS, "task.held_out_text=folder", "task.eval=eval"])
+    (second,) = commands([*_WORDS, "task.held_out_text=./folder/", "task.eval=eval/"])
+    assert first.config == second.config
+
+
 def test_a_head_that_is_the_embedding_has_no_rate_of_its_own() -> None:
     (command,) = commands(["task=language", "model.tied_head=true"])
     assert command.config.training.head_rate == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from os.path import normpath
+from typing import Any
+
 from ..mistakes import ConfigError
 from ..schema import Config, ModelConfig, TaskConfig, TrainingConfig
 
@@ -18,6 +21,15 @@ _OF_TEXTS = {  # settings of texts alone, with the values that mean none
 def is_text(task: TaskConfig) -> bool:
     """Whether prompts are tokens of a text, not pairs of numbers."""
     return task.name == _TEXT
+
+
+def plain_paths(task: dict[str, Any]) -> None:
+    """Write the paths among the settings of a text's task without `./` and `/` at the end, so that
+    a run has one name however they were typed."""
+    if task["name"] == _TEXT:
+        for name in ("text", "held_out_text", "eval", "tokens"):
+            if isinstance(path := task[name], str) and path:
+                task[name] = normpath(path)
 
 
 def check_text(config: Config) -> None:
