@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache, partial
 
 from reloop.conf.checks.language import is_text
@@ -9,6 +10,7 @@ from reloop.conf.schema import Config
 from reloop.curricula import Curriculum, Stage
 from reloop.models import Model
 from reloop.models.flops import pass_costs
+from reloop.training.optim.optimizers import muon_kinds
 from reloop.training.work import Work
 
 _ITERATIONS = 5  # of Muon's Newton-Schulz
@@ -22,7 +24,7 @@ class Flops:
 
     def __init__(self, config: Config, model: Model, curriculum: Curriculum) -> None:
         self._config, self._costs = config, cache(partial(pass_costs, model))
-        self._muon = _muon_flops(model) if config.training.optimizer == "muon" else 0.0
+        self._muon = _muon_flops(model, muon_kinds(config.training))
         self._work = Work(curriculum, config.training.steps, self._step_flops)
 
     def __call__(self, step: int) -> float:
@@ -35,11 +37,11 @@ class Flops:
         return self._config.training.batch_size * costs + self._muon
 
 
-def _muon_flops(model: Model) -> float:
-    """Of a step's orthogonalisation of all matrices."""
+def _muon_flops(model: Model, kinds: Collection[str]) -> float:
+    """Of a step's orthogonalisation of all matrices of these kinds."""
     total = 0.0
     for name, role in model.parameter_roles().items():
-        if role.kind != "matrix":
+        if role.kind not in kinds:
             continue
         for rows in role.parts:
             short, long = sorted((rows, model.get_parameter(name).shape[1]))

@@ -81,6 +81,14 @@ class Optimizer:
             matrix.buffer.copy_(tensors[f"muon.momentum_buffer.{self.names[matrix.weight]}"])
 
 
+def muon_kinds(training: TrainingConfig) -> tuple[str, ...]:
+    """The kinds of parameters (`Role.kind`) that Muon has. MuonH has the injecting projection, too,
+    as in the code of arXiv 2604.21106."""
+    if training.optimizer != "muon":
+        return ()
+    return ("matrix", "injection") if training.muon_norm == "kept" else ("matrix",)
+
+
 def make_optimizer(model: Model, config: Config) -> Optimizer:
     """The optimiser of `training.optimizer`, with its rates as tensors on the device, so that its
     steps can be captured.
@@ -91,12 +99,11 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     training = config.training
     roles = model.parameter_roles()
     device = next(model.parameters()).device
-    # MuonH has the injecting projection, too, as the code of arXiv 2604.21106.
-    matrices = ("matrix", "injection") if training.muon_norm == "kept" else ("matrix",)
+    kinds = muon_kinds(training)
     # Keys: for Muon or not, without decay or with, the multiplier, and the rate before it.
     names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
-        on_muon = training.optimizer == "muon" and role.kind in matrices
+        on_muon = role.kind in kinds
         decays = role.kind in _DECAYING and name.endswith("weight")
         rate = training.muon_rate if on_muon else _adam_rate(training, name)
         names_by_group[on_muon, not decays, multiplier(config.model, role), rate].append(name)
