@@ -108,8 +108,8 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
                 key, f"cannot be {given[key]!r}{nearest(str(given[key]), choices(key))}"
             )
     mapping = composed({key: value for key, value in given.items() if key in GROUPS})
-    if given.get("action") == "evaluate":
-        mapping["task"].setdefault("eval", "")  # of a run of task=language
+    if given.get("action") in ("evaluate", "compare"):
+        _add_all_tasks(mapping)  # the run says which it is
     _check_keys(keys, mapping)
     base_steps = mapping["training"]["steps"]
     mapping = composed(given)
@@ -170,8 +170,7 @@ def _fit_recipe(mapping: dict[str, Any], keys: list[str]) -> None:
 def _import(given: dict[str, Any], words: list[str]) -> Command:
     """The command of action=import: the given values alone, without those of a task or a scale."""
     keys, mapping = list(given), composed({})
-    for name in choices("task"):
-        mapping["task"] |= _own_settings(name)
+    _add_all_tasks(mapping)
     _check_keys(keys, mapping)
     (path,) = subject("import", {"checkpoint": given.pop("checkpoint", "")}, keys)
     if not Path(path).is_file():
@@ -179,6 +178,12 @@ def _import(given: dict[str, Any], words: list[str]) -> Command:
     folder = convert_scalar(str, given.pop("folder", Config.folder), "folder")
     del given["action"]
     return Command("import", (path,), Config(folder=folder), tuple(words), given)
+
+
+def _add_all_tasks(mapping: dict[str, Any]) -> None:
+    """Add the own settings of every task to the composed `mapping`."""
+    for name in choices("task"):
+        mapping["task"] |= _own_settings(name)
 
 
 def _quoted(word: str) -> str:
