@@ -50,7 +50,7 @@ def test_one_command_trains_scores_and_asks(
     out = capsys.readouterr().out
     assert "step 60/60" in out
     tokens = len(Path("text.txt").read_bytes()) // 10  # of each of ten documents, about
-    held_out = re.search(r"held out are ([\d,]+) \(2 documents, 20%\)", out)
+    held_out = re.search(r"held out are ([\d,]+) \(20%, 2 documents\)", out)
     assert held_out is not None
     assert int(held_out[1].replace(",", "")) == pytest.approx(2 * tokens, rel=0.1)
     assert "bits per byte, loop" in out
@@ -277,6 +277,7 @@ def test_a_path_has_one_name_however_it_is_typed() -> None:
 def test_a_head_that_is_the_embedding_has_no_rate_of_its_own() -> None:
     (command,) = commands(["task=language", "model.tied_head=true"])
     assert command.config.training.head_rate == 0
+    assert command.config.evaluation.loops is None
     assert command.config.training.embedding_rate > 0
 
 

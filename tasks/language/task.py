@@ -101,12 +101,12 @@ class Language(Task):
         eval_files(self.eval)
 
     def describe_data(self) -> str:
-        texts = self.corpus.texts
+        documents = len(self.corpus.texts["held_out"])
         count, held_out = (len(self.corpus.part(part, torch.device("cpu"))) for part in PARTS)
         share = held_out / (count + held_out)
         return (
             f"{count:,} tokens to train on; held out are {held_out:,} "
-            f"({len(texts['held_out']):,} documents, {share:.0%})"
+            f"({share:.0%}, {documents:,} document{'s' if documents != 1 else ''})"
         )
 
     def for_evaluation(self) -> Task:
