@@ -18,8 +18,9 @@ _ITERATIONS = 5  # of Muon's Newton-Schulz
 
 class Flops:
     """FLOPs of the first `step` steps: matrix products and attention of every loop, twice those of
-    the loops that gradients reach back through, and Muon's orthogonalisation. Norms, activations,
-    Adam, sampling and the computation of targets are not counted.
+    the loops that gradients reach back through, the head for each loop in the loss, and Muon's
+    orthogonalisation. Norms, activations, Adam, sampling and the computation of targets are not
+    counted.
     """
 
     def __init__(self, config: Config, model: Model, curriculum: Curriculum) -> None:
@@ -33,7 +34,7 @@ class Flops:
 
     def _step_flops(self, stage: Stage) -> float:
         tokens = stage.points if is_text(self._config.task) else 2 * stage.points - 1
-        costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops)
+        costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops, stage.window)
         return self._config.training.batch_size * costs + self._muon
 
 

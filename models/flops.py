@@ -1,7 +1,7 @@
 """The floating-point operations of a model's passes.
 
 costs = pass_costs(model, tokens=256)
-costs.of_step(loops=8, grad_loops=4)          # forward and backward, of one sequence
+costs.of_step(loops=8, grad_loops=4, window=2)   # forward and backward, of one sequence
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from typing import NamedTuple
 
 from .model import Model
 
-_OUTSIDE = ("loop.prelude.", "loop.coda.")
-
 
 class PassCosts(NamedTuple):
-    """FLOPs of a forward pass of one sequence: `loop`, of each loop (of each layer of a standard
-    model); and `outside`, of what is made once."""
+    """FLOPs of a forward pass of one sequence: `start`, of what comes before the loops; `loop`, of
+    each loop (of each layer of a standard model); `read_out`, of the layers after the loops and the
+    head, for each loop that is read."""
 
+    start: float
     loop: float
-    outside: float
+    read_out: float
 
     def forward(self, loops: int) -> float:
-        """Of a prediction."""
-        return loops * self.loop + self.outside
+        """Of a prediction, which reads the last loop."""
+        return self.start + loops * self.loop + self.read_out
 
-    def of_step(self, loops: int, grad_loops: int) -> float:
-        """Of a training step: a backward pass costs twice the forward pass, and goes through the
-        last `grad_loops` loops and all that is outside."""
-        return (loops + 2 * grad_loops) * self.loop + 3 * self.outside
+    def of_step(self, loops: int, grad_loops: int, window: int) -> float:
+        """Of a training step whose loss is that of the last `window` loops: a backward pass costs
+        twice the forward pass, and goes through the last `grad_loops` loops and all that is outside
+        the loops."""
+        outside = self.start + window * self.read_out
+        return (loops + 2 * grad_loops) * self.loop + 3 * outside
 
 
 def pass_costs(model: Model, tokens: int) -> PassCosts:
@@ -37,21 +39,26 @@ def pass_costs(model: Model, tokens: int) -> PassCosts:
     spec, weights = model.spec, dict(model.named_parameters())
     layers = spec.n_layer if spec.family == "standard" else 1
     blocks = 1 if spec.family == "standard" else spec.n_layer
-    loop = outside = 0.0
+    start = loop = read_out = 0.0
     for name, role in model.parameter_roles().items():
         size = weights[name].numel()
         if role.kind == "injection":
             loop += size
-        elif role.kind == "matrix" and name.startswith(_OUTSIDE):
-            outside += size
+        elif role.kind == "matrix" and name.startswith("loop.prelude."):
+            start += size
+        elif role.kind == "matrix" and name.startswith("loop.coda."):
+            read_out += size
         elif role.kind == "matrix":
             loop += size / layers
-        elif name == "read_out.weight" or (name == "read_in.weight" and not spec.vocabulary):
-            outside += size
+        elif name == "read_in.weight" and not spec.vocabulary:
+            start += size
+        elif name == "read_out.weight":
+            read_out += size
     if spec.tied_head:
-        outside += spec.rows * spec.n_embd
+        read_out += spec.rows * spec.n_embd
     attention = 4 * tokens**2 * spec.n_embd
     return PassCosts(
+        2 * tokens * start + spec.prelude * attention,
         2 * tokens * loop + blocks * attention,
-        2 * tokens * outside + (spec.prelude + spec.coda) * attention,
+        2 * tokens * read_out + spec.coda * attention,
     )

@@ -79,8 +79,8 @@ def _size(run: Run) -> Size:
     return {
         "backbone": backbone,
         "embedding": sum(p.numel() for p in model.parameters()) - backbone,
-        "flops": costs.of_step(loops, min(last.grad_loops, loops)) / tokens,
-        "flops_of_one_loop": costs.of_step(single, single) / tokens,
+        "flops": costs.of_step(loops, min(last.grad_loops, loops), last.window) / tokens,
+        "flops_of_one_loop": costs.of_step(single, single, window=1) / tokens,
     }
 
 

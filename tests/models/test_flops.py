@@ -32,7 +32,7 @@ def test_the_published_formula(fwd_only: int, full: int) -> None:
     expected = 6 * outside + (2 * fwd_only + 6 * full) * inside
     layers = 12 * (2 + 1) + (4 * fwd_only + 12 * full) * 3
     expected += layers * _WIDTH * _TOKENS
-    found = pass_costs(model, _TOKENS).of_step(fwd_only + full, full) / _TOKENS
+    found = pass_costs(model, _TOKENS).of_step(fwd_only + full, full, 1) / _TOKENS
     assert found == pytest.approx(expected)
 
 
@@ -55,9 +55,23 @@ def test_a_forward_pass_is_what_torch_counts(settings: dict[str, object]) -> Non
     assert pass_costs(model, _TOKENS).forward(loops) == pytest.approx(counter.get_total_flops())
 
 
+def test_each_loop_in_the_loss_is_read_out() -> None:
+    model = _model(injection="concat", prelude=1, coda=1)
+    tokens = torch.zeros(1, _TOKENS, dtype=torch.int64)
+
+    def counted(window: int) -> int:
+        with vmap_backend(model), FlopCounterMode(display=False) as counter:
+            model(Prompts(tokens, tokens), 3, window, grad_loops=3).sum().backward()
+        return int(counter.get_total_flops())
+
+    costs = pass_costs(model, _TOKENS)
+    further = costs.of_step(3, 3, window=3) - costs.of_step(3, 3, window=1)
+    assert counted(3) - counted(1) == pytest.approx(further)
+
+
 def test_pairs_have_a_read_in() -> None:
     model = Model(ModelSpec(dims=5, n_embd=16, n_head=2, n_positions=9))
     block = 12 * 16**2
     costs = pass_costs(model, 17)
     assert costs.loop == 2 * 17 * block + 4 * 17**2 * 16
-    assert costs.outside == 2 * 17 * (5 * 16 + 16)
+    assert costs.start + costs.read_out == 2 * 17 * (5 * 16 + 16)

@@ -93,7 +93,8 @@ def _measured(run: Run) -> _Measured:
     b, length = trained_loops(config), config.task.points
     stage = build_curriculum(config, run.task)(max(run.step - 1, 0))
     tokens = run.step * config.training.batch_size * length
-    flops = pass_costs(run.model, length).of_step(b, min(stage.grad_loops, b)) / length * tokens
+    costs = pass_costs(run.model, length).of_step(b, min(stage.grad_loops, b), stage.window)
+    flops = costs / length * tokens
     _, arrays = measured(run, config.evaluation)
     loss = float(arrays["held_out"][:, b - 1].mean()) * math.log(2)
     once, rec = parameter_counts(run.model)
