@@ -24,7 +24,7 @@ from .notes import residual_notes
 from .objective import check_targets
 from .optim.multipliers import describe_groups
 from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
-from .run_folder.data import changed_data, keep_data
+from .run_folder.data import keep_data, why_not_resumed
 from .run_folder.environment import other_code
 from .run_folder.holder import Hold
 from .run_folder.metrics import Metrics
@@ -76,7 +76,7 @@ class Member:
         made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
         goes_on = bool(steps) and steps[-1] < self.config.training.steps
         goes_on = goes_on and not self._missed_snapshots(steps[-1])
-        goes_on = goes_on and not changed_data(self.folder.path, self.config, self.trainer.task)
+        goes_on = goes_on and not self._data_problem()
         if goes_on and made_with is not None and not other_code(made_with, self.config):
             return
         if backup := self.folder.set_aside():
@@ -166,6 +166,8 @@ class Member:
         if problems:
             choice = f"the one of step {checkpoint.step} is used" if checkpoint else ""
             print(f"{folder.path}: {choice or 'training starts again'}", flush=True)
+        if checkpoint is None or not checkpoint.step:
+            keep_data(folder.path, self.trainer.task)
         if checkpoint is None:
             folder.note_code(self.config, backend, 0)
             self._keep_snapshot()  # before the checkpoint, from which training goes on
@@ -187,16 +189,13 @@ class Member:
         return checkpoint.step
 
     def _check_data(self) -> None:
-        """Keep what identifies the data of a run that begins. Raises RunError where those of one
-        that goes on have changed."""
-        task, path = self.trainer.task, self.folder.path
-        if not self.step:
-            keep_data(path, task)
-        elif not self.finished and (changed := changed_data(path, self.config, task)):
-            raise RunError(
-                f"{path}: its data changed after it began ({', '.join(changed)}), so that it "
-                "cannot go on; again=true trains again"
-            )
+        """Raises RunError where the data of a run that goes on have changed."""
+        if self.step and not self.finished and (problem := self._data_problem()):
+            reason = f"{problem}, so that it cannot go on; again=true trains again"
+            raise RunError(f"{self.folder.path}: {reason}")
+
+    def _data_problem(self) -> str:
+        return why_not_resumed(self.folder.path, self.config, self.trainer.task)
 
     def _complete_snapshots(self) -> None:
         """Keep the snapshot of the current step, if it is asked for and missing, and print a line

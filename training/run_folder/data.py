@@ -3,16 +3,16 @@ cannot be used.
 
 keep_data(path, task)                  # when training begins
 changed_data(path, config, task)       # ["text"]: the file is another one today
+why_not_resumed(path, config, task)    # "its data changed after it began (text)"
 task_in(path, config)                  # the task as the run has it
 """
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.tasks import Task
 
@@ -59,16 +59,31 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
     return changed or build_task(config).changed_files(path)
 
 
+def why_not_resumed(path: Path, config: Config, task: Task) -> str:
+    """Why the unfinished run in `path` cannot go on with its task's data of today; empty if it can.
+    A text needs the record of its data: without it nobody knows which tokens the model has seen."""
+    record = read_record(path / f"{_NAME}.json", _NAME)
+    if task.is_text and not record.content:
+        return record.problem or f"it has no {_NAME}.json, which identifies its text and tokens"
+    changed = changed_data(path, config, task)
+    return f"its data changed after it began ({', '.join(changed)})" if changed else ""
+
+
 def copy_kept(path: Path, target: Path) -> None:
     """Copy what the run in `path` keeps of its data, if anything, to another folder."""
     if kept := _kept(path):
         for name in (f"{_NAME}.json", *kept.get("files", ())):
-            shutil.copyfile(path / name, target / name)
+            write_bytes(target / name, (path / name).read_bytes())
 
 
 def kept_vocabulary(path: Path) -> int:
-    """The vocabulary of the text that the run in `path` was trained on; 0 where it is not known."""
-    return int(_kept(path).get("vocabulary", 0))
+    """The number of tokens that the text had on which the run in `path` was trained. Raises
+    RunError where its record is missing or damaged."""
+    record = read_record(path / f"{_NAME}.json", _NAME)
+    if not record.content:
+        problem = record.problem or f"{path} has no {_NAME}.json"
+        raise RunError(f"{problem}; it says how many tokens the model's vocabulary has")
+    return int(record.content["vocabulary"])
 
 
 def _kept(path: Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 for step, path in snapshots_of("runs/NAME").items():
     run = load_run(path)                         # with the weights after that step
 
-A snapshot is a run folder in the run folder, snapshots/00000400, with configuration, environment
-and weights, so that every command that measures a run measures it too.
+A snapshot is a run folder in the run folder, snapshots/00000400, with configuration, environment,
+data and weights, so that every command that measures a run measures it too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from .checkpoint import save_checkpoint, saved_steps
+from .data import copy_kept
 from .files import write_bytes
 
 _WEIGHTS = ("model.", "average.")
@@ -33,6 +34,7 @@ def keep_snapshot(
     for name in _COPIED:
         with suppress(FileNotFoundError):
             write_bytes(folder / name, (run / name).read_bytes())
+    copy_kept(run, folder)
     weights = {name: value for name, value in tensors.items() if name.startswith(_WEIGHTS)}
     save_checkpoint(folder / "checkpoints", step, weights, config)
 
