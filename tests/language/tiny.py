@@ -1,0 +1,19 @@
+"""A small training on a text: the words of its command, and its run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WORDS = [
+    *("task=language", "task.text=text.txt", "task.held_out=0.2", "task.points=16"),
+    *("model.n_embd=16", "model.n_head=2", "model.n_positions=16", "loops.b=2", "loops.T=2"),
+    *("curriculum.loops.start=2", "training.steps=60", "training.batch_size=8"),
+    *("training.checkpoint_every=20", "training.log_every=20", "training.warmup=0"),
+    *("evaluation.prompts=20", "evaluation.resamples=20", "evaluation.loops=2"),
+    *("evaluation.max_loops=3", "device=cpu"),
+]
+
+
+def only_run() -> Path:
+    (path,) = (each for each in Path("runs").glob("language-*") if "before" not in each.name)
+    return path
