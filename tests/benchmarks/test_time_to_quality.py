@@ -217,13 +217,14 @@ def test_flops_are_those_of_a_count_by_hand(model: str, recipe: str) -> None:
     found = Flops(config, build_model(config, task), build_curriculum(config, task))
     D, tokens, batch = 16, 2 * 5 - 1, 16
     a_loop = 2 * 12 * D**2 * tokens + 4 * tokens**2 * D
-    once = 6 * (2 + 1) * D * tokens  # read-in and read-out, forward and backward
+    read_in, read_out = 6 * 2 * D * tokens, 6 * D * tokens  # forward and backward
     if model == "standard":
         layers = config.model.n_layer
-        wanted = 40 * batch * (3 * layers * a_loop + once)
-    else:  # ten steps of two loops, then three, of which two with gradients
+        wanted = 40 * batch * (3 * layers * a_loop + read_in + read_out)
+    else:  # ten steps of two loops, then three, of which two with gradients and in the loss
         layers = 1
-        wanted = 10 * batch * (6 * a_loop + once) + 30 * batch * (7 * a_loop + once)
+        outside = read_in + 2 * read_out
+        wanted = 10 * batch * (6 * a_loop + outside) + 30 * batch * (7 * a_loop + outside)
     if recipe == "fast":  # Newton-Schulz of four 16 x 16 and two 16 x 64, five times a step
         square, wide = 6 * 16**3, 4 * 16**2 * 64 + 2 * 16**3
         wanted += 40 * layers * 5 * (4 * square + 2 * wide)
