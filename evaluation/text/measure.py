@@ -16,13 +16,13 @@ from reloop.models.flops import pass_costs
 from reloop.tasks import Prompts
 from reloop.tasks.language import Language
 from reloop.tasks.language.documents import QUESTIONS, eval_files, read_documents
-from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run
 
 from ..baselines import TextSolver, any_solvers, solver_module
 from ..bootstrap import Band, Floats
 from ..cache import Arrays, digest
 from ..measure import Measure, baseline_names
+from .last_stage import last_stage
 from .questions import asked, judge, questions_result, read_questions
 from .results import LanguageResult, QuestionsResult, Size, TextResult
 from .scores import (
@@ -71,15 +71,13 @@ def held_out_bits(measure: Measure) -> Floats:
 
 def _size(run: Run) -> Size:
     model, tokens = run.model, run.config.task.points
-    backbone, b = model.backbone_parameters(), trained_loops(run.config)
-    last = build_curriculum(run.config, run.task)(max(run.config.training.steps - 1, 0))
-    loops = last.loops if run.config.loops.sampling == "none" else b
+    backbone, last = model.backbone_parameters(), last_stage(run)
     costs = pass_costs(model, tokens)
     single = model.spec.n_layer if model.spec.family == "standard" else 1
     return {
         "backbone": backbone,
         "embedding": sum(p.numel() for p in model.parameters()) - backbone,
-        "flops": costs.of_step(loops, min(last.grad_loops, loops), last.window) / tokens,
+        "flops": costs.of_step(last.loops, last.grad_loops, last.window) / tokens,
         "flops_of_one_loop": costs.of_step(single, single, window=1) / tokens,
     }
 

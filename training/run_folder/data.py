@@ -80,10 +80,10 @@ def kept_vocabulary(path: Path) -> int:
     """The number of tokens that the text had on which the run in `path` was trained. Raises
     RunError where its record is missing or damaged."""
     record = read_record(path / f"{_NAME}.json", _NAME)
-    if not record.content:
-        problem = record.problem or f"{path} has no {_NAME}.json"
+    if not (vocabulary := (record.content or {}).get("vocabulary")):
+        problem = record.problem or f"{path} has no {_NAME}.json of a text"
         raise RunError(f"{problem}; it says how many tokens the model's vocabulary has")
-    return int(record.content["vocabulary"])
+    return int(vocabulary)
 
 
 def _kept(path: Path) -> dict[str, Any]:

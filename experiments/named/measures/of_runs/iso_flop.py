@@ -15,12 +15,12 @@ import numpy as np
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.evaluate_run import measured
+from reloop.evaluation.text.last_stage import last_stage
 from reloop.experiments.named.curves import curve, panel, without_interval
 from reloop.experiments.named.results import Panel
 from reloop.experiments.scaling_law.report import fitted
 from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from reloop.models.flops import pass_costs
-from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
@@ -90,11 +90,12 @@ def _measured(run: Run) -> _Measured:
     config = run.config
     if not run.task.is_text or config.model.family != "looped":
         raise ConfigError("task", f"must be a text, read by a looped model: {run.path} is not")
-    b, length = trained_loops(config), config.task.points
-    stage = build_curriculum(config, run.task)(max(run.step - 1, 0))
-    tokens = run.step * config.training.batch_size * length
-    costs = pass_costs(run.model, length).of_step(b, min(stage.grad_loops, b), stage.window)
-    flops = costs / length * tokens
+    stage, length = last_stage(run), config.task.points
+    b = stage.loops
+    sequences = run.step * config.training.batch_size
+    tokens = sequences * length
+    costs = pass_costs(run.model, length)
+    flops = sequences * costs.of_step(b, stage.grad_loops, stage.window)
     _, arrays = measured(run, config.evaluation)
     loss = float(arrays["held_out"][:, b - 1].mean()) * math.log(2)
     once, rec = parameter_counts(run.model)

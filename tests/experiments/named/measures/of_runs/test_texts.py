@@ -177,7 +177,6 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
                     bits[name] = np.full((_BLOCKS, r), loss / math.log(2))
                     runs.append(each)
     give(monkeypatch, iso_flop, bits)
-    monkeypatch.setattr(iso_flop, "build_curriculum", _stages)
     result = iso_flop.measure(runs, replace(_SETTINGS, resamples=10))
     phi = result["phi"]
     assert set(phi) == {"gradients of all loops", "gradients of half the loops"}
@@ -194,13 +193,6 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
         assert all(value > 0 for value in by_r.values())
     budgets = {f"{round(math.log10(p['flops']) * 4) / 4:g}" for p in result["points"]}
     assert set(result["minima"]) <= budgets
-
-
-def _stages(config: Any, task: object) -> Any:
-    """In the curriculum's place: gradients through as many loops as asked, one in the loss."""
-    b = config.loops.b
-    reach = (b + 1) // 2 if config.loops.grad_loops == "half" else b
-    return lambda step: type("Stage", (), {"grad_loops": reach, "window": 1})()
 
 
 @pytest.mark.parametrize("module", [useful_loops, rates, iso_flop])

@@ -8,7 +8,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from reloop.conf.schema import (
+    Config,
+    CurriculumConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+    TrainingConfig,
+)
 from reloop.evaluation.bootstrap import Floats
 from reloop.training import Run
 
@@ -19,14 +27,17 @@ class Text:
     """In a task's place."""
 
     is_text = True
+    dims = min_dims = 1
 
 
 def run(name: str, seed: int = 0, model: Any = None, **changes: Any) -> Run:
-    """A run at runs/NAME with settings of its groups changed."""
+    """A run at runs/NAME with settings of its groups changed, all loops from the first step."""
+    loops = changes.get("loops", LoopsConfig(b=2, T=1, grad_loops="all"))
     config = Config(
         task=_TASK,
         model=changes.get("model_config", ModelConfig("looped", 2, 16, 2, 8, block="flt")),
-        loops=changes.get("loops", LoopsConfig(b=2, T=1, grad_loops="all")),
+        loops=loops,
+        curriculum=CurriculumConfig(loops=GrowthConfig(start=loops.b)),
         training=changes.get("training", TrainingConfig(steps=100)),
         seed=seed,
     )
