@@ -92,11 +92,12 @@ def parse_variants(words: Sequence[str], device: torch.device) -> list[Variant]:
 
 
 def checked(variant: Variant, device: torch.device) -> Variant:
-    """The variant itself; ConfigError if the device cannot run it."""
-    place(str(device), variant.precision, variant.backend)
+    """The variant with the backend that it runs by on the device; ConfigError for one that cannot
+    run there."""
+    backend = place(str(device), variant.precision, variant.backend).backend
     if variant.capture and device.type != "cuda":
         raise ConfigError("capture", f"needs an NVIDIA GPU, and cannot be on {device}")
-    return variant
+    return replace(variant, backend=backend)
 
 
 def make_trainer(config: Config, device: torch.device, variant: Variant) -> Trainer:

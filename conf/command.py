@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from .checks.machine import out_of_memory
 from .checks.processes import is_follower, refuse_torchrun
 from .mistakes import ConfigError, EndedElsewhere, RunError
+from .plugins import failure
 from .setting import all_settings, names_of
 from .words import settings_from_words
 
@@ -88,10 +89,11 @@ def answered(
         else:
             print(f"{name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
+    except Exception as error:
+        line = "out of memory; fewer prompts or a smaller batch need less"
+        if not out_of_memory(error) and not (line := failure(error)):
             raise
-        print(f"{name}: out of memory; fewer prompts or a smaller batch need less", file=sys.stderr)
+        print(f"{name}: {line}", file=sys.stderr)
         return 1
 
 

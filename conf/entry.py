@@ -17,7 +17,9 @@ import sys
 
 def begin() -> None:
     """From here on, Ctrl-C ends the process without a traceback, until a handler is set; output
-    that cannot be written is dropped; characters that stdout cannot show are replaced."""
+    that cannot be written is dropped; characters that stdout cannot show are replaced; pictures are
+    drawn in memory, whatever a notebook that started this process draws with."""
+    os.environ["MPLBACKEND"] = "agg"
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     for number in range(3):

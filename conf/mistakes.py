@@ -111,6 +111,6 @@ def check_name(key: str, name: str) -> None:
         raise ConfigError(key, f"{problem}; got {name!r}")
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The message of an error, without line breaks."""
     return " ".join(str(error).split())

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from .mistakes import ConfigError
+from .mistakes import ConfigError, one_line
 
+# Before the names of their modules: a plugin may have the name of any other module.
+PREFIX = "plugin:"
 _NAMES: dict[str, list[str]] = {}  # added names by setting
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
-_MODULES: set[str] = set()  # names of loaded modules
 
 
 def load_plugins(paths: Iterable[str]) -> None:
-    """Import files as modules of their names, each once in a process: a file that has moved since
-    its first import is not imported again.
+    """Import files, each name once in a process: a file that has moved since its first import is
+    not imported again. One that is named as another module is says so.
 
-    Raises ConfigError for a file that does not exist, cannot be imported, or has the name of
-    another module.
+    Raises ConfigError for a file that does not exist, or cannot be imported.
     """
     files = [Path(path) for path in paths]
     names = [path.stem for path in files]
@@ -31,8 +31,15 @@ def load_plugins(paths: Iterable[str]) -> None:
         if names.count(path.stem) > 1:
             raise ConfigError("plugins", f"names two files {path.name}: rename one")
     for path in files:
-        if path.stem not in _MODULES:
+        if PREFIX + path.stem not in sys.modules:
             _load(path)
+
+
+def failure(error: BaseException) -> str:
+    """An error that a plugin's code raised, or what it called, as a line that names its file; empty
+    for any other."""
+    path, line = _place(error)
+    return f"{path}, line {line}: {type(error).__name__}: {one_line(error)}" if path else ""
 
 
 def add_name(key: str, name: str) -> None:
@@ -57,34 +64,47 @@ def added_tasks() -> dict[str, dict[str, Any]]:
 
 
 def _load(path: Path) -> None:
-    name = path.stem
+    name = PREFIX + path.stem
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
         raise ConfigError("plugins", f"names {path}, which {problem}")
-    if name in sys.modules:
-        raise ConfigError("plugins", f"names {path}, but another module is named {name}: rename it")
+    if _is_another(path):
+        line = f"plugins: {path} is named as another module; import {path.stem} gets that one"
+        print(line, file=sys.stderr, flush=True)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         message = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            "plugins", f"names {path}, which fails{_line(error, path)} with {message}"
+            "plugins", f"names {path}, which fails{_line(error)} with {message}"
         ) from error
-    _MODULES.add(name)
 
 
-def _line(error: Exception, path: Path) -> str:
+def _is_another(path: Path) -> bool:
+    """Whether an import of a file's name would get another module."""
+    try:
+        spec = find_spec(path.stem)
+    except (ImportError, ValueError):  # a part of no package, the module of a shell
+        return path.stem in sys.modules
+    return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
+
+
+def _line(error: BaseException) -> str:
     """The line of the file that failed, as text; empty where unknown."""
-    if isinstance(error, SyntaxError):
-        return f" in line {error.lineno}"
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
-            line = trace.tb_lineno
-        trace = trace.tb_next
+    line = error.lineno if isinstance(error, SyntaxError) else _place(error)[1]
     return f" in line {line}" if line else ""
+
+
+def _place(error: BaseException) -> tuple[str, int]:
+    """File and line of the innermost call in a plugin on an error's way; ("", 0) for none."""
+    place, trace = ("", 0), error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
+            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return place

@@ -28,6 +28,7 @@ from .measure import (
     shift_names,
     weights_digest,
 )
+from .outside import divisor_warning
 from .remarks import remarks
 from .results import Evaluation, ShiftResult, Summary
 from .style import kind_of
@@ -137,6 +138,8 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
 def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Summary, Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
     measure = Measure(run, settings, device)
+    if line := divisor_warning(run.task):
+        print(line, flush=True)
     arrays = measure.model()
     labels = {}
     for name in baseline_names(run.task, settings):

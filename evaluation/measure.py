@@ -18,11 +18,21 @@ from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import Run
 from reloop.training.run_folder.sources import sources_of
 
-from .baselines import SLOW, AnySolver, Solver, TextSolver, any_solvers, optimal, solver_module
+from .baselines import (
+    SLOW,
+    AnySolver,
+    Solver,
+    TextSolver,
+    answers,
+    any_solvers,
+    optimal,
+    solver_module,
+)
 from .bootstrap import Floats
 from .cache import Arrays, Cache, digest
 from .errors import ErrorSettings, evaluation_prompts, model_errors
 from .halting import Halting
+from .outside import causality_warning
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
@@ -94,6 +104,8 @@ class Measure:
         least mean error on other prompts of the task is used."""
         choices = named_solvers(name, self.task)
         label, solve = next(iter(choices.items()))
+        if not self.task.is_text and (line := causality_warning(name, solve, self.prompts)):
+            print(line, flush=True)
         if len(choices) > 1:
             points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
             choice_prompts = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, seed)
@@ -229,9 +241,9 @@ def _errors_of(solve: AnySolver, task: Task, prompts: Prompts, queries: Prompts)
         return cast(TextSolver, solve)(task, prompts)
     solve = cast(Solver, solve)
     (xs, ys), (query_xs, query_ys) = _float64(prompts), _float64(queries)
+    predictions = answers(solve, xs, np.where(ys > 0, 1.0, -1.0) if task.classes else ys, query_xs)
     if not task.classes:
-        return np.square(solve(xs, ys, query_xs) - query_ys) / task.divisor
-    predictions = solve(xs, np.where(ys > 0, 1.0, -1.0), query_xs)
+        return np.square(predictions - query_ys) / task.divisor
     return ((predictions > 0) != (query_ys > 0)).astype(np.float64)
 
 

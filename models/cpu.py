@@ -3,13 +3,14 @@ and GELU of our own in bfloat16.
 
 PyTorch computes float32 products by its BLAS; oneDNN's are up to a tenth faster for large sizes,
 and a fused GELU costs a fifth of a separate one. The operator is a private one of PyTorch; where it
-is not available, products are PyTorch's.
+is not available, products are PyTorch's, and so are those in bfloat16 where oneDNN has none.
 """
 
 from __future__ import annotations
 
 import ctypes
 import platform
+from functools import cache
 from typing import Any
 
 import torch
@@ -82,11 +83,29 @@ def keep_memory() -> None:
     libc.mallopt(trim_threshold, 2**31 - 1)
 
 
+@cache
+def has_bf16_products() -> bool:
+    """Whether oneDNN multiplies in bfloat16 on this processor, tried once: not with AVX2 alone."""
+    if not _HAS_ONEDNN:
+        return False
+    one = torch.ones(1, 1, dtype=torch.bfloat16, device="cpu")
+    try:
+        _product(one, one, None)
+    except RuntimeError:
+        # ONEDNN_MAX_CPU_ISA may hide instructions from oneDNN that PyTorch sees: its own products
+        # would then be oneDNN's, and fail too.
+        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            torch.backends.mkldnn.set_flags(False)
+        return False
+    return True
+
+
 def _dtype(x: Tensor) -> torch.dtype | None:
     """The dtype of oneDNN's product; None where oneDNN is not used."""
     if x.device.type != "cpu" or not _HAS_ONEDNN:
         return None
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    return None if dtype is torch.bfloat16 and not has_bf16_products() else dtype
 
 
 def _is_exact(*tensors: Tensor | None) -> bool:

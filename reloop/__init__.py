@@ -11,6 +11,8 @@ links to the folders beside this one.
 
 from __future__ import annotations
 
+import os
+
 from .conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
@@ -59,5 +61,21 @@ __all__ = [
     "train_together",
 ]  # fmt: skip
 
+
+def _forget_absent_backend() -> None:
+    """Let matplotlib choose where a notebook's own backend, which its kernel names to all that it
+    starts, is not installed: matplotlib cannot be imported otherwise."""
+    from importlib.util import find_spec
+
+    try:
+        found = find_spec(os.environ["MPLBACKEND"].removeprefix("module://"))
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        del os.environ["MPLBACKEND"]
+
+
+if os.environ.get("MPLBACKEND", "").startswith("module://"):
+    _forget_absent_backend()
 
 __getattr__ = importer(__name__, _MODULES)

@@ -6,6 +6,7 @@ prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41, dim
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -186,10 +187,25 @@ class Task(ABC):
         return self.prompts(parameters, random, points, dims), parameters
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
-        """Prompts of `points` pairs of given functions, in the first `dims` dimensions."""
+        """Prompts of `points` pairs of given functions, in the first `dims` dimensions. Raises
+        ConfigError, which names the class and its file, for outputs of another shape or type."""
         xs = random.normal(points, self.dims)
         xs[:, :, dims:].zero_()
-        return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
+        ys = self._checked(xs, "outputs", self.outputs(xs, parameters))
+        return Prompts(xs, self._checked(xs, "noise", self.noise(ys, random, dims)))
+
+    def _checked(self, xs: Tensor, method: str, ys: Tensor) -> Tensor:
+        """What a method of a subclass returned for xs [B, n, d], if that can be their outputs."""
+        if isinstance(ys, Tensor) and ys.shape == xs.shape[:2] and ys.dtype == xs.dtype:
+            return ys
+        cls = type(self)
+        file = getattr(sys.modules.get(cls.__module__), "__file__", cls.__module__)
+        got = f"{list(ys.shape)}, {ys.dtype}" if isinstance(ys, Tensor) else type(ys).__name__
+        raise ConfigError(
+            "task",
+            f"{self.name}: {cls.__name__}.{method} ({file}) must return a tensor [B, n] = "
+            f"{list(xs.shape[:2])}, {xs.dtype}, and not {got}",
+        )
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
@@ -206,10 +222,15 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
 
 
 def _defaults(cls: type[Task]) -> dict[str, Any]:
-    """The settings that a task adds, with their defaults."""
+    """The settings that a task adds, with their defaults. Raises TypeError for fields that cannot
+    be settings, or that its dataclass has not made yet."""
     shared = {field.name for field in fields(Task)}
     settings = [field for field in fields(cls) if field.name not in shared]
+    if "__dataclass_fields__" not in vars(cls) and vars(cls).get("__annotations__"):
+        raise TypeError(f"{cls.__name__} needs @dataclass(frozen=True) below @register_task")
     for field in settings:
+        if callable(getattr(Task, field.name, None)) or field.name == "name":
+            raise TypeError(f"{cls.__name__}.{field.name} hides what every task has: rename it")
         if field.default is MISSING:
             raise TypeError(f"{cls.__name__}.{field.name} needs a default: it is a setting")
     return {

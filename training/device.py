@@ -15,7 +15,7 @@ import torch
 from reloop.conf.mistakes import ConfigError
 from reloop.models import Model
 from reloop.models.backends import use_backend
-from reloop.models.cpu import keep_memory
+from reloop.models.cpu import has_bf16_products, keep_memory
 
 # The least compute capability of a GPU: for our kernels (bf16 products), for torch.compile.
 _LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}
@@ -60,7 +60,7 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
 
     `auto` is CUDA if available. The precision is fp32 on a CPU, with exact products, and TF32 on
     CUDA, as in the reference's training. The backend is cpu on a CPU, triton where its kernels can
-    run on a GPU, else eager.
+    run on a GPU, else eager: also for bf16 on a CPU whose oneDNN has no such products.
     """
     if device == "auto":
         target = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -74,7 +74,7 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
             why += "; precision=bf16 makes wide models faster on this processor"
     elif precision == "tf32" and target.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
-    backend, reason = _choose_backend(backend, target)
+    backend, reason = _choose_backend(backend, target, precision)
     name = (
         torch.cuda.get_device_name(target)
         if target.type == "cuda"
@@ -107,8 +107,11 @@ def _has_bf16() -> bool:
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
-def _choose_backend(backend: str, device: torch.device) -> tuple[str, str]:
+def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple[str, str]:
     """The backend and the reason; ConfigError for one that cannot run here."""
+    if device.type == "cpu" and backend in ("auto", "cpu") and precision in ("bf16", "mixed"):
+        if not has_bf16_products():
+            return "eager", "oneDNN has no bf16 products on this processor, where fp32 is faster"
     if backend == "auto":
         if device.type == "cpu":
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"

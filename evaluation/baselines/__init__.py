@@ -8,12 +8,16 @@ a text is `solve(task, prompts)`: nats of each next token, [B, n].
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import comb
 from typing import TypeVar
 
+import numpy as np
+
 from reloop.conf.checks.config import MOST_SUPPORTS
+from reloop.conf.mistakes import ConfigError
 from reloop.conf.plugins import add_name
 from reloop.tasks import Prompts, Task
 from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
@@ -89,6 +93,21 @@ def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Re
         return solve
 
     return add
+
+
+def answers(solve: Solver, xs: Floats, ys: Floats, queries: Floats) -> Floats:
+    """A solver's predictions [B, n]. Raises ConfigError, which names it and its file, for another
+    shape."""
+    predictions = solve(xs, ys, queries)
+    if np.shape(predictions) == ys.shape:
+        return predictions
+    module = solver_module(solve)
+    file = getattr(sys.modules.get(module), "__file__", module)
+    raise ConfigError(
+        "evaluation.baselines",
+        f"holds {getattr(solve, '__name__', solve)} ({file}), which must return predictions [B, n] "
+        f"= {list(ys.shape)}, and not {list(np.shape(predictions))}",
+    )
 
 
 def solver_module(solve: AnySolver) -> str:

@@ -13,16 +13,14 @@ from tests.conftest import HOME
 MISTAKES = {
     "plugins=broken.py": "names broken.py, which fails in line 2 with ZeroDivisionError: division",
     "plugins=unclosed.py": "names unclosed.py, which fails in line 1 with SyntaxError: ",
-    "plugins=there/json.py": "names there/json.py, but another module is named json: rename it",
     "plugins=missing.py": "names missing.py, which does not exist",
     "plugins=words.txt": "names words.txt, which is no Python file",
-    "plugins=[broken.py,there/broken.py]": "names two files broken.py: rename one",
+    "plugins=[own.py,there/own.py]": "names two files own.py: rename one",
     "plugins=typed.py": "names typed.py, which fails in line 6 with TypeError: T.a needs a default",
 }
 FILES = {
     "broken.py": "x = 1\ny = 1 / 0\n",
     "unclosed.py": "def f(:\n",
-    "there/json.py": "",
     "words.txt": "",
     "typed.py": (
         "from dataclasses import dataclass\n\nfrom reloop import Task, register_task\n\n\n"
@@ -89,6 +87,25 @@ def test_settings_and_names_of_a_file(folder: Path) -> None:
     assert mistakes[0] == "task.hight is not a setting; did you mean 'task.height'?"
     assert mistakes[1] == "task.levels must be a whole number, got 'high'"
     assert mistakes[2].startswith("evaluation.shifts cannot be 'scaled_x_8'; did you mean")
+
+
+@pytest.mark.parametrize("name", ["json", "statistics", "numpy", "torch", "my-own.v2"])
+def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Path) -> None:
+    """It has a module name of its own, other modules keep theirs, and so does the run: its name
+    depends on the file's."""
+    (tmp_path / f"{name}.py").write_text(FILES["own.py"], encoding="utf-8")
+    words = [f"plugins={tmp_path / name}.py", "task=own"]
+    code = (
+        "import sys\n"
+        "from reloop.conf.compose import commands\n"
+        f"config = commands({words})[0].config\n"
+        "import json, statistics, numpy, torch\n"
+        f"assert {str(tmp_path)!r} not in str([json, statistics, numpy, torch])\n"
+        "from reloop.tasks import task_class\n"
+        "from reloop.training.run_folder.sources import sources_of\n"
+        "print(*[n for n in sources_of(task_class('own').__module__) if 'tasks' not in n])\n"
+    )
+    assert python(code, folder).split() == [name.replace(".", "/") + ".py"]
 
 
 @pytest.mark.slow

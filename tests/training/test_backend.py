@@ -174,6 +174,19 @@ def test_a_cpu_with_bf16_products_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
         assert "makes wide models faster" not in place("cpu", "fp32").why
 
 
+@pytest.mark.parametrize("precision", ["bf16", "mixed"])
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+def test_a_cpu_without_bf16_products_is_eager_in_bf16(
+    precision: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for has_products, expected in ((False, "eager"), (True, "cpu")):
+        monkeypatch.setattr(device, "has_bf16_products", lambda has=has_products: has)
+        assert place("cpu", precision, backend).backend == expected
+        assert place("cpu", "fp32", backend).backend == "cpu"
+    monkeypatch.setattr(device, "has_bf16_products", lambda: False)
+    assert "eager (oneDNN has no bf16 products" in place("cpu", precision, backend).why
+
+
 class Anywhere(Model):
     """A model that stays where it is."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
+from reloop.conf.plugins import failure
 
 from ..signals import Interrupted
 from .process import describe_exit, end_with_parent, start_process
@@ -75,7 +76,7 @@ def run_job(job: Job) -> Outcome | Held:
     except (RunError, ConfigError, OSError) as error:
         return Outcome(failure=str(error))
     except Exception as error:
-        return Outcome(failure=f"{type(error).__name__}: {one_line(error)}")
+        return Outcome(failure=failure(error) or f"{type(error).__name__}: {one_line(error)}")
 
 
 @dataclass(frozen=True)

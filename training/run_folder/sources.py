@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from reloop.conf.checksum import key_of
+from reloop.conf.plugins import PREFIX
 
 _PROJECT = "reloop"
 # Rooms whose imports are followed. The others only check, write, plot and print.
@@ -166,7 +167,7 @@ def _file_of(module: str) -> Path | None:
 def _source_name(module: str, path: Path) -> str:
     """A file's path by its module's name, relative to the project if it is part of it: the same in
     a checkout and in an installation."""
-    name = module.removeprefix(f"{_PROJECT}.").replace(".", "/")
+    name = module.removeprefix(f"{_PROJECT}.").removeprefix(PREFIX).replace(".", "/")
     return f"{name}/__init__.py" if path.name == "__init__.py" else f"{name}.py"
 
 
