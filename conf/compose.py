@@ -3,8 +3,10 @@ here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,7 +23,8 @@ from .plugins import load_plugins
 from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
-from .words import check_words
+from .setting import all_settings
+from .words import check_words, is_list, is_text, list_items, unquoted
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
 _OTHER_ACTIONS = (*("figure", "report", "list", "diff", "clean", "status", "cancel", "generate"),)
+_PLAIN = re.compile(r"([A-Za-z_]|\.{0,2}/)[\w./@+:%*?|-]*", re.ASCII)  # begins as no number does
+_NO_TEXTS = ("null", "true", "false", "nan", "inf")  # for Hydra
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
@@ -36,8 +41,7 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
     if not multirun and any(word.startswith("together=") for word in words):
         raise ConfigError("together", "is for the members of a grid: run.py -m …")
-    words = words if multirun else [_quoted(word) for word in words]
-    overrides = _overrides(words, multirun)
+    words, overrides = _overrides(words, multirun)
     grid = members(overrides) if multirun else [words]
     return [_command(list(member)) for member in grid]
 
@@ -45,15 +49,21 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
 def values_of(words: list[str]) -> dict[str, Any]:
     """The values of the words of one run, by key; whether they are settings is for `command_of` to
     check. Raises ConfigError for words that cannot be read."""
-    return {str(each.key_or_group): each.value() for each in _overrides(words, multirun=False)}
+    return {str(each.key_or_group): each.value() for each in _overrides(words, multirun=False)[1]}
 
 
-def _overrides(words: list[str], multirun: bool) -> list[Override]:
-    """The words in Hydra's grammar, their plugins loaded."""
+def _overrides(words: list[str], multirun: bool) -> tuple[list[str], list[Override]]:
+    """The words in Hydra's grammar, texts among them quoted, and read; their plugins are loaded."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import OverrideParseException
 
     _check_words(words)
+    for word in words:
+        key, _, text = word.partition("=")
+        if key == "plugins":  # first, for they have settings of their own
+            load_plugins(_items(key, text))
+    tasks = [word.partition("=")[2] for word in words if word.startswith("task=")]
+    words = [_typed(word, multirun, tasks) for word in words]
     try:
         overrides = OverridesParser.create().parse_overrides(words)
     except OverrideParseException as error:
@@ -64,9 +74,7 @@ def _overrides(words: list[str], multirun: bool) -> list[Override]:
         raise ConfigError("settings", f"cannot be read: {one_line(error)}") from None
     for override in overrides:
         check_sweep(override, multirun)
-        if override.key_or_group == "plugins":
-            load_plugins(_paths(override.value()))
-    return overrides
+    return words, overrides
 
 
 def _check_words(words: list[str]) -> None:
@@ -186,13 +194,59 @@ def _add_all_tasks(mapping: dict[str, Any]) -> None:
         mapping["task"] |= _own_settings(name)
 
 
-def _quoted(word: str) -> str:
-    """`checkpoint=PATH` with the path in quotes: the paths of a reference code contain braces."""
-    key, _, path = word.partition("=")
-    if key != "checkpoint" or not path or path[0] in "'\"":
+def _typed(word: str, multirun: bool, tasks: list[str]) -> str:
+    """The word in Hydra's grammar, among those of these tasks. A value that is a text, as a path
+    is, is taken as it is typed; in a grid, between commas, unless it is a list or one of Hydra's
+    functions."""
+    key, _, text = word.partition("=")
+    hint = _text_hint(key, tasks)
+    if hint is None or (text == "null" and type(None) in get_args(hint)):
         return word
-    quote = '"' if "'" in path else "'"
-    return f"checkpoint={quote}{path}{quote}"
+    if multirun and (is_list(hint) or re.fullmatch(r"\w+\(.*\)", text)):
+        return word
+    if is_list(hint):
+        return f"{key}=[{','.join(map(_quoted, _items(key, text)))}]"
+    texts = _items(key, text) if multirun else [unquoted(text)]
+    return f"{key}={','.join(map(_quoted, texts))}"
+
+
+def _text_hint(key: str, tasks: list[str]) -> Any:
+    """The type of a setting that is a text or a list of them, of one of these tasks (of any, where
+    they are none); None for any other."""
+    if key in _text_hints():
+        return _text_hints()[key]
+    if key.startswith("task."):
+        names = [name for name in choices("task") if name in tasks] or choices("task")
+        defaults = [_own_settings(name).get(key.partition(".")[2]) for name in names]
+        if any(isinstance(each, str) for each in defaults):
+            return str
+        lists = [each for each in defaults if isinstance(each, list)]
+        return tuple[str, ...] if any(isinstance(each[0], str) for each in lists if each) else None
+    return None
+
+
+@cache
+def _text_hints() -> dict[str, Any]:
+    """Those of the settings that every run has, and of the paths that a command works on."""
+    found = {key: item.hint for key, item in all_settings(Config).items() if is_text(item.hint)}
+    subjects = {"run": str, "checkpoint": str, "runs": tuple[str, ...]}
+    return {key: hint for key, hint in (found | subjects).items() if key not in GROUPS}
+
+
+def _items(key: str, text: str) -> list[str]:
+    try:
+        return [unquoted(each) for each in list_items(text)]
+    except ValueError as error:
+        raise ConfigError(key, f"cannot be read: {error}; quote lists: '{key}=[a,b]'") from None
+
+
+def _quoted(text: str) -> str:
+    """A text as Hydra's grammar has it: in quotes, in which a backslash counts before a quote
+    alone, unless it is a plain word."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXTS:
+        return text
+    escaped = re.sub(r"(\\*)('|$)", lambda match: 2 * match[1] + ("\\'" if match[2] else ""), text)
+    return f"'{escaped}'"
 
 
 def _check_keys(keys: list[str], mapping: dict[str, Any]) -> None:

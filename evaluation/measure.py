@@ -104,7 +104,7 @@ class Measure:
         least mean error on other prompts of the task is used."""
         choices = named_solvers(name, self.task)
         label, solve = next(iter(choices.items()))
-        if not self.task.is_text and (line := causality_warning(name, solve, self.prompts)):
+        if line := causality_warning(name, self.task, solve, self.prompts):
             print(line, flush=True)
         if len(choices) > 1:
             points, seed = self.prompts.xs.shape[1], self.settings.seed + 1

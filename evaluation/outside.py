@@ -5,6 +5,8 @@ if line := divisor_warning(task): print(line)
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 
@@ -12,7 +14,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.tasks import Prompts, Task
 from reloop.training.run_folder.sources import outside_source
 
-from .baselines import Solver, answers, solver_module
+from .baselines import AnySolver, Solver, answers, solver_module
 
 _FEW = 16  # prompts that a baseline is tried on
 _PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from
@@ -40,11 +42,12 @@ def divisor_warning(task: Task) -> str:
     )
 
 
-def causality_warning(name: str, solve: Solver, prompts: Prompts) -> str:
-    """A line where a solver from outside the project answers a query otherwise when outputs are
-    changed that stand at the query or after it; else empty."""
-    if solver_module(solve).startswith("reloop."):
+def causality_warning(name: str, task: Task, solve: AnySolver, prompts: Prompts) -> str:
+    """A line where a solver of pairs from outside the project answers a query otherwise when
+    outputs are changed that stand at the query or after it; else empty."""
+    if task.is_text or solver_module(solve).startswith("reloop."):
         return ""
+    solve = cast(Solver, solve)
     xs, ys = (part[:_FEW].double().numpy() for part in (prompts.xs, prompts.ys))
     half = ys.shape[1] // 2
     changed = np.concatenate((ys[:, :half], -ys[:, half:]), axis=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from reloop.conf.actions import Command
 from reloop.conf.checks.processes import is_follower
 from reloop.conf.schema import Config
+from reloop.conf.words import run_py
 from reloop.training import Run, import_checkpoint, train
 from reloop.training.assemble import build_task
 from reloop.training.run_folder.data import task_in
@@ -76,4 +77,4 @@ def _import(command: Command) -> None:
     """Make a run folder of a reference code's checkpoint, and print the command to evaluate it."""
     run = import_checkpoint(command.paths[0], command.given, command.config.folder)
     print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
-    print(f"python run.py action=evaluate run={run.path}", flush=True)
+    print(run_py("action=evaluate", f"run={run.path}"), flush=True)

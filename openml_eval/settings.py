@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from reloop.conf.setting import setting
 from .tables.catalogue import TABLES, ids_by_name
 
 DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openml cache
+_ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
 SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # of the checkpoints that ship; 0: regression
 
 
@@ -21,7 +23,8 @@ class FetchSettings:
     """The tables, their source and the folder to store them in."""
 
     tables: tuple[int | str, ...] = setting(
-        tuple(entry.openml_id for entry in TABLES), "OpenML ids, and CSV files with a header"
+        tuple(entry.openml_id for entry in TABLES),
+        "OpenML ids, and files with a header: .csv, .tsv, .csv.gz",
     )
     data_dir: str = setting("openml_data", "where the tables are stored")
     cache_dir: str | None = setting(None, "an openml cache to read from, in place of openml.org")
@@ -33,7 +36,7 @@ class FetchSettings:
             raise ConfigError("tables", "must hold at least one OpenML id or CSV file")
         for table in self.tables:
             _check_table(table)
-        names = [Path(table).stem if isinstance(table, str) else table for table in self.tables]
+        names = [table_name(each) if isinstance(each, str) else each for each in self.tables]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError("tables", f"holds {name} twice")
@@ -50,14 +53,22 @@ class FetchSettings:
             raise ConfigError("data_dir", f"cannot lie in cache_dir={cache}, which is only read")
 
 
+def table_name(path: Path | str) -> str:
+    """The name of the table in a file."""
+    return _ENDING.sub("", Path(path).name)
+
+
 def _check_table(table: int | str) -> None:
     if isinstance(table, int):
         if table < 1:
             raise ConfigError("tables", f"holds {table}, which is no OpenML id")
-    elif not table.endswith(".csv"):
+    elif not _ENDING.search(table):
         ids = ids_by_name()
         hint = f"; {table} is {ids[table]}" if table in ids else nearest(table, ids)
         raise ConfigError("tables", f"holds {table!r}, neither an OpenML id nor a .csv file{hint}")
+    elif table_name(table) == "all" or table_name(table).isdecimal():
+        problem = "whose name would stand for other tables: rename the file"
+        raise ConfigError("tables", f"holds {table}, {problem}")
     elif not Path(table).is_file():
         raise ConfigError("tables", f"holds {table}, and there is no such file")
 

@@ -6,6 +6,7 @@ index = distinct(random, rows.count[tables], 41)                       # [B, 41]
 
 from __future__ import annotations
 
+import shlex
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -147,4 +148,4 @@ def _path(folder: str, name: str) -> Path:
 
 
 def _fetch_command(path: Path) -> str:
-    return f"`python -m openml_eval action=fetch data_dir={path.parent}`"
+    return f"`python -m openml_eval action=fetch {shlex.quote(f'data_dir={path.parent}')}`"

@@ -109,9 +109,9 @@ def _has_bf16() -> bool:
 
 def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple[str, str]:
     """The backend and the reason; ConfigError for one that cannot run here."""
-    if device.type == "cpu" and backend in ("auto", "cpu") and precision in ("bf16", "mixed"):
-        if not has_bf16_products():
-            return "eager", "oneDNN has no bf16 products on this processor, where fp32 is faster"
+    in_bf16 = device.type == "cpu" and precision in ("bf16", "mixed")
+    if in_bf16 and backend in ("auto", "cpu") and not has_bf16_products():
+        return "eager", "oneDNN has no bf16 products on this processor, where fp32 is faster"
     if backend == "auto":
         if device.type == "cpu":
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"

@@ -13,6 +13,7 @@ from reloop.conf.actions import Command
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.words import run_py
 from reloop.training.device import place
 from reloop.training.jobs.cores import processes_for
 from reloop.training.jobs.processes import Workers, run_jobs
@@ -116,8 +117,8 @@ def _submit(grid: Grid, settings: GridSettings) -> int:
     array = submit(grid.folder, missing, settings.engine, settings.jobs)
     tasks = f"{len(array.tasks)} task{'s' * (len(array.tasks) > 1)}"
     print(f"Slurm array {array.number}: {len(missing)} of {len(grid.members)} runs in {tasks}")
-    print(f"python run.py action=status grid={grid.folder}")
-    print(f"python run.py action=cancel grid={grid.folder}")
+    print(run_py("action=status", f"grid={grid.folder}"))
+    print(run_py("action=cancel", f"grid={grid.folder}"))
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.output import TableSettings
 from reloop.conf.setting import check_settings, setting
+from reloop.conf.words import run_py
 from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.files import read_record
 
@@ -53,7 +54,7 @@ def status(settings: StatusSettings) -> str:
             notes.append(f"failed: {member.label}: {reason}")
     parts: list[Part] = [Table(head, cells), "", _count(rows), *notes]
     if any(row.state != "finished" for row in rows):
-        parts.append(f"python run.py -m {' '.join(grid.words)}: what is missing")
+        parts.append(f"{run_py('-m', *grid.words)}: what is missing")
     return document(parts, settings.tables.format)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reloop.conf.checksum import key_of
 from reloop.conf.output import TableFormat
+from reloop.conf.words import run_py
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import shared
 from reloop.evaluation.tables import Part, Table, document
@@ -164,7 +165,7 @@ def _span(estimate: Estimate) -> str:
 def _result(grid: Grid, results: Sequence[Result], failures: Mapping[str, str]) -> ExperimentResult:
     """The grid as pictures and the report read it."""
     members = [_member(result, failures) for result in results]
-    command = f"python run.py -m {' '.join([*grid.shared, *_swept(grid)])}"
+    command = run_py("-m", *grid.shared, *_swept(grid))
     return {
         "experiment": grid.folder.name,
         "title": f"a grid over {', '.join(grid.varied) or 'one run'}",

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+
+from reloop.conf.words import run_py
 
 _ROOMS = "reloop|probing|openml_eval|evaluation|experiments|benchmarks"
 _MODULE = re.compile(rf"(?:.*/)?((?:{_ROOMS})(?:/\w+)*)")
-
-
-def shell(words: Sequence[str]) -> str:
-    """Words as a command, quoted where a shell needs it."""
-    return shlex.join(words)
-
-
-def run_py(*words: str) -> str:
-    """A command of run.py."""
-    return shell(["python", "run.py", *words])
 
 
 def as_typed(recorded: Any) -> str:
@@ -27,11 +19,13 @@ def as_typed(recorded: Any) -> str:
     if not isinstance(recorded, str) or not recorded.strip():
         return ""
     script, *words = recorded.split(" ")
+    with suppress(ValueError):  # an apostrophe of an earlier version's, which did not quote
+        script, *words = shlex.split(recorded)
     if script.rpartition("/")[2] == "run.py":
         return run_py(*words)
     if script.rpartition("/")[2] == "reloop":
-        return shell(["reloop", *words])
+        return shlex.join(["reloop", *words])
     module = _MODULE.fullmatch(script.removesuffix(".py").removesuffix("/__main__"))
     if module:
-        return shell(["python", "-m", module[1].replace("/", "."), *words])
-    return shell([script, *words])
+        return shlex.join(["python", "-m", module[1].replace("/", "."), *words])
+    return shlex.join([script, *words])

@@ -4,13 +4,14 @@ JSON files."""
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 from typing import Any
 
 from reloop.conf.mistakes import RunError
+from reloop.conf.words import run_py
 from reloop.training.run_folder.files import Record, read_json, read_record
 
-from .commands import run_py, shell
 from .csv_panels import panels_of
 from .figure import Figure, figure, short
 from .folders import run_of
@@ -152,7 +153,7 @@ def _content(record: Record, path: Path) -> dict[str, Any]:
 def _words(module: str, settings: dict[str, Any]) -> str:
     """The command of a module with these settings."""
     words = [f"{key}={_word(value)}" for key, value in settings.items() if value not in ([], None)]
-    return shell(["python", "-m", module, *words])
+    return shlex.join(["python", "-m", module, *words])
 
 
 def _word(value: Any) -> str:

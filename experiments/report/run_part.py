@@ -14,6 +14,7 @@ from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError, RunError, one_line
 from reloop.conf.saved import read_mapping
 from reloop.conf.schema import Config
+from reloop.conf.words import run_py
 from reloop.evaluation.remarks import remarks
 from reloop.tasks import Task
 from reloop.training.assemble import build_task, trained_loops
@@ -21,7 +22,7 @@ from reloop.training.run_folder.files import read_record
 from reloop.training.run_folder.metrics import Metrics
 from reloop.training.run_folder.run import RunFolder
 
-from .commands import as_typed, run_py
+from .commands import as_typed
 from .figure import Figure, figure, short
 from .kept import Kept
 

@@ -21,7 +21,7 @@ from reloop.conf.groups import GROUPS, choices, read_values
 from reloop.conf.mistakes import ConfigError, check_choice, one_line
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
-from reloop.conf.words import check_words, merge, nested, read_yaml
+from reloop.conf.words import check_words, merge, nested, read_word, read_yaml
 
 _IN_FILE = ("words", "space")  # not on the command line
 
@@ -81,12 +81,12 @@ def search_settings(words: Sequence[str]) -> tuple[SearchSettings, dict[str, Any
     check_words(words)
     own, others = dict[str, Any](), list[str]()
     for word in words:
-        key, _, text = word.partition("=")
+        key = word.partition("=")[0]
         group = key.partition(".")[0]
         if group in _IN_FILE:
             raise ConfigError(key, "is for the file of a search, not for the command line")
         if group in SearchSettings.__dataclass_fields__:
-            merge(own, nested(key, _read(word, text)))
+            merge(own, nested(key, read_word(SearchSettings, word)))
         else:
             _check_own_name(key)
             others.append(word)
@@ -136,10 +136,3 @@ def _copy(content: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: dict(value) if isinstance(value, Mapping) else value for key, value in content.items()
     }
-
-
-def _read(word: str, text: str) -> Any:
-    try:
-        return read_yaml(text)
-    except (ValueError, yaml.YAMLError):
-        raise ConfigError(repr(word), "cannot be read; quote lists: 'key=[1,2]'") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reloop.conf.words import run_py
 from reloop.evaluation.artefacts import show
 from reloop.evaluation.remarks import shared
 from reloop.evaluation.tables import Part, Table, document
@@ -12,7 +13,6 @@ from reloop.training.run_folder.run import run_folder
 
 from ..named.pictures import draw_panels
 from ..named.results import ExperimentResult, MemberResult, State
-from ..report.commands import run_py
 from .definition import Search, text_of
 from .pictures import search_panels
 from .results import best_first, best_table, counts, importances, remarks_on, trial_rows

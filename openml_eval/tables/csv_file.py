@@ -1,42 +1,119 @@
-"""A user's CSV file as a table."""
+"""A user's file of comma-separated values, or of others, as a table."""
 
 from __future__ import annotations
 
+import csv
+import gzip
 import hashlib
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from reloop.conf.mistakes import one_line
 
-from .table import Source, Table, TableError
+from ..settings import table_name
+from .table import Source, Table, TableError, list_names
+
+# Of a column that names rows: R writes none or `rownames`, pandas none (it reads one as `Unnamed`)
+# or `index`.
+_UNNAMED = re.compile(r"|Unnamed: \d+(\.\d+)*")
+_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")
+_NO_NUMBER = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "-")
 
 
 def csv_table(path: Path, target: str | None = None) -> Table:
-    """The table in a CSV file with a header line, named after the file; `target` is its column of
-    classes, by default the last one. Empty fields and "?" are missing values.
+    """The table in a file with a header line, of values between commas, semicolons or tabs, gzipped
+    or not, named after the file; `target` is its column of classes, by default the last one that
+    has a name. Empty fields and "?" are missing values, and so are the usual words for them in a
+    column that holds numbers beside. Columns of row names are left out.
 
     Raises TableError, naming the file, if it cannot be read or used (see Table.from_frame).
     """
     origin = csv_origin(path, target)
-    frame = _read(path, na_values=["?"], low_memory=False)  # one type per column, over all its rows
+    frame, row_names = _without_row_names(_read(path, low_memory=False), origin.target)
+    if row_names:
+        note = f"left out, row names: {list_names(row_names)}"
+        origin = replace(origin, notes=(*origin.notes, note))
+    for name, column in frame.items():
+        if name != origin.target:
+            frame[name] = _numbers_in(column)
     try:
-        return Table.from_frame(path.stem, frame, origin.target, origin)
+        return Table.from_frame(table_name(path), frame, origin.target, origin)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
 
 
 def csv_origin(path: Path, target: str | None = None) -> Source:
-    """The source of the table in a CSV file as it is now. TableError if it has no header."""
-    target = target if target is not None else str(_read(path, nrows=0).columns[-1])
+    """The source of the table in a file as it is now. TableError if it has no header."""
+    if target is None:
+        names = [name for name in _read(path, nrows=0).columns if not is_unnamed(name)]
+        target = next(reversed(names), None)
     with open(path, "rb") as file:
         md5 = hashlib.file_digest(file, "md5").hexdigest()
-    return Source(name=path.stem, url=path.resolve().as_uri(), md5=md5, target=target)
+    return Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, target=target)
+
+
+def is_unnamed(column: object) -> bool:
+    """Whether a column has no name in its file."""
+    return _UNNAMED.fullmatch(str(column)) is not None
 
 
 def _read(path: Path, **options: Any) -> Any:
+    """The file as a DataFrame, without spaces around names and texts."""
     import pandas
 
+    options |= {"skipinitialspace": True, "keep_default_na": False, "na_values": ["", "?"]}
     try:
-        return pandas.read_csv(path, **options)
-    except (ValueError, pandas.errors.ParserError) as error:  # a wrong encoding is a ValueError
+        options["sep"] = _separator(path)
+        frame = pandas.read_csv(path, **options)
+        if not isinstance(frame.index, pandas.RangeIndex) and frame.iloc[:, -1].isna().all():
+            # Rows that end in a separator: pandas takes their first value for a name.
+            frame = pandas.read_csv(path, index_col=False, **options)
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8, save it as that: {one_line(error)}") from None
+    except (ValueError, OSError, EOFError, pandas.errors.ParserError) as error:
         raise TableError(f"{path} cannot be read: {one_line(error)}") from None
+    frame.columns = [str(name).strip() for name in frame.columns]
+    texts = frame.select_dtypes(include=["object", "string"]).columns
+    return frame.assign(**{name: frame[name].str.strip() for name in texts})
+
+
+def _separator(path: Path) -> str:
+    """What stands most often between the names of the header."""
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        line = next((line for line in file if line.strip()), "")
+    counts = {sep: len(next(csv.reader([line], delimiter=sep), [])) for sep in (",", ";", "\t")}
+    return max(counts, key=lambda sep: counts[sep])
+
+
+def _without_row_names(frame: Any, target: str | None) -> tuple[Any, list[str]]:
+    """The columns that may be features, and the names of those that name rows."""
+    import pandas
+
+    found = [
+        name
+        for name in frame.columns
+        if name != target
+        and (is_unnamed(name) or (name.lower() in _ROW_NAMES and frame[name].is_unique))
+    ]
+    named = [name or "(no name)" for name in found]
+    if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
+        named.append("(before the first column)")
+    return frame.drop(columns=found).reset_index(drop=True), named
+
+
+def _numbers_in(column: Any) -> Any:
+    """A column of texts as numbers, those that are missing as such, where it holds no other text;
+    with decimal commas too."""
+    import pandas
+
+    if column.dtype == "bool" or pandas.api.types.is_numeric_dtype(column.dtype):
+        return column
+    texts = column.astype("string")
+    present = texts[texts.notna() & ~texts.isin(_NO_NUMBER)]
+    numbers = pandas.to_numeric(present.str.replace(",", ".", regex=False), errors="coerce")
+    if present.empty or numbers.isna().any():
+        return column
+    return numbers.reindex(column.index).astype("float64")

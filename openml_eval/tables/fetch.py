@@ -14,12 +14,14 @@ from tqdm import tqdm
 
 from reloop.conf.mistakes import RunError
 
-from ..settings import FetchSettings
+from ..settings import FetchSettings, table_name
 from .catalogue import entry
-from .csv_file import csv_origin, csv_table
+from .csv_file import csv_origin, csv_table, is_unnamed
 from .download import openml_table
 from .store import find_table, read_table, write_table
-from .table import Table, TableError
+from .table import Table, TableError, list_names
+
+_MOST_NAMES = 20  # of features that a description lists
 
 
 def fetch(settings: FetchSettings) -> str:
@@ -55,7 +57,8 @@ def description(table: Table) -> list[str]:
     first = f"{label}: {rows:,} rows, {len(table.features)} features; classes {shares}"
     catalogue_entry = entry(openml_id) if openml_id else None
     remarks = catalogue_entry.remarks(rows, len(table.features)) if catalogue_entry else []
-    return [first, *(f"  {remark}" for remark in [*remarks, *table.source.notes])]
+    used = f"target {table.source.target}; features {list_names(table.features, _MOST_NAMES)}"
+    return [first, *(f"  {remark}" for remark in [used, *remarks, *table.source.notes])]
 
 
 @contextmanager
@@ -92,14 +95,15 @@ def _stored_copy(folder: Path, key: int | str, target: str | None) -> Table | No
         if isinstance(key, int):
             return None if find_table(folder, key) is None else read_table(folder, key)
         path = Path(key)
-        if find_table(folder, path.stem) is None:
+        if find_table(folder, table_name(path)) is None:
             return None
-        table = read_table(folder, path.stem)
+        table = read_table(folder, table_name(path))
     except RunError:
         return None  # damaged: it is fetched again
     stored, now = table.source, csv_origin(path, target)
     is_same = (stored.url, stored.md5, stored.target) == (now.url, now.md5, now.target)
-    return table if is_same else None
+    # An earlier version took row names for a feature.
+    return table if is_same and not any(map(is_unnamed, table.features)) else None
 
 
 def _check_name(folder: Path, table: Table) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -125,9 +126,9 @@ def _fetch_command(folder: Path, *keys: int | str) -> str:
     words = [
         str(key if isinstance(key, int) else ids_by_name().get(key, f"{key}.csv")) for key in keys
     ]
-    tables = f"tables=[{','.join(words)}]"
-    tables = f"'{tables}'" if len(words) > 1 else tables
-    return f"`python -m openml_eval action=fetch {tables} data_dir={folder}`"
+    tables = f"tables=[{','.join(words)}]" if len(words) > 1 else f"tables={words[0]}"
+    command = ["python", "-m", "openml_eval", "action=fetch", tables, f"data_dir={folder}"]
+    return f"`{shlex.join(command)}`"
 
 
 def _sha256(path: Path) -> str:

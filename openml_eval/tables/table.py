@@ -115,9 +115,9 @@ def _target_column(name: str, frame: Any, target: str | None) -> Any:
     columns = list(frame.columns)
     duplicates = [column for column, count in Counter(map(str, columns)).items() if count > 1]
     if duplicates:
-        raise TableError(f"{name} has more than one column named {_list_names(duplicates)}")
+        raise TableError(f"{name} has more than one column named {list_names(duplicates)}")
     if not columns or (target is not None and target not in columns):
-        raise TableError(f"{name} has no column {target!r}; its columns: {_list_names(columns)}")
+        raise TableError(f"{name} has no column {target!r}; its columns: {list_names(columns)}")
     return columns[-1] if target is None else target
 
 
@@ -133,7 +133,7 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
         )
     values = list(column.unique())
     if len(values) != 2:
-        listing = f" ({_list_names(values)})" if values else ""
+        listing = f" ({list_names(values)})" if values else ""
         raise TableError(
             f"{name}: column {column.name!r} has {len(values)} different values{listing}, "
             "where two classes are needed"
@@ -148,14 +148,14 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
 
 def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]:
     """The non-constant numeric columns, and a sentence for each kind of column left out."""
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+    from pandas.api.types import is_numeric_dtype
 
     features, constant, not_numeric, missing = [], [], [], {}
     for feature in frame.columns:
         if feature == target:
             continue
         column = frame[feature]
-        if not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
+        if not is_numeric_dtype(column.dtype):  # true and false are 1 and 0
             not_numeric.append(feature)
             continue
         numbers = _numbers(column)
@@ -167,7 +167,7 @@ def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]
         else:
             features.append(feature)
     if missing:
-        listing = _list_names(f"{count} in {feature!r}" for feature, count in missing.items())
+        listing = list_names(f"{count} in {feature!r}" for feature, count in missing.items())
         raise TableError(
             f"{name} has values that are missing or not finite ({listing}, of {len(frame)} rows); "
             "leave those rows or columns out, or fill them in"
@@ -176,7 +176,7 @@ def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]
         raise TableError(f"{name} has no numeric column that varies, beside its target {target!r}")
     left_out = [("not numeric", not_numeric), ("constant", constant)]
     return features, [
-        f"left out, {reason}: {_list_names(names)}" for reason, names in left_out if names
+        f"left out, {reason}: {list_names(names)}" for reason, names in left_out if names
     ]
 
 
@@ -185,8 +185,8 @@ def _numbers(column: Any) -> NDArray[np.float64]:
     return numbers
 
 
-def _list_names(names: Iterable[Any]) -> str:
+def list_names(names: Iterable[Any], most: int = _FEW) -> str:
     """The first few names, and the number of further ones."""
     texts = [str(name) for name in names]
-    more = f" and {len(texts) - _FEW} more" if len(texts) > _FEW else ""
-    return ", ".join(texts[:_FEW]) + more
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from typing import Literal
 
 import pytest
 
+from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import Config
+from reloop.conf.setting import setting
 from reloop.conf.words import settings_from_words
+
+PATHS = (
+    *(
+        "zoë/é ü",
+        "a (1)",
+        "epoch=3",
+        "R&D",
+        "x[0]",
+        "{a}",
+        "#1",
+        "results #2",
+        "2024",
+        "1e3",
+        "null",
+    ),
+    *(
+        "~x",
+        "C:\\x\\",
+        "it's",
+        "'",
+        'say "a"',
+        "$HOME",
+        "%d",
+        "100%",
+        "a;b",
+        "!x",
+        "*?",
+        "a:b",
+        "-x",
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Settings:
     """One of each kind."""
 
-    run: str
-    loops: int | None = None
-    rate: float = 0.1
-    targets: tuple[str, ...] = ()
-    how: Literal["paper", "reference"] = "paper"
+    run: str = setting(MISSING, "a text")
+    loops: int | None = setting(None, "a number or none")
+    rate: float = setting(0.1, "a number")
+    targets: tuple[str, ...] = setting((), "several texts")
+    how: Literal["paper", "reference"] = setting("paper", "a name")
 
 
 def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
@@ -43,7 +77,7 @@ def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
         (["a"], "'a' is not of the form key=value"),
         (["--run=a"], "'--run=a' is not of the form key=value"),
         (["run=a", "targets=[x"], r"'targets=\[x' cannot be read; quote lists"),
-        (["run=${x"], "cannot be read"),
+        (["run=a", "loops=${x"], "cannot be read"),
         (["run=a", "loops.b=3"], r"loops\.b is not a setting; loops is one"),
         (["run=1", "run.x=2"], r"run\.x is not a setting; run is one"),
         (["run=a", "how.x=paper"], r"how\.x is not a setting; how is one"),
@@ -53,3 +87,36 @@ def test_a_mistake_is_one_line(words: list[str], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected) as mistake:
         settings_from_words(Settings, words)
     assert "\n" not in str(mistake.value)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_text_is_taken_as_typed(path: str) -> None:
+    """In a small command and in run.py, quoted or not, alone and among others."""
+    quoted = f"'{path}'" if "'" not in path else f'"{path}"'
+    for text in (path, quoted):
+        assert settings_from_words(Settings, [f"run={text}"]).run == path
+        assert Config.of(f"folder={text}").folder == path
+        assert Config.of("task=language", f"task.text={text}").task.settings["text"] == path
+    assert settings_from_words(Settings, ["run=a", f"targets=[{quoted},b]"]).targets == (path, "b")
+    (compared,) = members("folder=x", f"folder={quoted}")
+    assert compared == path
+
+
+def members(*words: str) -> list[str]:
+    """The folders of the members of a grid with the last word."""
+    return [each.config.folder for each in commands([words[-1], "seed=1"], multirun=True)]
+
+
+def test_a_comma_separates_in_a_list_and_in_a_grid() -> None:
+    assert settings_from_words(Settings, ["run=a", "targets=x, y z"]).targets == ("x", "y z")
+    assert members("folder=a (1),b") == ["a (1)", "b"]
+
+
+def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/zoë")
+    for text in ("~/x", "~"):
+        expected = text.replace("~", "/home/zoë")
+        assert settings_from_words(Settings, [f"run={text}", f"targets={text}"]) == Settings(
+            expected, targets=(expected,)
+        )
+        assert Config.of(f"folder={text}").folder == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
 def versions() -> dict[str, Any]:
     """Versions, machine, commit and command of this process."""
     return {
-        "command": " ".join(sys.argv),
+        "command": shlex.join(sys.argv),
         "git_commit": _git_commit(),
         "python": platform.python_version(),
         **{name: _version(name) for name in _PACKAGES},

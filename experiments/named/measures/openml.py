@@ -7,6 +7,7 @@ content of openml.json. The tables must be stored first: without them nothing is
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -37,9 +38,8 @@ def measure(request: Request) -> Measurement:
     try:
         check_tables(Path(settings.data_dir), list(settings.tables))
     except RunError:
-        where = (
-            "" if settings.data_dir == RunSettings.data_dir else f" data_dir={settings.data_dir}"
-        )
+        folder = settings.data_dir
+        where = "" if folder == RunSettings.data_dir else f" {shlex.quote(f'data_dir={folder}')}"
         return Measurement(missing=[f"the ten tables: python -m openml_eval action=fetch{where}"])
     missing = []
     try:

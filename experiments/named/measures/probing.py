@@ -6,6 +6,7 @@ content of probing.json of each seed, in a list for each label.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -118,8 +119,9 @@ def _by_label(probed: Sequence[tuple[Measured, Probing]]) -> dict[str, Any]:
 
 
 def _command(given: Mapping[str, Any], measured: Measured) -> str:
-    words = " ".join(f"'{key}={as_word(_tuples(value))}'" for key, value in given.items())
-    return f"not measured yet: python -m probing run={measured.path} {words}".rstrip()
+    words = [f"{key}={as_word(_tuples(value))}" for key, value in given.items()]
+    command = ["python", "-m", "probing", f"run={measured.path}", *words]
+    return f"not measured yet: {shlex.join(command)}"
 
 
 def _tuples(value: Any) -> Any:

@@ -7,6 +7,7 @@ takes the experiment's own finished runs. The results are the figures' JSON by f
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,5 +99,5 @@ def command(settings: StabilitySettings) -> str:
         for key, value in vars(settings).items()
         if key not in ("figure", "jobs") and value != getattr(defaults, key)
     ]
-    quoted = (f"'{word}'" if "[" in word else word for word in words)
-    return " ".join([f"python -m experiments.stability figure={settings.figure}", *quoted])
+    command = ["python", "-m", "experiments.stability", f"figure={settings.figure}", *words]
+    return shlex.join(command)
