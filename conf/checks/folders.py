@@ -1,4 +1,5 @@
-"""Whether a folder that a user names can be written to, before anything is computed."""
+"""Whether a folder that a user names can be written to, before anything is computed, and which
+files in it are his."""
 
 from __future__ import annotations
 
@@ -28,3 +29,11 @@ def check_folder(key: str, folder: str) -> None:
     except OSError as error:
         reason = f"nothing can be written in {parent} ({error.strerror})"
         raise ConfigError(key, f"cannot be {folder!r}: {reason}") from None
+
+
+def is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a path in a folder is none of the user's: what begins with a dot, as editors' copies
+    do, and what macOS adds to archives."""
+    return any(
+        part.startswith(".") or part == "__MACOSX" for part in path.relative_to(folder).parts
+    )

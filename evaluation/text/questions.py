@@ -224,8 +224,9 @@ def _rows(
         for before, end in zip(question.befores, question.ends, strict=True)
     ]
     if question.kind == "choice":
-        begin = _shared(texts)
-        return [(text, min(begin, len(text) - 1), len(text)) for text in texts]
+        # One choice may begin another: something of each is judged, from the same place on.
+        begin = min(_shared(texts), min(map(len, texts)) - 1)
+        return [(text, begin, len(text)) for text in texts]
     if question.kind == "schema":
         alike = max(_shared([text[::-1] for text in texts]), 1)
         return [(text, len(text) - alike, len(text)) for text in texts]

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from reloop.conf.checks.folders import is_hidden
 from reloop.conf.mistakes import ConfigError, nearest
 from reloop.experiments.named.folders import experiment_of
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
@@ -58,7 +59,8 @@ def find(settings: ReportSettings) -> Found:
 def _below(folder: Path, name: str, part: str = "") -> list[Path]:
     """The files of a name at most two levels below a folder."""
     start = folder / part if part else folder
-    return sorted(path for level in _DEPTH for path in start.glob(f"{level}/{name}"))
+    found = (path for level in _DEPTH for path in start.glob(f"{level}/{name}"))
+    return sorted(path for path in found if not is_hidden(path, start))
 
 
 def _results(folder: Path) -> list[Path]:

@@ -98,7 +98,7 @@ def _without_row_names(frame: Any, target: str | None) -> tuple[Any, list[str]]:
         if name != target
         and (is_unnamed(name) or (name.lower() in _ROW_NAMES and frame[name].is_unique))
     ]
-    named = [name or "(no name)" for name in found]
+    named = [name or "(no name)" for name in found if frame[name].notna().any()]
     if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
         named.append("(before the first column)")
     return frame.drop(columns=found).reset_index(drop=True), named

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reloop.conf.checks.folders import is_hidden
 from reloop.conf.mistakes import RunError, one_line
 from reloop.training.run_folder.files import read_json, write_json, write_with
 
@@ -82,7 +83,7 @@ def find_table(folder: Path, key: int | str) -> Path | None:
         path = folder / f"{key}.json"
         return path if path.exists() else None
     unreadable = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(path for path in folder.glob("*.json") if not is_hidden(path, folder)):
         content = read_json(path)
         source = content.get("source") if isinstance(content, dict) else None
         if not isinstance(source, dict):

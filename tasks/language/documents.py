@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from reloop.conf.checks.folders import is_hidden
 from reloop.conf.mistakes import ConfigError, one_line
 
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
@@ -63,7 +64,7 @@ def eval_files(folder: str) -> list[Path]:
     if not path.is_dir():
         raise ConfigError("task.eval", f"is no folder: {folder}")
     suffixes = (*SUFFIXES, *QUESTIONS)
-    if not (found := sorted(each for each in path.iterdir() if each.name.endswith(suffixes))):
+    if not (found := _in_folder(path, suffixes, "*")):
         raise ConfigError("task.eval", f"has no {', '.join(suffixes)} file: {folder}")
     return found
 
@@ -77,11 +78,12 @@ def split(documents: Sequence[str], fraction: float) -> tuple[list[str], list[st
         return _cut(documents[0], fraction)
     order = sorted(range(len(documents)), key=lambda index: _digest(documents[index]))
     wanted = fraction * sum(map(len, documents))
-    held_out: set[int] = set()
+    held_out, characters = set[int](), 0
     for index in order[:-1]:  # at least one is trained on
-        if sum(len(documents[i]) for i in held_out) >= wanted:
+        if characters >= wanted:
             break
         held_out.add(index)
+        characters += len(documents[index])
     parts: tuple[list[str], list[str]] = [], []
     for index, document in enumerate(documents):
         parts[index in held_out].append(document)
@@ -101,8 +103,7 @@ def _digest(document: str) -> bytes:
 
 def _files(path: Path, setting: str) -> list[Path]:
     if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if each.name.endswith(SUFFIXES))
-        if not found:
+        if not (found := _in_folder(path, SUFFIXES, "**/*")):
             raise ConfigError(setting, f"has no .txt, .txt.gz or .parquet file: {path}")
         return found
     if not path.is_file():
@@ -110,6 +111,12 @@ def _files(path: Path, setting: str) -> list[Path]:
     if path.name.endswith(QUESTIONS):
         raise ConfigError(setting, f"cannot be JSON lines: {path} (a text, or Parquet)")
     return [path]
+
+
+def _in_folder(folder: Path, suffixes: tuple[str, ...], pattern: str) -> list[Path]:
+    """The files with these endings in a folder that are not hidden, in the order of their paths."""
+    found = (path for path in folder.glob(pattern) if path.name.endswith(suffixes))
+    return sorted(path for path in found if path.is_file() and not is_hidden(path, folder))
 
 
 def _documents(path: Path, column: str, setting: str) -> Iterator[str]:

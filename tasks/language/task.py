@@ -104,9 +104,11 @@ class Language(Task):
         documents = len(self.corpus.texts["held_out"])
         count, held_out = (len(self.corpus.part(part, torch.device("cpu"))) for part in PARTS)
         share = held_out / (count + held_out)
+        off = " and ".join(self.tokenizer.switched_off)
         return (
             f"{count:,} tokens to train on; held out are {held_out:,} "
             f"({share:.0%}, {documents:,} document{'s' if documents != 1 else ''})"
+            + (f"; {off} of {self.tokens} switched off" if off else "")
         )
 
     def for_evaluation(self) -> Task:

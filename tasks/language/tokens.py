@@ -39,6 +39,7 @@ class Tokenizer(ABC):
     sequence, comes after them."""
 
     size: int
+    switched_off: Sequence[str] = ()  # what its file asked for, and a text must not have
 
     @property
     def start(self) -> int:
@@ -100,8 +101,8 @@ class Bytes(Tokenizer):
 class BytePairs(Tokenizer):
     """A tokeniser of the package `tokenizers`."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, off: Sequence[str] = ()) -> None:
+        self._tokenizer, self.switched_off = tokenizer, tuple(off)
         self.size = max(tokenizer.get_vocab().values()) + 1  # some leave numbers out
 
     @classmethod
@@ -131,9 +132,23 @@ class BytePairs(Tokenizer):
 
     @classmethod
     def of(cls, content: str, name: object) -> BytePairs:
-        """The tokeniser of a file's text. Raises ConfigError where it cannot be read."""
+        """The tokeniser of a file's text, which takes every text whole and always alike: what would
+        cut it, pad it or draw its tokens is switched off. Raises ConfigError where it cannot be
+        read."""
         try:
-            return cls(_package().Tokenizer.from_str(content))
+            tokenizer = _package().Tokenizer.from_str(content)
+            model = tokenizer.model
+            parts = {
+                "truncation": tokenizer.truncation,
+                "padding": tokenizer.padding,
+                "dropout": getattr(model, "dropout", None),
+            }
+            off = [name for name, value in parts.items() if value]
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            if "dropout" in off:
+                model.dropout = None
+            return cls(tokenizer, off)
         except Exception as error:  # the package raises Exception itself
             if isinstance(error, ConfigError):
                 raise

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
+from reloop.conf.checks.folders import is_hidden
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.shipped import unpacked
 
@@ -30,7 +31,7 @@ def runs_in(folder: Path) -> list[Path]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if is_run(path):
             found.append(path)
-        elif path.is_dir():
+        elif path.is_dir() and not is_hidden(path, folder):
             found += [below for below in sorted(path.iterdir()) if is_run(below)]
     return found
 

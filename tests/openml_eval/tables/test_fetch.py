@@ -121,7 +121,7 @@ def test_a_csv_that_is_no_table_is_refused_by_its_path(
 def test_a_csv_in_another_encoding_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_bytes("größe,y\n1,x\n".encode("latin-1"))
-    with pytest.raises(RunError, match="cannot be read: 'utf-8' codec"):
+    with pytest.raises(RunError, match="is not UTF-8, save it as that"):
         fetch(FetchSettings((str(path),), str(tmp_path / "data")))
 
 
@@ -161,7 +161,7 @@ def test_a_second_process_is_told_of_the_first(tmp_path: Path) -> None:
         (["action=fetch", "tables=[]"], "tables must hold at least one OpenML id or CSV file"),
         (["action=fetch", "tables=[0]"], "tables holds 0, which is no OpenML id"),
         (["action=fetch", "tables=[7,7]"], "tables holds 7 twice"),
-        (["action=fetch", "tables=[1.5]"], "tables must be a whole number or a name, got 1.5"),
+        (["action=fetch", "tables=[1.5]"], "tables holds '1.5', neither an OpenML id nor a .csv"),
         (["action=fetch", "tables=[abalone]"], "a .csv file; abalone is 720"),
         (["action=fetch", "tables=[abalon]"], "a .csv file; did you mean 'abalone'?"),
         (["action=fetch", "tables=[none.csv]"], "tables holds none.csv, and there is no such file"),

@@ -46,7 +46,7 @@ def test_one_that_is_not_there_is_refused_with_the_command_that_fetches_it(
     assert find_table(tmp_path, which) is None
     with pytest.raises(RunError) as refused:
         read_table(tmp_path, which)
-    assert f"action=fetch tables=[{word}] data_dir={tmp_path}" in str(refused.value)
+    assert f"action=fetch tables={word} data_dir={tmp_path}" in str(refused.value)
     assert str(refused.value).startswith(f"{tmp_path} holds no table {which}")
 
 

@@ -47,7 +47,7 @@ def test_numeric_columns_that_vary_and_the_classes_become_a_table() -> None:
 def test_the_target_is_the_last_column_or_the_one_named() -> None:
     given = frame().assign(switch=lambda each: each["age"] > 3)
     assert Table.from_frame("mine", given).classes == ("False", "True")
-    assert Table.from_frame("mine", given, "bought").features == ("age", "children")
+    assert Table.from_frame("mine", given, "bought").features == ("age", "children", "switch")
 
 
 @pytest.mark.parametrize(
