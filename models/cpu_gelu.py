@@ -43,7 +43,7 @@ class _Gelu(torch.autograd.Function):
 def _value_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
     """With s = σ(u) the slope is s + z s (1 - s) (LINEAR + 3 CUBIC z²)."""
     value, slope = (torch.empty(z.shape, dtype=z.dtype) for _ in range(2))
-    linear = torch.tensor(_LINEAR)
+    linear = torch.tensor(_LINEAR, dtype=torch.float32)
     parts = (tensor.view(-1).split(_NUMBERS) for tensor in (z.contiguous(), value, slope))
     for part, part_value, part_slope in zip(*parts, strict=True):
         x = part.float()

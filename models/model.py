@@ -51,7 +51,7 @@ class Model(nn.Module):
             # Linear layers but for such a loop, and for a text.
             self.read_in, self.loop = cast(nn.Linear, read_in), loop
             self.read_out = cast(nn.Linear, read_out)
-        self.to_empty(device="cpu")
+        self.float().to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
         initialise(self.loop, self.read_in, self.read_out, generator, spec)
 

@@ -97,7 +97,7 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
         is_matrix = layout.transposed and our_name.startswith("loop.blocks") and tensor.ndim == 2
         weights[our_name] = (tensor.T if is_matrix else tensor).to(torch.float32).contiguous()
     # Ours has 2 n_positions + 1 rows; n_positions pairs never use the last one.
-    padding = torch.zeros(1 - layout.extra, n_embd)
+    padding = torch.zeros(1 - layout.extra, n_embd, dtype=torch.float32)
     weights["loop.positions"] = torch.cat((weights["loop.positions"], padding))
     classes = 0 if outputs == 1 else outputs
     return Reference(layout.code, dims, n_layer, n_embd, rows // 2, classes, weights)

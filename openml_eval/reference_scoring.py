@@ -43,7 +43,7 @@ def reference_accuracies(
     scaled = np.stack([Scaling.of(column).apply(column[split]) for column in table.xs.T], axis=1)
     xs = torch.from_numpy(model_inputs(scaled, dims, classifier.task.left_padded)).float()
     classes = torch.from_numpy(table.ys[split])
-    labels = torch.tensor(classifier.task.labels)
+    labels = torch.tensor(classifier.task.labels, dtype=torch.float32)
     random, count = np.random.default_rng(seed), min(len(split), _MAX_QUERIES)
     correct = [0, 0]
     for start in range(0, count, _PROMPT_CHUNK):

@@ -59,7 +59,7 @@ def model_hits(
     """
     dims = classifier.model.spec.dims
     check_features(table.name, table.xs.shape[1], dims)
-    labels = torch.tensor(classifier.task.labels)
+    labels = torch.tensor(classifier.task.labels, dtype=torch.float32)
     tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]
     indices = range(*groups.indices(len(split.groups)))
     scalings = [Scaling.of(table.xs[split.contexts[g]]) for g in indices]

@@ -56,7 +56,8 @@ class Fit:
         self.control = self._trainers(_CONTROL_WEIGHTS) if settings.control else {}
         parts = min(_PARTS, settings.steps)
         self.learning = {
-            name: torch.zeros(parts, layers, device=self.device) for name in self.probes
+            name: torch.zeros(parts, layers, device=self.device, dtype=torch.float32)
+            for name in self.probes
         }
 
     def lengths(self, name: str) -> range:
@@ -146,7 +147,10 @@ class Fit:
             name: (self.values(name, prompts, parameters) / self.sizes[name][:, 0]).to(self.device)
             for name in trainers
         }
-        losses = {name: torch.zeros(self.layers, device=self.device) for name in trainers}
+        losses = {
+            name: torch.zeros(self.layers, device=self.device, dtype=torch.float32)
+            for name in trainers
+        }
         for layer, rows, states in self.states(prompts):
             for name, trainer in trainers.items():
                 targets = values[name][rows]

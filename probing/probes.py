@@ -55,21 +55,25 @@ class Probes(nn.Module):
         lengths, tokens = tokens_seen.shape
         self.register_buffer("tokens_seen", tokens_seen, persistent=False)
         shape = (layers, lengths, seeds)
-        self.scores = nn.Parameter(torch.empty(*shape, tokens))
-        self.weight_in = nn.Parameter(torch.empty(*shape, width, hidden))
-        self.bias_in = nn.Parameter(torch.empty(*shape, 1, hidden))
-        self.weight_out = nn.Parameter(torch.empty(*shape, hidden, outputs))
-        self.bias_out = nn.Parameter(torch.empty(*shape, 1, outputs))
+        self.scores = nn.Parameter(torch.empty(*shape, tokens, dtype=torch.float32))
+        self.weight_in = nn.Parameter(torch.empty(*shape, width, hidden, dtype=torch.float32))
+        self.bias_in = nn.Parameter(torch.empty(*shape, 1, hidden, dtype=torch.float32))
+        self.weight_out = nn.Parameter(torch.empty(*shape, hidden, outputs, dtype=torch.float32))
+        self.bias_out = nn.Parameter(torch.empty(*shape, 1, outputs, dtype=torch.float32))
         bounds = {self.weight_in: width, self.bias_in: width}
         bounds |= {self.weight_out: hidden, self.bias_out: hidden}
         with torch.no_grad():
             for seed in range(seeds):
                 # Drawn, then copied: numbers drawn in place depend on the strides.
                 like = self.scores[:, :, seed]
-                like.copy_(torch.randn(like.shape, generator=generator))
+                like.copy_(torch.randn(like.shape, generator=generator, dtype=torch.float32))
                 for parameter, inputs in bounds.items():
                     like = parameter[:, :, seed]
-                    unit = torch.rand(like.shape, generator=generator).mul_(2).sub_(1)
+                    unit = (
+                        torch.rand(like.shape, generator=generator, dtype=torch.float32)
+                        .mul_(2)
+                        .sub_(1)
+                    )
                     like.copy_(unit / math.sqrt(inputs))
 
     @torch.no_grad()

@@ -52,7 +52,7 @@ class ConditionedLinear(Linear):
     ) -> Conditioned:
         normal = random.normal(self.dims)
         if self.condition == 1:  # the inputs are standard normal, to the bit
-            return Conditioned(normal, torch.eye(self.dims, device=normal.device).expand(
+            return Conditioned(normal, torch.eye(self.dims, device=normal.device, dtype=torch.float32).expand(
                 len(normal), -1, -1))  # fmt: skip
         exponent = random.uniform(1) if self.varied else torch.ones_like(normal[:, :1])
         roots = self._eigenvalues(exponent, dims).sqrt()
@@ -80,11 +80,11 @@ class ConditionedLinear(Linear):
         """The Σ [d, d] that all prompts share; ValueError where each has its own."""
         if self.varied or self.rotated:
             raise ValueError(f"each prompt of {self} has a covariance of its own")
-        return torch.diag(self._eigenvalues(torch.ones(1, 1), self.dims)[0])
+        return torch.diag(self._eigenvalues(torch.ones(1, 1, dtype=torch.float32), self.dims)[0])
 
     def _eigenvalues(self, exponent: Tensor, dims: int) -> Tensor:
         """Eigenvalues [B, dims] with a sum of dims, for condition numbers κ^exponent [B, 1]."""
-        places = torch.linspace(0, 1, dims, device=exponent.device)
+        places = torch.linspace(0, 1, dims, device=exponent.device, dtype=torch.float32)
         values = self.condition ** (-exponent * places)
         return values * dims / values.sum(1, keepdim=True)
 

@@ -45,7 +45,7 @@ class Halfspaces(Classification):
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         _, weights, thresholds = parameters
         values = (weights[:, None] @ xs.mT).squeeze(1)
-        return torch.where(values > thresholds, 1.0, -1.0)
+        return torch.where(values > thresholds, 1.0, -1.0).float()
 
     def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
         share = self.flips * self._growth(dims) * random.uniform(1)

@@ -29,11 +29,15 @@ class FreshNumbers:
 
     def normal(self, *shape: int) -> Tensor:
         size = (self.batch, *shape)
-        return torch.randn(size, generator=self.generator, device=self.generator.device)
+        return torch.randn(
+            size, generator=self.generator, device=self.generator.device, dtype=torch.float32
+        )
 
     def uniform(self, *shape: int) -> Tensor:
         size = (self.batch, *shape)
-        return torch.rand(size, generator=self.generator, device=self.generator.device)
+        return torch.rand(
+            size, generator=self.generator, device=self.generator.device, dtype=torch.float32
+        )
 
 
 class NumberedPrompts:

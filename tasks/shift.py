@@ -90,7 +90,9 @@ class Covariance(Shift):
     def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
         dims, source = normal.shape[2], random.generator
         values = self.eigenvalues(dims).to(source.device)
-        square = torch.randn(dims, dims, generator=source, device=source.device).double()
+        square = torch.randn(
+            dims, dims, generator=source, device=source.device, dtype=torch.float32
+        ).double()
         rotation = torch.linalg.qr(square).Q  # uniform but for its columns' signs, which cancel
         transform = (rotation * values) @ rotation.mT * math.sqrt(dims / values.square().sum())
         return (normal.double() @ transform).float()
@@ -152,7 +154,7 @@ class RandomOrthants(Shift):
     """The examples lie in one random orthant per prompt; the query is anywhere."""
 
     def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
-        signs = torch.where(random.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0)
+        signs = torch.where(random.uniform(1, normal.shape[2]) < 0.5, -1.0, 1.0).float()
         return normal.abs() * signs
 
     def queries(

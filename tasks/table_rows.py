@@ -102,7 +102,7 @@ def _cached_rows(
     count = torch.tensor([len(table) for table in tables])
     features = torch.tensor([table.shape[1] for table in tables])
     first = count.cumsum(0) - count
-    packed = torch.zeros(int(count.sum()), int(features.max()))
+    packed = torch.zeros(int(count.sum()), int(features.max()), dtype=torch.float32)
     for start, table in zip(first.tolist(), tables, strict=True):
         packed[start : start + len(table), packed.shape[1] - table.shape[1] :] = table
     return Rows(
@@ -118,7 +118,7 @@ def _cached_rows(
 def _standardised_columns(xs: NDArray[np.float64], rows: NDArray[np.int64]) -> Tensor:
     """The given rows in float32, with mean 0 and variance 1 over all rows. In float64 first: a
     column may vary little compared with its mean. One column at a time, to save memory."""
-    table = torch.empty(len(rows), xs.shape[1])
+    table = torch.empty(len(rows), xs.shape[1], dtype=torch.float32)
     for index in range(xs.shape[1]):
         column = xs[:, index]
         unit = np.abs(column).max() or 1.0  # so that no square overflows

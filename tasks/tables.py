@@ -76,7 +76,7 @@ class _TableTask(Classification):
 
     def _tokens(self, classes: Tensor) -> Tensor:
         zero, one = self.labels
-        return torch.where(classes > 0, one, zero)
+        return torch.where(classes > 0, one, zero).float()
 
     def _pad(self, xs: Tensor) -> Tensor:
         """Inputs with the features in the last dimensions, as in the reference."""
@@ -138,7 +138,7 @@ class Tables(_TableTask):
         return _Choice(
             table,
             order,
-            sign=torch.where(random.uniform(width) < 0.5, -1.0, 1.0),
+            sign=torch.where(random.uniform(width) < 0.5, -1.0, 1.0).float(),
             kind=_kind(random.uniform(1)[:, 0], rows.features[table], dims),
             weights=random.normal(width) * visible,
             swapped=random.uniform(1)[:, 0] < 0.5,

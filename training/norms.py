@@ -28,8 +28,8 @@ class ResidualNorms(AroundSegment):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self.norms = torch.zeros(2)
-        self._first = torch.zeros(())
+        self.norms = torch.zeros(2, dtype=torch.float32)
+        self._first = torch.zeros((), dtype=torch.float32)
 
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN

@@ -129,7 +129,7 @@ class Trainer:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= self.optimizer.state()
         tensors |= self.average.state() if self.average else {}
-        return tensors | {"rate_factor": torch.tensor(self.rate_factor)}
+        return tensors | {"rate_factor": torch.tensor(self.rate_factor, dtype=torch.float32)}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Load a checkpoint; RuntimeError for one of a model of another shape."""
@@ -153,7 +153,7 @@ class Trainer:
         shards = self.config.training.shards
         # None, not zeros: a graph's gradients must be in its own memory.
         self.model.zero_grad(set_to_none=True)
-        values = torch.zeros(4, device=self.device)
+        values = torch.zeros(4, device=self.device, dtype=torch.float32)
         for shard in range(shards):
             prompts = self.draw(stage, shard)
             ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
@@ -206,7 +206,9 @@ class Trainer:
         batch = self.config.training.batch_size // self.config.training.shards
         tokens = stage.points if self.task.is_text else 2 * stage.points - 1
         size = (batch, tokens, self.config.model.n_embd)
-        return torch.randn(size, generator=self.generators[shard], device=self.device)
+        return torch.randn(
+            size, generator=self.generators[shard], device=self.device, dtype=torch.float32
+        )
 
     def apply(self, values: Tensor) -> None:
         """Clip the parameters' gradients and update the weights; `values` [4] are those of the

@@ -75,7 +75,7 @@ class Together:
             trainer.prepare(step)
         for weights in self._weights.values():
             weights.grad = None
-        values = torch.zeros(len(self.trainers), 4, device=first.device)
+        values = torch.zeros(len(self.trainers), 4, device=first.device, dtype=torch.float32)
         for shard in range(shards):
             objectives, shard_values = self._losses(stage, shard)
             (objectives / shards).sum().backward()

@@ -27,7 +27,7 @@ class _Networks(NamedTuple):
         """Weights and biases as nn.Linear draws them, uniform within 1 / sqrt(number of inputs)."""
 
         def uniform(*shape: int, inputs: int) -> Tensor:
-            samples = torch.rand(prompts, *shape, generator=generator)
+            samples = torch.rand(prompts, *shape, generator=generator, dtype=torch.float32)
             return (2 * samples - 1) / math.sqrt(inputs)
 
         return cls(

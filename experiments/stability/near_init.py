@@ -44,7 +44,9 @@ class TokenModel(nn.Module):
     def __init__(self, loop: Loop, loops: int, steps: int, scale: float) -> None:
         """Each of the `loops` is `steps` steps of `loop`, branches times `scale`."""
         super().__init__()
-        self.embedding = nn.Parameter(torch.empty(VOCABULARY, loop.spec.n_embd))
+        self.embedding = nn.Parameter(
+            torch.empty(VOCABULARY, loop.spec.n_embd, dtype=torch.float32)
+        )
         self.loop, self.loops, self.steps, self.scale = loop, loops, steps, scale
 
     def streams(self, tokens: Tensor) -> Iterator[Tensor]:

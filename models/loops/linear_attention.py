@@ -33,8 +33,8 @@ class LinearAttentionLoop(Loop):
         self.spec = spec
         self.register_parameter("positions", None)
         self.blocks = nn.ModuleList()
-        self.attention = nn.Parameter(torch.empty(spec.n_embd, spec.n_embd))
-        self.input_values = nn.Parameter(torch.empty(spec.n_embd))
+        self.attention = nn.Parameter(torch.empty(spec.n_embd, spec.n_embd, dtype=torch.float32))
+        self.input_values = nn.Parameter(torch.empty(spec.n_embd, dtype=torch.float32))
 
     def initialise(self) -> None:
         """Zero: the model that predicts zero."""

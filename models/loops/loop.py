@@ -53,7 +53,11 @@ class Loop(nn.Module, ABC):
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
-        positions = None if spec.rotary else nn.Parameter(torch.empty(spec.length, spec.n_embd))
+        positions = (
+            None
+            if spec.rotary
+            else nn.Parameter(torch.empty(spec.length, spec.n_embd, dtype=torch.float32))
+        )
         self.register_parameter("positions", positions)
         self.blocks = make_stack(spec)
         self.norm = make_norm(spec.kind, spec.n_embd)

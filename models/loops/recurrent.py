@@ -99,9 +99,9 @@ class LanesLoop(RecurrentLoop):
     ) -> None:
         super().__init__(spec, "none", "in_loop", prelude, coda)
         self.most_loops = loops
-        self.lane_read = nn.Parameter(torch.empty(loops, lanes))
-        self.lane_mix = nn.Parameter(torch.empty(loops, lanes, lanes))
-        self.lane_write = nn.Parameter(torch.empty(loops, lanes))
+        self.lane_read = nn.Parameter(torch.empty(loops, lanes, dtype=torch.float32))
+        self.lane_mix = nn.Parameter(torch.empty(loops, lanes, lanes, dtype=torch.float32))
+        self.lane_write = nn.Parameter(torch.empty(loops, lanes, dtype=torch.float32))
 
     def start(self, e: Tensor) -> LoopState:
         lanes = e.expand(self.lane_read.shape[1], *e.shape)
@@ -118,7 +118,7 @@ class LanesLoop(RecurrentLoop):
     def initialise(self) -> None:
         """Step t reads lane t mod K; M_t is the identity, β_t is 1 for all lanes."""
         loops, lanes = self.lane_read.shape
-        eye = torch.eye(lanes, device=self.lane_read.device)
+        eye = torch.eye(lanes, device=self.lane_read.device, dtype=torch.float32)
         self.lane_read.copy_(eye[torch.arange(loops, device=eye.device) % lanes])
         self.lane_mix.copy_(eye.expand(loops, lanes, lanes))
         self.lane_write.fill_(1.0)

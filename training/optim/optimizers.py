@@ -112,7 +112,7 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
         peak = rate * factor
         group: dict[str, Any] = {
             "params": [model.get_parameter(name) for name in names],
-            "lr": torch.tensor(peak, device=device),
+            "lr": torch.tensor(peak, device=device, dtype=torch.float32),
             "peak": peak,
             "weight_decay": 0.0 if without_decay else training.weight_decay,
         }
