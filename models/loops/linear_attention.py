@@ -57,7 +57,7 @@ class LinearAttentionLoop(Loop):
         known = e[:, 1 : 2 * pairs : 2, 0]  # of a prompt in training all but the last
         labels[:, : known.shape[1]] = known
         mask = torch.arange(pairs, device=e.device) < seen[:, None]
-        weights = mask / seen.max().clamp(min=1)
+        weights = mask.to(e.dtype) / seen.max().clamp(min=1)
         shape = (batch, tokens, pairs)
         return torch.cat([e, labels[:, None].expand(shape), weights.expand(shape)], dim=2)
 
