@@ -81,3 +81,21 @@ def test_columns_may_stand_in_any_order() -> None:
     model = LoopedClassifier(device="cpu")
     (one,), (other,) = (shares(columns, y, [model]) for columns in (X[:, :10], X[:, 9::-1]))
     assert abs(one - other) < 0.04
+
+
+@pytest.mark.parametrize("estimator", [LoopedClassifier, LoopedRegressor])
+def test_the_mean_over_orders_depends_less_on_the_order_of_columns(estimator: Any) -> None:
+    changes = {1: [], 4: []}
+    for seed in range(3):
+        random = np.random.RandomState(seed)
+        X, order = random.randn(60, 6), random.permutation(6)
+        y = X @ random.randn(6)
+        y = (y > 0).astype(int) if estimator is LoopedClassifier else y
+        for n_orders, found in changes.items():
+            model = estimator(n_orders=n_orders)
+            call = "predict_proba" if estimator is LoopedClassifier else "predict"
+            answers = [
+                getattr(model.fit(part[:40], y[:40]), call)(part[40:]) for part in (X, X[:, order])
+            ]
+            found.append(np.abs(answers[0] - answers[1]).mean())
+    assert np.mean(changes[4]) < 0.8 * np.mean(changes[1])
