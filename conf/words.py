@@ -20,16 +20,16 @@ from .setting import all_settings
 _T = TypeVar("_T")
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """Plain values; 1e-3 is a number although it has no point, a date is a text."""
 
 
-_Loader.add_implicit_resolver(
+Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
 )
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
+Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
 _LIST_ITEM = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,]*?)\s*(?:,|$)""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 
@@ -132,7 +132,7 @@ def check_words(words: Sequence[str], hint: str = "") -> None:
 
 def read_yaml(text: str) -> Any:
     """The value of a YAML text; raises yaml.YAMLError or ValueError."""
-    return yaml.load(text, _Loader)
+    return yaml.load(text, Loader)
 
 
 def nested(key: str, value: Any) -> Mapping[str, Any]:

@@ -24,6 +24,9 @@ _PARTS = {
 # Causal masks, which older versions have as buffers, and GPT-2's unused word embedding.
 _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.weight)")
 
+_WRAPPERS = re.compile(r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module)\.")
+_FIRST = "_read_in.weight"
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -73,8 +76,7 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
 
     Raises ValueError, one line, for names or shapes that are neither's.
     """
-    # torch.compile puts its prefix before the whole model or before the backbone.
-    state = {name.replace("_orig_mod.", ""): tensor for name, tensor in tensors.items()}
+    state = _unwrapped(tensors)
     layout, n_layer = _layout(state)
     n_embd, dims = _matrix(state, "_read_in.weight")
     rows, _ = _matrix(state, f"{layout.prefix}wpe.weight")
@@ -101,6 +103,15 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     weights["loop.positions"] = torch.cat((weights["loop.positions"], padding))
     classes = 0 if outputs == 1 else outputs
     return Reference(layout.code, dims, n_layer, n_embd, rows // 2, classes, weights)
+
+
+def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors by the names that they have in the model itself, without those of what wraps it,
+    or its backbone: torch.compile, DataParallel, FSDP, a trainer's own module."""
+    state = {_WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
+    ends = [name.removesuffix(_FIRST) for name in state if name.endswith(_FIRST)]
+    prefix = ends[0] if ends else ""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
 
 
 def _layout(state: Mapping[str, Tensor]) -> tuple[_Layout, int]:

@@ -14,12 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor
 
 from reloop.models.reference import Reference, read_reference
 
 from ..run_folder.run import RunError
+
+# Where a file keeps the state dict and the step: both codes, Lightning, forks.
+_CONTAINERS = ("model", "state_dict", "module", "net", "ema_model")
+_STEPS = ("train_step", "global_step", "step", "iteration", "iter_num")
+_SCALAR = np.float64(0).__reduce__()[0]  # what makes a number of numpy from its bytes
+_NUMPY: list[Any] = [
+    *((_SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+    np.dtype,
+    *{type(np.dtype(kind)) for kind in ("i4", "i8", "f4", "f8", "?")},
+]
 
 
 @dataclass(frozen=True)
@@ -62,13 +74,14 @@ def read_reference_file(path: Path) -> ReferenceFile:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what it then rejects
-            data = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+            data = _load(path, content)
     except Exception as error:  # of any kind: the file may contain anything
         if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
     form, tensors, step = _unpack(data)
+    step = _whole(step)
     if not _are_tensors(tensors):
         raise RunError(f"{path} holds no state of a model: {_first_keys(tensors)}")
     if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
@@ -82,13 +95,31 @@ def read_reference_file(path: Path) -> ReferenceFile:
     return ReferenceFile(path, hashlib.sha256(content).hexdigest(), form, step, reference)
 
 
+def _load(path: Path, content: bytes) -> Any:
+    """Tensors, and numbers of numpy, in containers: nothing else is made of the file."""
+    if path.suffix == ".safetensors":
+        return safetensors.torch.load(content)
+    with torch.serialization.safe_globals(_NUMPY):
+        return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+
+
 def _unpack(data: Any) -> tuple[str, Any, Any]:
-    """The form, the state dict and the step of a file of either code."""
-    if isinstance(data, dict) and "model_state_dict" in data:
-        return "a training state", data["model_state_dict"], data.get("train_step")
-    if isinstance(data, dict) and isinstance(data.get("model"), dict):
-        return "a state dict under 'model'", data["model"], None
+    """The form, the state dict and the step of a file of either code, or of a fork or a trainer."""
+    if isinstance(data, Mapping):
+        step = next((data[name] for name in _STEPS if name in data), None)
+        if "model_state_dict" in data:
+            return "a training state", data["model_state_dict"], step
+        for name in _CONTAINERS:
+            if isinstance(data.get(name), Mapping):
+                return f"a state dict under {name!r}", data[name], step
     return "a state dict", data, None
+
+
+def _whole(step: Any) -> Any:
+    """A step as a whole number, if it is one of another kind: of numpy, or a tensor."""
+    if isinstance(step, np.generic) or (isinstance(step, Tensor) and step.numel() == 1):
+        step = step.item()
+    return int(step) if isinstance(step, float) and step.is_integer() else step
 
 
 def _are_tensors(state: Any) -> bool:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from reloop.conf.build import flatten
 from reloop.conf.mistakes import one_line
+from reloop.conf.words import Loader
 from reloop.tasks.tables import TEN
 
 from ..run_folder.run import RunError
@@ -72,6 +74,25 @@ _KWARGS: dict[str, dict[str, tuple[str, Any]]] = {
 _PLAIN_HALFSPACES = {"vary_features": False, "shared_factor": 0.0, "threshold": 0.0, "flips": 0.0}
 
 
+class _Loader(Loader):
+    """Objects of Python as what they are written with, numbers of numpy as numbers: no other object
+    is made, and no code is run."""
+
+
+def _plain(loader: _Loader, kind: str, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if not isinstance(node, yaml.SequenceNode):
+        return node.value
+    items = loader.construct_sequence(node, deep=True)
+    if kind.endswith("multiarray.scalar"):
+        kind, content = items[0]["args"][0], items[1]
+        return np.frombuffer(content, kind)[0].item() if kind[0] in "fiub" else None
+    return items
+
+
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/", _plain)
+
 _Refusal = Callable[[str], RunError]
 
 
@@ -122,10 +143,10 @@ def fixed_settings(task: str) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any] | None:
     """The file's options by dotted name; None where there is none."""
     try:
-        options = yaml.safe_load(path.read_text(encoding="utf-8"))
+        options = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
         return None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     groups = (
         [options.get(key) for key in ("model", "training")] if isinstance(options, dict) else []
@@ -173,6 +194,8 @@ def _growth(options: Mapping[str, Any], name: str) -> dict[str, Any]:
         return {}
     start, inc, interval = values
     prefix = f"curriculum.{name}"
+    if start == options.get(f"training.curriculum.{name}.end") and 0 in (inc, interval):
+        return {f"{prefix}.start": start}  # it does not grow
     return {f"{prefix}.start": start, f"{prefix}.inc": inc, f"{prefix}.intervals": [interval]}
 
 
@@ -181,7 +204,7 @@ def _tables(options: Mapping[str, Any], refuse: _Refusal) -> dict[str, Any]:
     task, dims and points. The held-out one of the ten published tables is a number."""
     settings = {"task": "tables", "task.points": _POINTS_OF_TABLES}
     number = options.get("training.test_idx")
-    if number is None:
+    if number in (None, -1):  # not given, for its code
         return settings
     if type(number) is not int or not 0 <= number < len(TEN):
         raise refuse("training.test_idx")

@@ -180,7 +180,15 @@ def test_a_mistake_about_a_classifier_writes_nothing(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("number", [-1, 10, True, "wind"])
+def test_a_table_that_its_code_was_not_given_is_asked_for(tmp_path: Path) -> None:
+    path = openml_run(tmp_path, training__test_idx=-1)
+    with pytest.raises(ConfigError, match=r"does not say task\.held_out: say them"):
+        import_checkpoint(path, {}, str(tmp_path / "runs"))
+    run = import_checkpoint(path, {"task.held_out": "wind"}, str(tmp_path / "runs"))
+    assert run.config.task.settings["held_out"] == "wind"
+
+
+@pytest.mark.parametrize("number", [-2, 10, True, "wind"])
 def test_a_table_that_is_none_of_the_ten_is_refused_by_its_number(
     number: Any, tmp_path: Path
 ) -> None:
@@ -223,7 +231,7 @@ def test_garg_s_options_that_we_have_not_are_refused_by_name(
         ("- a\n- b\n", "is none of the reference codes' own"),
         ("model: 3\ntraining: {}\n", "is none of the reference codes' own"),
         ("task: {name: linear}\nmodel: {family: looped}\n", "is none of the reference codes' own"),
-        ("!!python/object/apply:os.system ['touch ran']", "config.yaml cannot be read: "),
+        ("!!python/object/apply:os.system ['touch ran']", "is none of the reference codes' own"),
     ],
 )
 def test_a_config_yaml_of_something_else_is_refused(

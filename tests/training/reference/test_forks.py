@@ -1,0 +1,118 @@
+"""Checkpoints as forks of the reference codes and their tools write them: the same weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import yaml
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError, RunError
+from reloop.training import import_checkpoint
+from tests.models.reference_codes import leiay_weights
+from tests.training.reference.reference_runs import leiay_config
+
+Weights = dict[str, Tensor]
+CONTAINERS: dict[str, Callable[[Weights], dict[str, Any]]] = {
+    "a step of numpy": lambda w: {"model_state_dict": w, "train_step": np.int64(5)},
+    "a loss of numpy": lambda w: {"model": w, "step": 5, "loss": [np.float32(0.5)]},
+    "a step in a tensor": lambda w: {"model_state_dict": w, "train_step": torch.tensor(5)},
+    "a step with a point": lambda w: {"model_state_dict": w, "iteration": 5.0},
+    "Lightning": lambda w: {"state_dict": prefixed("model.", w), "global_step": 5, "epoch": 1},
+    "DataParallel": lambda w: {"model": prefixed("module.", w), "iter_num": 5},
+    "compiled, DDP": lambda w: {"model": prefixed("module._orig_mod.", w), "iter_num": 5},
+    "FSDP": lambda w: {"model": within("_fsdp_wrapped_module.", w), "step": 5},
+    "half": lambda w: {"model": {name: part.half() for name, part in w.items()}, "step": 5},
+}
+
+
+def prefixed(prefix: str, weights: Weights) -> Weights:
+    return {prefix + name: part for name, part in weights.items()}
+
+
+def within(prefix: str, weights: Weights) -> Weights:
+    """With the backbone alone wrapped."""
+    return {name.replace("_backbone.", f"_backbone.{prefix}"): w for name, w in weights.items()}
+
+
+def write(folder: Path, config: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.yaml").write_text(config or yaml.dump(leiay_config()), encoding="utf-8")
+    return folder / "state.pt"
+
+
+def assert_imported(path: Path, tmp_path: Path, **given: Any) -> Any:
+    """Its weights are those of the plain file."""
+    torch.save({"model_state_dict": leiay_weights(1), "train_step": 5}, write(tmp_path / "plain"))
+    plain = import_checkpoint(tmp_path / "plain" / "state.pt", {}, str(tmp_path / "plain_runs"))
+    run = import_checkpoint(path, given, str(tmp_path / "runs"))
+    assert run.step == 5
+    for name, part in plain.model.state_dict().items():
+        torch.testing.assert_close(run.model.state_dict()[name], part, rtol=1e-3, atol=1e-4)
+    return run.config
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_and_a_wrapper(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "theirs")
+    torch.save(CONTAINERS[name](leiay_weights(1)), path)
+    assert_imported(path, tmp_path)
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    path = write(tmp_path / "theirs").with_name("model_5.safetensors")
+    safetensors.torch.save_file(leiay_weights(1), path)
+    assert_imported(path, tmp_path)
+
+
+def test_numbers_and_objects_in_a_configuration(tmp_path: Path) -> None:
+    """As people write numbers, and as PyYAML writes those of numpy and tuples; no object is made."""
+    config = leiay_config()
+    config["training"]["weight_decay"] = np.float64(0.25)
+    config["betas"] = (0.9, 0.95)
+    text = yaml.dump(config).replace("learning_rate: 0.0003", "learning_rate: 3e-4")
+    text = text.replace("train_steps: 500000", "train_steps: 5e5")
+    marker = tmp_path / "ran"
+    text += f"x: !!python/object/apply:os.system ['touch {marker}']\n"
+    path = write(tmp_path / "theirs", text)
+    torch.save({"model_state_dict": leiay_weights(1), "train_step": 5}, path)
+    training = assert_imported(path, tmp_path).training
+    assert (training.learning_rate, training.weight_decay) == (3e-4, 0.25)
+    assert not marker.exists()
+
+
+def test_a_curriculum_that_does_not_grow(tmp_path: Path) -> None:
+    config = leiay_config()
+    config["training"]["curriculum"]["dims"] = {"start": 3, "end": 3, "inc": 0, "interval": 0}
+    path = write(tmp_path / "theirs", yaml.dump(config))
+    torch.save({"model_state_dict": leiay_weights(1), "train_step": 5}, path)
+    assert assert_imported(path, tmp_path).curriculum.dims.start == 3
+    config["training"]["curriculum"]["dims"]["start"] = 2
+    path = write(tmp_path / "others", yaml.dump(config))
+    torch.save({"model_state_dict": leiay_weights(1), "train_step": 6}, path)
+    with pytest.raises(ConfigError, match=r"curriculum\.dims\.inc must be at least 1, got 0"):
+        import_checkpoint(path, {}, str(tmp_path / "runs"))
+
+
+class Code:
+    """A pickle of it would make a folder."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("ran",)
+
+
+def test_code_in_a_step_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "theirs")
+    for step in (Code(), np.array([Code()], dtype=object)):
+        torch.save({"model_state_dict": leiay_weights(1), "train_step": step}, path)
+        with pytest.raises(RunError, match="it could run code and is refused"):
+            import_checkpoint(path, {}, str(tmp_path / "runs"))
+    assert not (tmp_path / "ran").exists()
