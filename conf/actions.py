@@ -36,11 +36,13 @@ class _ActionRule(NamedTuple):
     reason: str
 
 
+# Where the data of a run are today.
+DATA = ("task.text", "task.held_out_text", "task.data_dir")
 _ACTIONS = {
     "evaluate": _ActionRule(
         "run",
         "must name the run folder to evaluate: run=runs/<name>",
-        ("device", "plugins", "evaluation", "figures", "tables", "task.eval"),
+        ("device", "plugins", "evaluation", "figures", "tables", "task.eval", *DATA),
         "it measures a run as it was trained, in fp32",
     ),
     "compare": _ActionRule(

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from .actions import SUBJECTS, Command, subject
+from .actions import DATA, SUBJECTS, Command, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.grid import check_sweep, members
@@ -277,8 +277,11 @@ def _run_settings(run: Path, keys: list[str], mapping: dict[str, Any]) -> dict[s
         group, _, name = key.partition(".")
         if group in ("evaluation", "figures"):
             run_mapping[group][name] = mapping[group][name]
+    settings = run_mapping["task"]["settings"]
     if "task.eval" in keys:
-        run_mapping["task"]["settings"]["eval"] = mapping["task"]["eval"]
+        settings["eval"] = mapping["task"]["eval"]
+    for name in (key.partition(".")[2] for key in DATA if key in keys):
+        settings[name] = str(Path(mapping["task"][name]).absolute())
     places = {name: mapping[name] for name in ("device", "folder", "tables")}
     return run_mapping | places | ({"plugins": mapping["plugins"]} if "plugins" in keys else {})
 

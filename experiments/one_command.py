@@ -12,7 +12,7 @@ from reloop.conf.schema import Config
 from reloop.conf.words import run_py
 from reloop.training import Run, import_checkpoint, train
 from reloop.training.assemble import build_task
-from reloop.training.run_folder.data import task_in
+from reloop.training.run_folder.data import changed_data, keep_places, task_in
 
 
 def carry_out(command: Command) -> None:
@@ -30,10 +30,12 @@ def carry_out(command: Command) -> None:
         from reloop.evaluation import load_run
 
         run = load_run(command.paths[0])
-        # Its own, but for what an evaluation may ask for: task.eval.
+        # Its own, but for what an evaluation may ask for: task.eval, and where the data are today.
         run = replace(run, task=task_in(run.path, command.config))
         print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
         _evaluate(command, run)
+        if not changed_data(run.path, command.config, run.task):
+            keep_places(run.path, run.task)
     else:
         check_evaluation_of(command.config)
         run = train(command.config, command.again)

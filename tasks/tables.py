@@ -57,6 +57,9 @@ class _TableTask(Classification):
     def labels(self) -> tuple[float, float]:
         return (0.0, 1.0) if self.protocol == "reference" else super().labels
 
+    def data_paths(self) -> dict[str, str]:
+        return {"data_dir": self.data_dir}
+
     def check_data(self, points: int = 2) -> None:
         for name, (_, features) in table_sizes(self.data_dir, self.tables).items():
             if features > self.dims:

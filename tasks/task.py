@@ -107,13 +107,17 @@ class Task(ABC):
         return {}
 
     def located(self, paths: Mapping[str, str]) -> Task:
-        """The task with these paths in place of those of `data_paths` where there is nothing."""
-        missing: dict[str, Any] = {
+        """The task with these absolute paths in place of those of `data_paths` that are relative to
+        another folder than the current one."""
+        elsewhere: dict[str, Any] = {
             name: paths[name]
             for name, given in self.data_paths().items()
-            if name in paths and not Path(given).exists()
+            if name in paths
+            and not Path(given).is_absolute()
+            and str(Path(given).absolute()) != paths[name]
+            and (Path(paths[name]).exists() or not Path(given).exists())
         }
-        return replace(self, **missing)
+        return replace(self, **elsewhere)
 
     def data_identity(self) -> dict[str, str]:
         """What prompts depend on beside settings and code: digests of files, by what they are of;

@@ -139,3 +139,23 @@ def test_a_run_without_its_record_of_the_data(
     assert err.count("\n") == 1
     assert problem in err
     assert "it says how many tokens the model's vocabulary has" in err
+
+
+def test_a_text_that_has_moved_is_given_its_new_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which is found again; and from another folder, where another text has its name, its own."""
+    assert run.main(WORDS) == 0
+    path = only_run().absolute()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "text.txt").write_text("another text\n" * 80)
+    monkeypatch.chdir(elsewhere)
+    assert run.main(["action=evaluate", f"run={path}", "evaluation.seed=1"]) == 0
+    Path("../text.txt").rename(tmp_path / "moved.txt")
+    moved = ["action=evaluate", f"run={path}", "evaluation.seed=2"]
+    assert run.main([*moved, "task.text=../moved.txt"]) == 0
+    assert run.main([*moved[:2], "evaluation.seed=3"]) == 0
+    assert "other data" not in capsys.readouterr().out
+    assert run.main([*moved[:2], "task.text=text.txt"]) == 0
+    assert "trained on other data: text, held_out changed" in capsys.readouterr().out

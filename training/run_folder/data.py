@@ -31,9 +31,10 @@ def task_in(path: Path, config: Config) -> Task:
 
 
 def keep_data(path: Path, task: Task) -> None:
-    """Keep what identifies the data of a run that begins in the folder `path`; nothing for a task
-    that reads none."""
-    if not (identity := task.data_identity()):
+    """Keep what identifies the data of a run that begins in the folder `path`, and where they are;
+    nothing for a task that reads none."""
+    identity = task.data_identity()
+    if not identity and not task.data_paths():
         return
     files = task.kept_files()
     for name, text in files.items():
@@ -42,6 +43,13 @@ def keep_data(path: Path, task: Task) -> None:
     content: dict[str, Any] = {"identity": identity, "paths": paths, "files": list(files)}
     content["vocabulary"] = task.text_vocabulary
     write_record(path / f"{_NAME}.json", _NAME, content)
+
+
+def keep_places(path: Path, task: Task) -> None:
+    """Keep where the data of the run in `path` are today, as `task` names them."""
+    places = {name: str(Path(given).absolute()) for name, given in task.data_paths().items()}
+    if (content := _kept(path)) and places != content["paths"]:
+        write_record(path / f"{_NAME}.json", _NAME, content | {"paths": places})
 
 
 def changed_data(path: Path, config: Config, task: Task) -> list[str]:

@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.schema import Config
+from reloop.evaluation import evaluate, load_run
 from reloop.tasks import make_task
+from reloop.training import train
 from tests.tasks.small_tables import SIZES, task, write
 from tests.tasks.statistics import generator
 
@@ -56,3 +60,20 @@ def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:
 def test_lists_from_a_file_become_tuples(folder: Path) -> None:
     settings = {"data_dir": str(folder), "tables": list(SIZES), "held_out": "beta"}
     assert make_task("tables", DIMS, settings=settings) == task(folder)
+
+
+def test_a_run_finds_its_tables_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data")
+    words = [
+        *("task=tables", "task.data_dir=data", "task.tables=[alpha,beta,gamma]"),
+        *("task.held_out=beta", "model.n_embd=16", "model.n_head=2", "training.steps=2"),
+        *("evaluation.prompts=8", "evaluation.resamples=5", "task.points=7", "loops.b=2"),
+    ]
+    run = train(Config.of(*words, "loops.T=2", f"folder={tmp_path / 'runs'}"))
+    (tmp_path / "elsewhere" / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len(evaluate(load_run(run.path))["by_loop"]["loop"]) > 1

@@ -73,7 +73,7 @@ def test_safetensors(tmp_path: Path) -> None:
 
 
 def test_numbers_and_objects_in_a_configuration(tmp_path: Path) -> None:
-    """As people write numbers, and as PyYAML writes those of numpy and tuples; no object is made."""
+    """As people write numbers, and as PyYAML writes numpy's and tuples; no object is made."""
     config = leiay_config()
     config["training"]["weight_decay"] = np.float64(0.25)
     config["betas"] = (0.9, 0.95)
