@@ -52,8 +52,8 @@ class ConditionedLinear(Linear):
     ) -> Conditioned:
         normal = random.normal(self.dims)
         if self.condition == 1:  # the inputs are standard normal, to the bit
-            axes = torch.eye(self.dims, dtype=torch.float32, device=normal.device)
-            return Conditioned(normal, axes.expand(len(normal), -1, -1))
+            identity = torch.eye(self.dims, dtype=torch.float32, device=normal.device)
+            return Conditioned(normal, identity.expand(len(normal), -1, -1))
         exponent = random.uniform(1) if self.varied else torch.ones_like(normal[:, :1])
         roots = self._eigenvalues(exponent, dims).sqrt()
         axes = None

@@ -73,10 +73,13 @@ def fitted(
     resamples: int,
     seed: int,
 ) -> Fitted:
-    """Raises RunError for a table or clusters that cannot determine the law."""
+    """Of models that loop once, the law without phi. Raises RunError for a table or clusters that
+    cannot determine the law."""
     groups = table.groups(columns)
+    fixed = {**fixed, "phi": 0.0} if _loops_once(table) else fixed
     free = fit_law(table, fixed)
-    fits = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in (0.0, 1.0)}
+    phis = () if _loops_once(table) else (0.0, 1.0)
+    fits = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in phis}
     resampled = intervals(table, free, groups, resamples, seed)
     profiled = profiles(table, free)
     known = certainty(table, free, resampled, profiled)
@@ -84,6 +87,10 @@ def fitted(
         table, fixed, columns, int(groups.max()) + 1, resamples, seed, {"free": free, **fits},
         resampled, profiled, known,
     )  # fmt: skip
+
+
+def _loops_once(table: ScalingTable) -> bool:
+    return bool((table.r == 1).all())
 
 
 def folder_of(result: Fitted, runs: Path, name: str) -> Path:
@@ -165,8 +172,12 @@ def _unknown(result: Fitted) -> list[str]:
 def _notes(result: Fitted) -> list[str]:
     """The fixed parameters, and those at an edge of the search."""
     lines = []
-    if result.fixed:
-        lines.append("held: " + ", ".join(f"{k} = {v:g}" for k, v in result.fixed.items()))
+    held = dict(result.fixed)
+    if _loops_once(result.table):
+        del held["phi"]
+        lines.append("r is 1 in every row: fitted without phi")
+    if held:
+        lines.append("held: " + ", ".join(f"{k} = {v:g}" for k, v in held.items()))
     for name, fit in result.fits.items():
         if fit.at_edge:
             ends = ", ".join(fit.at_edge)
@@ -181,5 +192,7 @@ def _notes(result: Fitted) -> list[str]:
 def _value_text(result: Fitted, name: str, value: float, fit: str) -> str:
     """A parameter's number; in brackets if the losses do not determine it (in the fit "phi = 0" phi
     needs no losses)."""
+    if name == "phi" and _loops_once(result.table):
+        return "-"
     undetermined = name in result.certainty.not_determined and not fit.startswith(name)
     return f"({value:.3g})" if undetermined else f"{value:.4g}"

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,14 +96,15 @@ def _refuse(name: str, values: Floats, invalid: Flags, expected: str) -> None:
 
 def read_csv(path: Path) -> ScalingTable:
     """The table in a CSV file whose header names the columns N_once, N_rec, r, D and loss, in any
-    order; other columns become labels. Raises RunError, naming the file, for a missing column, a
+    order; other columns become labels. Blanks around values, and rows and last columns that are
+    empty, do not count. Raises RunError, naming the file, for a missing column, a
     value that is no number, a duplicate column, and a row with more fields than columns."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            rows, names = list(reader), list(reader.fieldnames or [])
+            cells = [[cell.strip() for cell in row] for row in csv.reader(file)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
+    names, *rows = [_trimmed(row) for row in cells if any(row)] or [[]]
     for name in COLUMNS:
         if name not in names:
             suffix = f"; it has {', '.join(names)}" if names else "; it is empty"
@@ -114,9 +114,10 @@ def read_csv(path: Path) -> ScalingTable:
         raise RunError(f"{path} names the column {duplicate!r} twice")
     try:
         _check_lengths(rows, len(names))
-        numbers = {name: _numbers(name, [row[name] for row in rows]) for name in COLUMNS}
-        label_names = [name for name in names if name not in COLUMNS]
-        labels = {name: tuple(row[name] or "" for row in rows) for name in label_names}
+        padded = [row + [""] * (len(names) - len(row)) for row in rows]
+        values = {name: [row[index] for row in padded] for index, name in enumerate(names)}
+        numbers = {name: _numbers(name, values.pop(name)) for name in COLUMNS}
+        labels = {name: tuple(texts) for name, texts in values.items()}
         return ScalingTable(**numbers, labels=labels)
     except RunError as error:
         raise RunError(f"{path}: {error}") from None
@@ -131,13 +132,18 @@ def csv_of(table: ScalingTable) -> str:
     return text.getvalue()
 
 
-def _check_lengths(rows: Sequence[Mapping[Any, Any]], columns: int) -> None:
+def _trimmed(row: list[str]) -> list[str]:
+    """A row without the empty fields at its end."""
+    last = max((index for index, cell in enumerate(row) if cell), default=-1)
+    return row[: last + 1]
+
+
+def _check_lengths(rows: Sequence[Sequence[str]], columns: int) -> None:
     """Raise RunError for the first row with more fields than the header: they belong to no column,
     and if a number was written with a comma, those before them to the wrong one."""
     for row, fields in enumerate(rows, start=1):
-        if None in fields:  # the key of surplus fields
-            field_count = columns + len(fields[None])
-            raise RunError(f"row {row} has {field_count} fields, the header {columns} columns")
+        if len(fields) > columns:
+            raise RunError(f"row {row} has {len(fields)} fields, the header {columns} columns")
 
 
 def _numbers(name: str, texts: Sequence[str | None]) -> Floats:

@@ -213,3 +213,22 @@ def test_help_names_the_columns_and_settings(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     for name in ("N_once", "N_rec", "r, D", "loss", "resamples=200", "table=minima"):
         assert name in out
+
+
+def test_models_that_loop_once_give_the_law_without_phi(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    law = Law(2, 50, 100, 0.3, 0.25, 0)
+    sizes = np.array([(n * 1e6, d * 1e9) for n in (1, 3, 10, 30) for d in (1, 3, 10)])
+    ones = np.ones(len(sizes))
+    table = ScalingTable(0 * ones, sizes[:, 0], ones, sizes[:, 1], ones)
+    table = ScalingTable(0 * ones, sizes[:, 0], ones, sizes[:, 1], law.loss(table))
+    path = written(table, tmp_path / "plain.csv", labels=())
+    assert main([f"table={path}", "resamples=20", f"folder={tmp_path}"]) == 0
+    assert "r is 1 in every row: fitted without phi" in capsys.readouterr().out
+    (kept,) = tmp_path.glob("scaling_law-plain-*/scaling_law.json")
+    fits = json.loads(kept.read_text())["fits"]
+    assert [*fits] == ["free"]
+    found = fits["free"]["law"]
+    for name in ("E", "A", "alpha", "B", "beta"):
+        assert found[name] == pytest.approx(getattr(law, name), rel=1e-2)

@@ -98,3 +98,15 @@ def test_the_lowest_point_of_a_parabola_in_log_n() -> None:
     assert parabola_minimum(sizes[1:] * 3, losses[1:]) is not None
     falling = 2.5 + 0.04 * np.log(sizes / 7e8) ** 2  # lowest beyond the largest size
     assert parabola_minimum(sizes, falling) is None
+
+
+def test_blanks_and_empty_ends_do_not_count(tmp_path: Path) -> None:
+    rows = "0,10,1,5,4.5\n3,10,2,5,4\n"
+    plain = read_csv(written(tmp_path, f"N_once,N_rec,r,D,loss\n{rows}"))
+    blanks = " N_once, N_rec, r, D, loss,,\n,,,,,,\n" + rows.replace(",", ", ").replace(
+        "\n", ",,\n\n"
+    )
+    table = read_csv(written(tmp_path, f"{blanks}\n,,\n"))
+    for name in ("N_once", "N_rec", "r", "D", "loss"):
+        assert getattr(table, name).tolist() == getattr(plain, name).tolist()
+    assert not table.labels

@@ -85,7 +85,7 @@ def test_columns_may_stand_in_any_order() -> None:
 
 @pytest.mark.parametrize("estimator", [LoopedClassifier, LoopedRegressor])
 def test_the_mean_over_orders_depends_less_on_the_order_of_columns(estimator: Any) -> None:
-    changes = {1: [], 4: []}
+    changes: dict[int, list[float]] = {1: [], 4: []}
     for seed in range(3):
         random = np.random.RandomState(seed)
         X, order = random.randn(60, 6), random.permutation(6)
