@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from reloop.conf.checks.processes import Launch, launched
 from reloop.conf.checks.sizes import check_training_size
@@ -79,8 +80,9 @@ def train_together(
                 member.restore()
             train_members(members, until)
         except OSError as error:
-            path = members[0].folder.path if len(members) == 1 else configs[0].folder
-            raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
+            path = Path(members[0].folder.path if len(members) == 1 else configs[0].folder)
+            end = "the last checkpoint is intact" if path.exists() else "the folder was removed"
+            raise RunError(f"{path}: {error}; {end}") from None
     return [member.failure or member.run() for member in members]
 
 

@@ -28,7 +28,7 @@ from .run_folder.data import keep_data, why_not_resumed
 from .run_folder.environment import other_code
 from .run_folder.holder import Hold
 from .run_folder.metrics import Metrics
-from .run_folder.run import Run, RunFolder, run_folder
+from .run_folder.run import Run, RunFolder, edited_since, run_folder
 from .run_folder.snapshots import keep_snapshot, snapshots_of
 from .step import Trainer
 from .trackers import check_trackers
@@ -104,6 +104,8 @@ class Member:
         print(f"{self.folder.path}: {model.describe()}; {self.placement.why}", flush=True)
         if data := self.trainer.task.describe_data():
             print(f"  {data}", flush=True)
+        if not self.step and (edited := edited_since(config, self.folder.path)):
+            print(f"  {edited}", flush=True)
         for note in residual_notes(config, model, self.trainer.curriculum):
             print(f"  {note}", flush=True)
         if multipliers := describe_groups(config.model):

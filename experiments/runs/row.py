@@ -17,6 +17,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import checkpoint_config, read_mapping
 from reloop.conf.schema import Config
 from reloop.training.run_folder.files import read_record
+from reloop.training.run_folder.sources import is_current
 from reloop.training.run_folder.status import last_record, status_of
 
 from .one_number import one_number
@@ -79,9 +80,19 @@ class Row:
 
     @property
     def remarks(self) -> str:
-        """What that evaluation says of the run, as that its training was unfinished."""
+        """What that evaluation says of the run, as that its training was unfinished; not that it is
+        of other code, where an edit was taken back since."""
         found = self._evaluation.get("remarks")
-        return "; ".join(map(str, found)) if isinstance(found, list) else ""
+        lines = list(map(str, found)) if isinstance(found, list) else []
+        return "; ".join(
+            line for line in lines if not line.startswith("trained by other code") or self._edited
+        )
+
+    @cached_property
+    def _edited(self) -> bool:
+        content = read_record(self.path / "environment.json", "environment").content or {}
+        parts = [content, *content.get("continued", [])]
+        return not all(is_current(part.get("sources", {"unknown": ""})) for part in parts)
 
     @cached_property
     def _evaluation(self) -> Mapping[str, Any]:

@@ -14,7 +14,8 @@ from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.mistakes import RunError as RunError
-from reloop.conf.saved import checkpoint_config, read_mapping
+from reloop.conf.plugins import PREFIX
+from reloop.conf.saved import checkpoint_config, read_config, read_mapping
 from reloop.conf.schema import Config
 from reloop.models import Model
 from reloop.models.loops.make import loop_class
@@ -82,7 +83,7 @@ class RunFolder:
         messages: list[str] = []
         try:
             saved_mapping = read_mapping(self.path, messages.append)
-            changes = self._differences(config, config_from_mapping(saved_mapping))
+            changes = self.differences(config, config_from_mapping(saved_mapping))
         except ConfigError as error:
             messages.append(str(error))
             saved_mapping, changes = mapping, []
@@ -95,7 +96,7 @@ class RunFolder:
             _write_yaml(path, saved_mapping)
         return saved_mapping
 
-    def _differences(self, config: Config, saved_config: Config) -> list[str]:
+    def differences(self, config: Config, saved_config: Config) -> list[str]:
         """The settings for training in which the saved configuration differs, as text."""
         values = _training_values(config) | {"task": config.task.name}
         saved_values = _training_values(saved_config) | {"task": saved_config.task.name}
@@ -182,6 +183,24 @@ def run_folder(config: Config) -> RunFolder:
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
     name = f"{config.name}-{name}" if config.name else name
     return RunFolder(Path(config.folder) / name)
+
+
+def edited_since(config: Config, path: Path) -> str:
+    """A line on a run of the same settings as the one in the folder `path`, if its task or way to
+    loop is one of the user's, whose file he has edited since; else empty."""
+    classes = task_class(config.task.name), loop_class(config.model.injection)
+    files = [cls.__module__ for cls in classes if cls is not None and outside_source(cls)]
+    if not files:
+        return ""
+    for other in sorted(path.parent.glob(f"{path.name.rpartition('-')[0]}-????????")):
+        try:
+            same = other != path and not RunFolder(other).differences(config, read_config(other))
+        except ConfigError:
+            continue
+        if same:
+            names = " and ".join(dict.fromkeys(f"{name.removeprefix(PREFIX)}.py" for name in files))
+            return f"{names} was edited after {other.name} was begun: this is another run"
+    return ""
 
 
 def _training_values(config: Config) -> dict[str, Any]:

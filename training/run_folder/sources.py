@@ -57,6 +57,16 @@ def outside_source(cls: type) -> str | None:
     return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
 
 
+def is_current(sources: Mapping[str, str]) -> bool:
+    """Whether the project's files have these fingerprints today."""
+    home = Path(__file__).parents[2]
+    paths = {name: home / name for name in sources}
+    return all(
+        path.exists() and _fingerprint(path, path.stat().st_mtime_ns) == sources[name]
+        for name, path in paths.items()
+    )
+
+
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The files whose fingerprints differ, or that only one of the two has."""
     return sorted(path for path in {**before, **now} if before.get(path) != now.get(path))

@@ -8,16 +8,21 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reloop.evaluation import evaluate
 from reloop.experiments.runs.row import rows_of
 from reloop.main import main
+from reloop.training import train
 from reloop.training.run_folder.files import read_record, write_record
 from reloop.training.run_folder.find import runs_in
 from reloop.training.run_folder.lock import holding
 from reloop.training.run_folder.run import RunFolder
+from tests.training.tiny import tiny
 
 Capture = pytest.CaptureFixture[str]
 
@@ -179,11 +184,34 @@ def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     path = copy / "evaluation.json"
     evaluation = read_record(path, "evaluation").content
     assert evaluation is not None
-    write_record(path, "evaluation", evaluation | {"remarks": ["trained by other code"]})
+    write_record(path, "evaluation", evaluation | {"remarks": ["curriculum unfinished"]})
     (row, *_, note) = listed(tmp_path, capsys)[1:]
     (found,) = rows_of([copy])
     assert f"{found.error:.4g}* " in row
-    assert note == "* trained by other code"
+    assert note == "* curriculum unfinished"
     write_record(path, "evaluation", evaluation | {"step": 20})
     (found,) = rows_of([copy])
     assert (found.error, found.remarks) == (None, "")
+
+
+def test_a_linked_run_is_listed_once(folder: Path, capsys: Capture, tmp_path: Path) -> None:
+    copy = tmp_path / "runs"
+    shutil.copytree(folder, copy)
+    run = runs_in(copy)[0]
+    (copy / "a_link").symlink_to(run, target_is_directory=True)
+    (copy / "grid").mkdir()
+    (copy / "grid" / "member").symlink_to(run, target_is_directory=True)
+    assert runs_in(copy) == [copy / path.relative_to(folder) for path in runs_in(folder)]
+    assert "3 runs: 3 finished" in listed(copy, capsys)
+
+
+def test_an_edit_that_was_taken_back_is_not_shown(
+    tmp_path: Path, edit: Callable[[str], None], capsys: Capture
+) -> None:
+    run = train(tiny(tmp_path, steps=2))
+    for file, shown in (("tasks/linear.py", True), ("", False)):
+        edit("tasks/linear.py")
+        evaluate(run, replace(run.config.evaluation, prompts=4, resamples=5))
+        edit(file)
+        found = any("tasks/linear.py differs now" in line for line in listed(tmp_path, capsys))
+        assert found == shown
