@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from .checks.machine import out_of_memory
 from .checks.processes import is_follower, refuse_torchrun
-from .mistakes import ConfigError, EndedElsewhere, RunError
+from .mistakes import ConfigError, EndedElsewhere, RunError, one_line
 from .plugins import failure
 from .setting import all_settings, names_of
 from .words import settings_from_words
@@ -91,10 +91,18 @@ def answered(
         return 2 if isinstance(error, ConfigError) else 1
     except Exception as error:
         line = "out of memory; fewer prompts or a smaller batch need less"
-        if not out_of_memory(error) and not (line := failure(error)):
+        if not out_of_memory(error) and not (line := failure(error) or _compiler_failure(error)):
             raise
         print(f"{name}: {line}", file=sys.stderr)
         return 1
+
+
+def _compiler_failure(error: Exception) -> str:
+    """A line on a compiler that is there and does not compile; empty for any other error."""
+    if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return ""
+    reason = one_line(error).split(" Set TORCHDYNAMO")[0][-200:]
+    return f"backend=compile cannot compile here: … {reason}; backend=auto needs no compiler"
 
 
 def _check_working_folder() -> None:

@@ -18,14 +18,26 @@ import sys
 def begin() -> None:
     """From here on, Ctrl-C ends the process without a traceback, until a handler is set; output
     that cannot be written is dropped; characters that stdout cannot show are replaced; pictures are
-    drawn in memory, whatever a notebook that started this process draws with."""
+    drawn in memory, whatever a notebook that started this process draws with. What lies in the
+    current folder, as a statistics.py or wandb/, is not taken for a package of that name."""
     os.environ["MPLBACKEND"] = "agg"
+    home = os.path.dirname(os.path.dirname(__file__))
+    if sys.path and sys.path[0] not in (os.path.dirname(home), home):  # python -m puts it there
+        _forget_current_folder()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     for number in range(3):
         _occupy(number)
     sys.stdout = _safe_stream(sys.stdout)
     sys.stderr = _safe_stream(sys.stderr)
+
+
+def _forget_current_folder() -> None:
+    try:
+        if sys.path[0] == os.getcwd():
+            del sys.path[0]
+    except FileNotFoundError:  # it was removed
+        pass
 
 
 def _occupy(number: int) -> None:

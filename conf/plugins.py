@@ -75,6 +75,8 @@ def _load(path: Path) -> None:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
+    if (folder := str(path.absolute().parent)) not in sys.path:
+        sys.path.append(folder)  # for what it imports from beside it
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

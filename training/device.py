@@ -137,7 +137,7 @@ def _missing(backend: str, device: torch.device) -> str | None:
         if backend == "compile":
             return "needs an NVIDIA GPU or a CPU"
         return "needs an NVIDIA GPU (TRITON_INTERPRET=1 runs it on a CPU, slowly, to check it)"
-    if find_spec("triton") is None:
+    if (spec := find_spec("triton")) is None or spec.origin is None:  # or a folder of that name
         return "needs the package triton, which is not installed"
     if is_interpreted:
         return None

@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError, RunError, one_line
+from reloop.conf.lazy import optional
+from reloop.conf.mistakes import RunError, one_line
 from reloop.training.run_folder.holder import Hold
 from reloop.training.run_folder.lock import holding
 
@@ -39,11 +40,7 @@ def journal(folder: Path) -> Any:
 
 def check_optuna() -> None:
     """Raises ConfigError where Optuna is not installed."""
-    try:
-        import optuna
-    except ImportError:
-        problem = "needs Optuna, which is not installed (pip install 'optuna~=4.9')"
-        raise ConfigError("search", problem) from None
+    optuna = optional("search", "optuna", "logging", "'optuna~=4.9'")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from reloop.conf.checks.folders import is_hidden
+from reloop.conf.lazy import optional
 from reloop.conf.mistakes import ConfigError, one_line
 
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
@@ -135,13 +136,9 @@ def _documents(path: Path, column: str, setting: str) -> Iterator[str]:
 
 
 def _parquet(path: Path, column: str, setting: str) -> Iterator[str]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ConfigError(
-            setting, "has a Parquet file, which needs pyarrow (pip install pyarrow)"
-        ) from None
+    pyarrow = optional(setting, "pyarrow", "ArrowException", "pyarrow")
+    from pyarrow import parquet
+
     try:
         file = parquet.ParquetFile(path)
         names = file.schema_arrow.names

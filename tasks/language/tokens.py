@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reloop.conf.lazy import optional
 from reloop.conf.mistakes import ConfigError, one_line
 
 _BYTES = 256
 _ONE_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token for a byte of a character without a token
-_PACKAGE = "needs the package tokenizers, which is not installed (pip install 'tokenizers==0.23.3')"
 
 
 def nominal_vocabulary(kind: str, size: int) -> int:
@@ -235,8 +235,4 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _package() -> Any:
-    try:
-        import tokenizers
-    except ImportError:
-        raise ConfigError("task.tokens", _PACKAGE) from None
-    return tokenizers
+    return optional("task.tokens", "tokenizers", "Tokenizer", "'tokenizers==0.23.3'")

@@ -196,7 +196,7 @@ MISTAKES = [
     ("action=compare runs=[RUN]", "runs must name at least two run folders, got 1"),
     ("action=compare runs=[RUN,RUN] seed=1", "seed has no meaning with action=compare"),
     ("wandb=onlin", "wandb cannot be 'onlin'; did you mean 'online'"),
-    ("wandb=offline", "wandb cannot be offline: it is not installed"),
+    ("wandb=offline", "wandb needs wandb, which is not installed"),
     ("device=abacus", "device cannot be 'abacus' on this machine"),
     ("device=cpu precision=tf32", "precision cannot be tf32 on cpu"),
 ]

@@ -128,8 +128,11 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """The commit of this code, marked where the work tree differs from it."""
+    """The commit of this code, marked where the work tree differs from it; None where it is
+    installed, maybe within another repository."""
     home = Path(__file__).resolve().parents[2]
+    if not (home / ".git").exists():
+        return None
     command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)

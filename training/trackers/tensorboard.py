@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError
+from reloop.conf.lazy import optional
 
 
 def check_tensorboard() -> None:
     """Raises ConfigError where tensorboard is not installed."""
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        problem = "cannot be true: it is not installed (pip install tensorboard)"
-        raise ConfigError("tensorboard", problem) from None
+    optional("tensorboard", "tensorboard", "__version__", "tensorboard")
 
 
 class TensorBoard:

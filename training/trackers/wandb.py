@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reloop.conf.build import config_to_mapping
+from reloop.conf.lazy import optional
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 
@@ -14,11 +15,7 @@ def check_wandb(mode: str) -> None:
     """Raises ConfigError where wandb is not installed, or would ask for a login."""
     if mode == "disabled":
         return
-    try:
-        import wandb
-    except ImportError:
-        problem = f"cannot be {mode}: it is not installed (pip install wandb)"
-        raise ConfigError("wandb", problem) from None
+    wandb = optional("wandb", "wandb", "init", "wandb")
     if mode == "online" and not wandb.login(prompt=False, verify=False):
         problem = "cannot be online: no account here (set WANDB_API_KEY, or wandb=offline)"
         raise ConfigError("wandb", problem)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reloop.conf.lazy import optional
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.training.run_folder.files import read_record, write_record
 
@@ -32,11 +33,7 @@ def check_slurm() -> None:
     """Raises ConfigError where this machine has no Slurm, or submitit is not installed."""
     if shutil.which("sbatch") is None:
         raise ConfigError("engine", "cannot be slurm: this machine has no sbatch")
-    try:
-        import submitit  # noqa: F401
-    except ImportError:
-        problem = "cannot be slurm: submitit is not installed (pip install submitit==1.5.4)"
-        raise ConfigError("engine", problem) from None
+    optional("engine", "submitit", "AutoExecutor", "submitit==1.5.4")
 
 
 def run_slurm(*command: str) -> str:

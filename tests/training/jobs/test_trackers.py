@@ -19,7 +19,7 @@ def test_without_tensorboard_a_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ConfigError, match=r"it is not installed \(pip install tensorboard\)"):
+    with pytest.raises(ConfigError, match=r"which is not installed \(pip install tensorboard\)"):
         train(replace(tiny(tmp_path / "runs"), tensorboard=True))
     assert not (tmp_path / "runs").exists()
 
