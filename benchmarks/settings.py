@@ -148,22 +148,6 @@ class KernelSettings(_Settings):
 
 
 @dataclass(frozen=True)
-class PersistentSettings(_Settings):
-    """The prompts whose loop is modelled."""
-
-    points: int = setting(41, "in a prompt", at_least=1, at_most=1024)
-    prompts: int = setting(64, "at once", at_least=1, at_most=100_000)
-    width: int = setting(256, "a multiple of 64 and of heads", at_least=64, at_most=512)
-    heads: int = setting(8, "of attention: 16, 32 or 64 wide", at_least=1)
-
-    def check(self) -> None:
-        """Raises ConfigError for the first invalid setting."""
-        super().check()
-        if self.width % 64 or self.width % self.heads:
-            raise ConfigError("width", f"must be a multiple of 64 and of heads, got {self.width}")
-
-
-@dataclass(frozen=True)
 class ProbeSettings(_Settings):
     """The size of the probes; the paper's by default."""
 
@@ -200,32 +184,6 @@ class SamplerSettings(_Settings):
     dims: int = setting(20, "dimensions of x", at_least=3)
     points: int = setting(101, "pairs in a prompt", at_least=1)
     pairs: int = setting(41, "measurements of each side", at_least=2)
-
-
-@dataclass(frozen=True)
-class LockSettings(_Settings):
-    """The disk whose locks are timed."""
-
-    folder: str = setting("runs", "a folder on that disk", check=check_path)
-    times: int = setting(200, "measurements of each operation, of which the median", at_least=1)
-
-
-@dataclass(frozen=True)
-class EstimatorSettings(_Settings):
-    """The classifier and the queries that are timed."""
-
-    queries: int = setting(1000, "queries", at_least=1)
-    context: int = setting(40, "rows to answer from", at_least=2)
-    dims: int = setting(20, "features", at_least=1)
-    width: int = setting(256, "a multiple of 8", at_least=8)
-    loops: int = setting(30, "of the model", at_least=1)
-    repeats: int = setting(5, "measurements", at_least=1)
-
-    def check(self) -> None:
-        """Raises ConfigError for the first invalid setting."""
-        super().check()
-        if self.width % 8:
-            raise ConfigError("width", f"must be a multiple of 8, got {self.width}")
 
 
 def named_config(name: Name, given: Mapping[str, Any] | None = None) -> Config:

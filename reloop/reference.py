@@ -8,11 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from reloop.benchmarks.report.settings import ReportSettings
 from reloop.benchmarks.settings import (
-    EstimatorSettings,
     KernelSettings,
-    LockSettings,
     ParitySettings,
-    PersistentSettings,
     ProbeSettings,
     ProfileSettings,
     SamplerSettings,
@@ -64,13 +61,10 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m benchmarks.profile_step": ProfileSettings,
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,
-    "python -m benchmarks.persistent": PersistentSettings,
     "python -m benchmarks.report": ReportSettings,
     "python -m benchmarks.probes": ProbeSettings,
     "python -m benchmarks.solvers": SolverSettings,
     "python -m benchmarks.samplers": SamplerSettings,
-    "python -m benchmarks.locks": LockSettings,
-    "python -m benchmarks.estimators": EstimatorSettings,
 }
 _HEAD = """\
 # Reference

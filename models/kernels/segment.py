@@ -118,8 +118,7 @@ def run_prefix(
     loop: SharedLoop, stream: Tensor, e: Tensor, compute: Compute, count: int, scale: float
 ) -> LoopState:
     """The state after `count` steps of a SharedLoop from stream [B, S, D], float32, without
-    gradients: what one launch of a persistent kernel is to compute (docs/gpu.md), and
-    `persistent.emulation.run_prefix` does in PyTorch."""
+    gradients: what one launch of a persistent kernel is to compute (docs/gpu.md)."""
     layers, last = _shared_operations(loop, stream, e, compute, count, scale)
     for step in range(count):
         for index, layer in enumerate(layers):
