@@ -195,3 +195,23 @@ def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGINT); raise SystemExit(answered('name', do, ''))\n"
     )
     assert shell(f'"$@" -c "{code}"', tmp_path).returncode == 7
+
+
+def test_a_notebooks_backend_that_is_not_installed_is_not_ours(tmp_path: Path) -> None:
+    """What a cell's `!python` hands on: a command draws in memory, a script as matplotlib likes."""
+    backend = {"MPLBACKEND": "module://not_here.backend_inline"}
+    begun = "from reloop.conf.entry import begin; begin(); import os, matplotlib;"
+    script = "from reloop import evaluate; import os, matplotlib;"
+    for code, expected in ((begun, "agg"), (script, "None")):
+        done = shell(f'"$@" -c "{code} print(os.environ.get(\'MPLBACKEND\'))"', tmp_path, **backend)
+        assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
+
+
+def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
+    """Nor a folder: `python -m` looks in the current one first."""
+    for name in ("yaml", "statistics", "json", "numpy", "torch"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken for another module')")
+    (tmp_path / "wandb").mkdir()
+    done = shell('"$@" -m reloop task=linear wandb=offline', tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "run.py: wandb needs wandb, which is not installed (pip install wandb)\n"

@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from reloop.main import main
 from tests.conftest import HOME
 
+WORDS = [
+    *("task=slip", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1"),
+    *(
+        "training.steps=1",
+        "training.batch_size=2",
+        "evaluation.prompts=4",
+        "evaluation.resamples=2",
+    ),
+    *("evaluation.baselines=[last]", "loops.b=2", "loops.T=2"),
+]
 MISTAKES = {
     "plugins=broken.py": "names broken.py, which fails in line 2 with ZeroDivisionError: division",
     "plugins=unclosed.py": "names unclosed.py, which fails in line 1 with SyntaxError: ",
@@ -106,6 +117,66 @@ def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Pat
         "print(*[n for n in sources_of(task_class('own').__module__) if 'tasks' not in n])\n"
     )
     assert python(code, folder).split() == [name.replace(".", "/") + ".py"]
+
+
+TASK = """
+from dataclasses import dataclass
+from reloop import Task, register_baseline, register_task
+
+@register_task("slip")
+@dataclass(frozen=True)
+class Slip(Task):
+    level: float = 2.0
+    @property
+    def divisor(self): return self.dims
+    def parameters(self, random, dims): return random.normal(self.dims)
+    def outputs(self, xs, w):
+        return (xs @ w[:, :, None]).squeeze(2)
+
+@register_baseline("last")
+def last(xs, ys, queries): return 0 * ys
+"""
+SLIPS = {  # what is changed in the file, and what the one line holds
+    ("level", "noise"): "fails in line 6 with TypeError: Slip.noise hides what every task has",
+    (".squeeze(2)", ""): "Slip.outputs (FILE) must return a tensor [B, n] = [2, 4], torch.float32",
+    (".squeeze(2)", ".squeeze(2).double()"): "and not [2, 4], torch.float64",
+    ("xs @ w[:, :, None]", "xs @ w.T[5]"): "FILE, line 14: IndexError: index 5 is out of bounds",
+    ("0 * ys", "ys.mean(1)"): "holds last (FILE), which must return predictions [B, n] = [4, 4]",
+    ("0 * ys", "ys @ xs"): "FILE, line 17: ValueError: matmul: ",
+    ("@dataclass(frozen=True)\n", ""): "Slip needs @dataclass(frozen=True) below @register_task",
+    ("@register_baseline", "exit()\n@register_baseline"): "fails in line 16 with SystemExit",
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_one_line_that_names_the_file(
+    slip: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"slip{list(SLIPS).index(slip)}.py"  # a name is loaded once in a process
+    file.write_text(TASK.replace(*slip), encoding="utf-8")
+    assert main([f"plugins={file}", f"folder={tmp_path}", *WORDS]) in (1, 2)
+    err = capsys.readouterr().err
+    assert SLIPS[slip].replace("FILE", str(file)) in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        (("self.dims", "2 * self.dims"), "has the divisor 4, but the variance of its outputs is a"),
+        (("0 * ys", "ys.cumsum(1)"), "the baseline last reads what it is to predict"),
+    ],
+)
+def test_numbers_that_mislead_are_warned_of(
+    change: tuple[str, str], warning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, (code, warned) in enumerate(((TASK, False), (TASK.replace(*change, 1), True))):
+        file = tmp_path / f"warned{number}_{change[1][0]}.py"
+        file.write_text(code, encoding="utf-8")
+        assert main([f"plugins={file}", f"folder={tmp_path}", *WORDS]) == 0
+        assert (
+            f"warning: {warning}" in capsys.readouterr().out.replace("task=slip ", "")
+        ) == warned
 
 
 @pytest.mark.slow

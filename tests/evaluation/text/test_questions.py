@@ -42,6 +42,9 @@ def test_what_is_judged(tmp_path: Path) -> None:
     assert _judged(_sheet(tmp_path, _CHOICE)) == ["ue.", "ack!"]  # "bl" is common
     assert _judged(_sheet(tmp_path, _SCHEMA | {"gold": 1})) == [" was late."] * 2
     assert _judged(_sheet(tmp_path, _CLOZE)) == [" bye"]
+    # Of choices that begin one another all are judged from the same place on.
+    nested = {"query": "Ten times ten is", "choices": ["1", "10", "100"], "gold": 2}
+    assert _judged(_sheet(tmp_path, nested)) == ["1", "10", "100"]
 
 
 def test_a_line_ends_where_the_file_ends_it(tmp_path: Path) -> None:

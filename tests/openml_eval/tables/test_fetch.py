@@ -165,6 +165,8 @@ def test_a_second_process_is_told_of_the_first(tmp_path: Path) -> None:
         (["action=fetch", "tables=[abalone]"], "a .csv file; abalone is 720"),
         (["action=fetch", "tables=[abalon]"], "a .csv file; did you mean 'abalone'?"),
         (["action=fetch", "tables=[none.csv]"], "tables holds none.csv, and there is no such file"),
+        (["action=fetch", "tables=[720.csv]"], "whose name would stand for other tables"),
+        (["action=fetch", "tables=all.CSV"], "whose name would stand for other tables"),
         (["action=fetch", "target=y"], "target is for CSV files"),
         (["action=fetch", "cache_dir=tests"], "cache_dir is tests, which holds no folder org/"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import pyarrow
@@ -10,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from reloop.conf.mistakes import ConfigError
-from reloop.tasks.language.documents import read_documents, split
+from reloop.tasks.language.documents import eval_files, read_documents, split
 
 _TWO = "one\nline\n<|endoftext|>\ntwo\n"
 
@@ -77,3 +78,26 @@ def test_of_a_single_document_the_end_is_held_out() -> None:
     assert train + held_out == text
     assert held_out.startswith("line ")
     assert 0.05 < len(held_out) / len(text) <= 0.1
+
+
+def test_hidden_files_are_no_texts(tmp_path: Path) -> None:
+    """Jupyter's copies, what macOS adds to files and archives; but a hidden folder may be given."""
+    hidden = (".ipynb_checkpoints/a-checkpoint.txt", "._a.txt", "__MACOSX/a.txt", "b/.c.txt")
+    for name in (*hidden, "a.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"one" if name == "a.txt" else b"\0\1")
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "a.txt").write_text("two")
+    assert read_documents(str(tmp_path)) == ["one"]
+    assert read_documents(str(tmp_path / ".cache")) == ["two"]
+    assert eval_files(str(tmp_path)) == [tmp_path / "a.txt"]
+
+
+def test_many_documents_are_split_in_proportion_to_their_number() -> None:
+    def seconds(count: int) -> float:
+        documents = [f"story {i} of a small cat" for i in range(count)]
+        start = time.process_time()
+        split(documents, 0.1)
+        return time.process_time() - start
+
+    assert min(seconds(100_000) for _ in range(2)) < 100 * max(seconds(5_000) for _ in range(3))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reloop.conf.mistakes import ConfigError
+from reloop.tasks.language import Language
 from reloop.tasks.language.tokens import BytePairs, Bytes, Tokenizer, make_tokenizer
 
 _TEXT = "Fifteen men on the dead man's chest: Yo-ho-ho! Çá va — 日本\n" * 20
@@ -125,3 +126,22 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         make_tokenizer(str(tmp_path / "wrong.json"), 0, lambda: [])
     with pytest.raises(ConfigError, match=r"task.vocabulary is 5000, but the text gives no more"):
         make_tokenizer("bpe", 5000, lambda: [_TEXT])
+
+
+def test_a_file_that_cuts_pads_or_draws_takes_every_text_whole(tmp_path: Path) -> None:
+    package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    plain = make_tokenizer("bpe", 280, lambda: [_TEXT])
+    changed = package.Tokenizer.from_str(plain.content())
+    changed.enable_truncation(8)
+    changed.enable_padding(length=64)
+    changed.model.dropout = 0.5
+    (tmp_path / "tokenizer.json").write_text(changed.to_str())
+    read = make_tokenizer(str(tmp_path / "tokenizer.json"), 0, lambda: [])
+    assert read.encode(_TEXT).tolist() == plain.encode(_TEXT).tolist()
+    assert (tuple(read.switched_off), read.identity()) == (
+        ("truncation", "padding", "dropout"),
+        plain.identity(),
+    )
+    (tmp_path / "text.txt").write_text(_TEXT * 4)
+    task = Language(1, text=f"{tmp_path}/text.txt", tokens=f"{tmp_path}/tokenizer.json")
+    assert task.describe_data().endswith("tokenizer.json switched off")
