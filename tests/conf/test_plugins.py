@@ -13,12 +13,8 @@ from tests.conftest import HOME
 
 WORDS = [
     *("task=slip", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1"),
-    *(
-        "training.steps=1",
-        "training.batch_size=2",
-        "evaluation.prompts=4",
-        "evaluation.resamples=2",
-    ),
+    *("training.steps=1", "training.batch_size=2", "evaluation.prompts=3"),
+    "evaluation.resamples=2",
     *("evaluation.baselines=[last]", "loops.b=2", "loops.T=2"),
 ]
 MISTAKES = {
@@ -137,14 +133,14 @@ class Slip(Task):
 def last(xs, ys, queries): return 0 * ys
 """
 SLIPS = {  # what is changed in the file, and what the one line holds
-    ("level", "noise"): "fails in line 6 with TypeError: Slip.noise hides what every task has",
+    ("level", "noise"): "fails in line 5 with TypeError: Slip.noise hides what every task has",
     (".squeeze(2)", ""): "Slip.outputs (FILE) must return a tensor [B, n] = [2, 4], torch.float32",
     (".squeeze(2)", ".squeeze(2).double()"): "and not [2, 4], torch.float64",
-    ("xs @ w[:, :, None]", "xs @ w.T[5]"): "FILE, line 14: IndexError: index 5 is out of bounds",
-    ("0 * ys", "ys.mean(1)"): "holds last (FILE), which must return predictions [B, n] = [4, 4]",
-    ("0 * ys", "ys @ xs"): "FILE, line 17: ValueError: matmul: ",
+    ("xs @ w[:, :, None]", "xs @ w.T[5]"): "FILE, line 13: IndexError: index 5 is out of bounds",
+    ("0 * ys", "ys.mean(1)"): "holds last (FILE), which must return predictions [B, n] = [3, 4]",
+    ("0 * ys", "ys @ ys"): "FILE, line 16: ValueError: matmul: ",
     ("@dataclass(frozen=True)\n", ""): "Slip needs @dataclass(frozen=True) below @register_task",
-    ("@register_baseline", "exit()\n@register_baseline"): "fails in line 16 with SystemExit",
+    ("@register_baseline", "exit()\n@register_baseline"): "fails in line 15 with SystemExit",
 }
 
 
