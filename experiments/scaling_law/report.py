@@ -90,7 +90,7 @@ def fitted(
 
 
 def _loops_once(table: ScalingTable) -> bool:
-    return bool((table.r == 1).all())
+    return len(table) > 0 and bool((table.r == 1).all())
 
 
 def folder_of(result: Fitted, runs: Path, name: str) -> Path:

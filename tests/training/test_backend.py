@@ -45,7 +45,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch, cuda: Callable[..., None]) -> dict[str,
         ),
     )
     monkeypatch.setattr(shutil, "which", lambda name: name if name in machine["programs"] else None)
-    monkeypatch.setattr(device, "find_spec", lambda name: object() if machine[name] else None)
+    monkeypatch.setattr(
+        device, "find_spec", lambda name: SimpleNamespace(origin=name) if machine[name] else None
+    )
     monkeypatch.setattr(
         device, "_resolve", lambda name: CUDA if name == "cuda" else torch.device(name)
     )

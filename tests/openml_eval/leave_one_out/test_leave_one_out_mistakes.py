@@ -32,7 +32,7 @@ from tests.openml_eval.leave_out import words, write_tables
         ("task.points=71 model.n_positions=80", 2, "task.points is 71, and third has 70 rows"),
         ("tables=[720,abalone]", 2, "tables holds abalone twice"),
         ("tables=[720]", 2, "tables must hold at least two: one is held out of training"),
-        ("tables=[720,725]", 1, "action=fetch tables=[725] data_dir="),
+        ("tables=[720,725]", 1, "action=fetch tables=725 data_dir="),
         (
             "tables=[5,720,6]",
             1,

@@ -41,7 +41,7 @@ def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> 
     nothing = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
     assert (nothing.results, list(nothing.panels)) == ({}, [])
     assert len(nothing.missing) == 3
-    command = f"not measured yet: python -m probing run={runs[1].path} 'steps=3' "
+    command = f"not measured yet: python -m probing run={runs[1].path} steps=3 "
     assert nothing.missing[1].startswith(f"probes of looped, seed 1: {command}")
 
     found = measure(Request([ENTRY], runs, str(tmp_path)))
