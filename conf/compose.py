@@ -196,8 +196,8 @@ def _add_all_tasks(mapping: dict[str, Any]) -> None:
 
 def _typed(word: str, multirun: bool, tasks: list[str]) -> str:
     """The word in Hydra's grammar, among those of these tasks. A value that is a text, as a path
-    is, is taken as it is typed; in a grid, between commas, unless it is a list or one of Hydra's
-    functions."""
+    is, is taken as it is typed; in a grid, but for its folder, between commas, unless it is a list
+    or one of Hydra's functions."""
     key, _, text = word.partition("=")
     hint = _text_hint(key, tasks)
     if hint is None or (text == "null" and type(None) in get_args(hint)):
@@ -206,7 +206,7 @@ def _typed(word: str, multirun: bool, tasks: list[str]) -> str:
         return word
     if is_list(hint):
         return f"{key}=[{','.join(map(_quoted, _items(key, text)))}]"
-    texts = _items(key, text) if multirun else [unquoted(text)]
+    texts = _items(key, text) if multirun and key != "folder" else [unquoted(text)]
     return f"{key}={','.join(map(_quoted, texts))}"
 
 

@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -57,6 +58,9 @@ class Task(ABC):
         for field in fields(self):
             value = getattr(self, field.name)
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
+        divisor: object = self.divisor
+        if not (isinstance(divisor, Real) and divisor > 0):
+            raise ConfigError("divisor", f"must be a number above 0, got {divisor!r}")
         if self.distinct_functions:
             if self.distinct_prompts:
                 raise ConfigError(

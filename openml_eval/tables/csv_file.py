@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,8 @@ from typing import Any
 from reloop.conf.mistakes import one_line
 
 from ..settings import table_name
-from .table import Source, Table, TableError, list_names
+from .table import Source, Table, TableError, is_unnamed
 
-# Of a column that names rows: R writes none or `rownames`, pandas none (it reads one as `Unnamed`)
-# or `index`.
-_UNNAMED = re.compile(r"|Unnamed: \d+(\.\d+)*")
-_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")
 _NO_NUMBER = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "-")
 
 
@@ -26,15 +21,16 @@ def csv_table(path: Path, target: str | None = None) -> Table:
     """The table in a file with a header line, of values between commas, semicolons or tabs, gzipped
     or not, named after the file; `target` is its column of classes, by default the last one that
     has a name. Empty fields and "?" are missing values, and so are the usual words for them in a
-    column that holds numbers beside. Columns of row names are left out.
+    column that holds numbers beside.
 
     Raises TableError, naming the file, if it cannot be read or used (see Table.from_frame).
     """
+    import pandas
+
     origin = csv_origin(path, target)
-    frame, row_names = _without_row_names(_read(path, low_memory=False), origin.target)
-    if row_names:
-        note = f"left out, row names: {list_names(row_names)}"
-        origin = replace(origin, notes=(*origin.notes, note))
+    frame = _read(path, low_memory=False)
+    if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
+        origin = replace(origin, notes=("left out, row names: those before the first column",))
     for name, column in frame.items():
         if name != origin.target:
             frame[name] = _numbers_in(column)
@@ -52,11 +48,6 @@ def csv_origin(path: Path, target: str | None = None) -> Source:
     with open(path, "rb") as file:
         md5 = hashlib.file_digest(file, "md5").hexdigest()
     return Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, target=target)
-
-
-def is_unnamed(column: object) -> bool:
-    """Whether a column has no name in its file."""
-    return _UNNAMED.fullmatch(str(column)) is not None
 
 
 def _read(path: Path, **options: Any) -> Any:
@@ -86,22 +77,6 @@ def _separator(path: Path) -> str:
         line = next((line for line in file if line.strip()), "")
     counts = {sep: len(next(csv.reader([line], delimiter=sep), [])) for sep in (",", ";", "\t")}
     return max(counts, key=lambda sep: counts[sep])
-
-
-def _without_row_names(frame: Any, target: str | None) -> tuple[Any, list[str]]:
-    """The columns that may be features, and the names of those that name rows."""
-    import pandas
-
-    found = [
-        name
-        for name in frame.columns
-        if name != target
-        and (is_unnamed(name) or (name.lower() in _ROW_NAMES and frame[name].is_unique))
-    ]
-    named = [name or "(no name)" for name in found if frame[name].notna().any()]
-    if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
-        named.append("(before the first column)")
-    return frame.drop(columns=found).reset_index(drop=True), named
 
 
 def _numbers_in(column: Any) -> Any:

@@ -118,7 +118,7 @@ def _dataset(openml: Any, openml_id: int, cache: Path | None) -> Any:
         raise RunError(
             f"table {openml_id} is not here{cache_hint}, and www.openml.org does not answer "
             f"({type(error).__name__}): where there is a network, `python -m openml_eval "
-            f"action=fetch tables=[{openml_id}]` fetches it; cache_dir= names an openml cache"
+            f"action=fetch tables={openml_id}` fetches it; cache_dir= names an openml cache"
         ) from None
     except openml.exceptions.OpenMLHashException:
         raise RunError(

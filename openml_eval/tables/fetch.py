@@ -16,10 +16,10 @@ from reloop.conf.mistakes import RunError
 
 from ..settings import FetchSettings, table_name
 from .catalogue import entry
-from .csv_file import csv_origin, csv_table, is_unnamed
+from .csv_file import csv_origin, csv_table
 from .download import openml_table
 from .store import find_table, read_table, write_table
-from .table import Table, TableError, list_names
+from .table import Table, TableError, is_unnamed, list_names
 
 _MOST_NAMES = 20  # of features that a description lists
 

@@ -5,6 +5,7 @@ table = Table.from_frame("mine", frame, target="bought")
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,6 +16,10 @@ from numpy.typing import NDArray
 
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
 _FEW = 5  # names that a message lists
+# Of a column that names rows: R writes none or `rownames`, pandas none (it reads one as `Unnamed`)
+# or `index`.
+_UNNAMED = re.compile(r"|Unnamed: \d+(\.\d+)*")
+_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")
 
 
 class TableError(ValueError):
@@ -72,8 +77,8 @@ class Table:
         """A table of the non-constant numeric columns of a pandas DataFrame and the classes of its
         column `target` (by default the last one).
 
-        The notes name the columns left out. Class 0 is the first category of a categorical column,
-        the smaller value of any other.
+        The notes name the columns left out, row names among them. Class 0 is the first category of
+        a categorical column, the smaller value of any other.
 
         Raises TableError for a target that is missing, incomplete or has not two classes, for no
         non-constant numeric column, for values that are missing or not finite, and for fewer than
@@ -150,11 +155,14 @@ def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]
     """The non-constant numeric columns, and a sentence for each kind of column left out."""
     from pandas.api.types import is_numeric_dtype
 
-    features, constant, not_numeric, missing = [], [], [], {}
+    features, constant, not_numeric, row_names, missing = [], [], [], [], {}
     for feature in frame.columns:
         if feature == target:
             continue
         column = frame[feature]
+        if is_unnamed(feature) or (str(feature).lower() in _ROW_NAMES and column.is_unique):
+            row_names += [feature] if column.notna().any() else []
+            continue
         if not is_numeric_dtype(column.dtype):  # true and false are 1 and 0
             not_numeric.append(feature)
             continue
@@ -174,10 +182,15 @@ def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]
         )
     if not features:
         raise TableError(f"{name} has no numeric column that varies, beside its target {target!r}")
-    left_out = [("not numeric", not_numeric), ("constant", constant)]
+    left_out = [("row names", row_names), ("not numeric", not_numeric), ("constant", constant)]
     return features, [
         f"left out, {reason}: {list_names(names)}" for reason, names in left_out if names
     ]
+
+
+def is_unnamed(column: object) -> bool:
+    """Whether a column has no name, or the one that pandas gives to such."""
+    return _UNNAMED.fullmatch(str(column)) is not None
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

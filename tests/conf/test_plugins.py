@@ -137,6 +137,8 @@ SLIPS = {  # what is changed in the file, and what the one line holds
     (".squeeze(2)", ""): "Slip.outputs (FILE) must return a tensor [B, n] = [2, 4], torch.float32",
     (".squeeze(2)", ".squeeze(2).double()"): "and not [2, 4], torch.float64",
     ("xs @ w[:, :, None]", "xs @ w.T[5]"): "FILE, line 13: IndexError: index 5 is out of bounds",
+    ("return self.dims", "return 0"): "task.divisor must be a number above 0, got 0",
+    ("return self.dims", "return str(self.dims)"): "task.divisor must be a number above 0, got '2'",
     ("0 * ys", "ys.mean(1)"): "holds last (FILE), which must return predictions [B, n] = [3, 4]",
     ("0 * ys", "ys @ ys"): "FILE, line 16: ValueError: matmul: ",
     ("@dataclass(frozen=True)\n", ""): "Slip needs @dataclass(frozen=True) below @register_task",

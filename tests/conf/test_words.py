@@ -98,18 +98,22 @@ def test_a_text_is_taken_as_typed(path: str) -> None:
         assert Config.of(f"folder={text}").folder == path
         assert Config.of("task=language", f"task.text={text}").task.settings["text"] == path
     assert settings_from_words(Settings, ["run=a", f"targets=[{quoted},b]"]).targets == (path, "b")
-    (compared,) = members("folder=x", f"folder={quoted}")
-    assert compared == path
+    words = ["task=language", f"task.text={quoted},b", f"folder={text}, c"]
+    texts, folders = zip(
+        *((m.task.settings["text"], m.folder) for m in members(words)), strict=True
+    )
+    assert (texts, set(folders)) == ((path, "b"), {f"{text}, c"})
 
 
-def members(*words: str) -> list[str]:
-    """The folders of the members of a grid with the last word."""
-    return [each.config.folder for each in commands([words[-1], "seed=1"], multirun=True)]
+def members(words: list[str]) -> list[Config]:
+    """The members of a grid."""
+    return [each.config for each in commands(words, multirun=True)]
 
 
 def test_a_comma_separates_in_a_list_and_in_a_grid() -> None:
     assert settings_from_words(Settings, ["run=a", "targets=x, y z"]).targets == ("x", "y z")
-    assert members("folder=a (1),b") == ["a (1)", "b"]
+    grid = members(["task=language", "task.text=a (1),b", "seed=1"])
+    assert [each.task.settings["text"] for each in grid] == ["a (1)", "b"]
 
 
 def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
