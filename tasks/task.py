@@ -59,7 +59,7 @@ class Task(ABC):
             value = getattr(self, field.name)
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
         divisor: object = self.divisor
-        if not (isinstance(divisor, Real) and divisor > 0):
+        if not (isinstance(divisor, Real) and float(divisor) > 0):
             raise ConfigError("divisor", f"must be a number above 0, got {divisor!r}")
         if self.distinct_functions:
             if self.distinct_prompts:

@@ -137,7 +137,7 @@ def test_without_network_and_complete_copy_a_line_says_what_fetches_it(
         fetch(FetchSettings((7,), str(folder), str(cache)))
     said = str(refused.value)
     assert said.startswith(f"table 7 is not here; {cache} has no complete copy of it, and www.op")
-    assert "`python -m openml_eval action=fetch tables=[7]` fetches it" in said
+    assert "`python -m openml_eval action=fetch tables=7` fetches it" in said
     assert "\n" not in said
     assert no_network
     assert contents(cache) == before
