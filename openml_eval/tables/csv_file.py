@@ -66,8 +66,7 @@ def _read(path: Path, **options: Any) -> Any:
     except (ValueError, OSError, EOFError, pandas.errors.ParserError) as error:
         raise TableError(f"{path} cannot be read: {one_line(error)}") from None
     frame.columns = [str(name).strip() for name in frame.columns]
-    texts = frame.select_dtypes(include=["object", "string"]).columns
-    return frame.assign(**{name: frame[name].str.strip() for name in texts})
+    return frame.map(lambda value: value.strip() if isinstance(value, str) else value)
 
 
 def _separator(path: Path) -> str:
@@ -86,7 +85,7 @@ def _numbers_in(column: Any) -> Any:
 
     if column.dtype == "bool" or pandas.api.types.is_numeric_dtype(column.dtype):
         return column
-    texts = column.astype("string")
+    texts = column.astype("string").replace({"True": "1", "False": "0"})
     present = texts[texts.notna() & ~texts.isin(_NO_NUMBER)]
     numbers = pandas.to_numeric(present.str.replace(",", ".", regex=False), errors="coerce")
     if present.empty or numbers.isna().any():

@@ -84,6 +84,8 @@ def test_true_and_false_are_numbers_and_a_word_among_numbers_is_missing(tmp_path
     table = csv_table(write(tmp_path / "a.csv", range(60), flags, ["NA", "None"] * 30, classes))
     assert table.features == ("a", "b")
     np.testing.assert_array_equal(table.xs[:2, 1], [1, 0])
+    with pytest.raises(TableError, match="missing or not finite \\(30 in 'b', of 60 rows\\)"):
+        csv_table(write(tmp_path / "a.csv", range(60), ["True", ""] * 30, classes))
     for word in ("NA", "nan", "None"):
         with pytest.raises(TableError, match="missing or not finite \\(1 in 'a', of 60 rows\\)"):
             csv_table(write(tmp_path / "a.csv", [word, *range(59)], classes))
