@@ -165,3 +165,24 @@ def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: 
     assert "Traceback" not in err
     (folder,) = (tmp_path / "runs").iterdir()
     assert '"interrupted"' in (folder / "status.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_compiler_that_does_not_compile_is_one_line(tmp_path: Path) -> None:
+    """As where its headers are not installed."""
+    compiler = tmp_path / "bin" / "g++"
+    compiler.parent.mkdir()
+    compiler.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo 1 && exit\necho no headers >&2\nexit 1\n"
+    )
+    compiler.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, HOME / "run.py", *TINY, "backend=compile"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("run.py: backend=compile cannot compile here: ")
+    assert "no headers" in line
+    assert "Traceback" not in done.stderr
