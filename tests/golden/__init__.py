@@ -1,0 +1,1 @@
+"""Numbers that no change may move: see runs.py and __main__.py."""

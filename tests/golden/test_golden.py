@@ -1,0 +1,69 @@
+"""No change moves the golden runs' numbers without a line in the log that says why."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reloop.conf.schema import Config
+from reloop.conf.setting import all_settings, names_of
+from tests.conftest import HOME
+from tests.golden.__main__ import STORED
+from tests.golden.runs import GOLDEN, config_of
+
+# Settings that decide where and how numbers are computed, shown or kept, not which they are; and
+# values that no machine without a GPU, or only some processors, can repeat to these digits; auto is
+# fp32 on a CPU.
+_APART = ("evaluation.", "figures.", "tables.", "wandb", "training.on_divergence", "backend")
+_ELSEWHERE = {"precision": ("fp32", "tf32", "bf16", "mixed")}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.golden"],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_numbers_are_the_frozen_ones(name: str, found: dict[str, Any]) -> None:
+    frozen = json.loads(STORED.read_text(encoding="utf-8"))[name]
+    ours = found[name]
+    assert ours["losses"] == pytest.approx(frozen["losses"], rel=1e-5)
+    for kind in ("last", "averaged"):
+        assert ours[kind]["norms"] == pytest.approx(frozen[kind]["norms"], rel=1e-4, abs=1e-7)
+        scale = max(map(abs, frozen[kind]["numbers"]))
+        assert ours[kind]["numbers"] == pytest.approx(
+            frozen[kind]["numbers"], rel=1e-4, abs=1e-4 * scale
+        )
+
+
+def test_every_name_of_the_schema_is_in_a_golden_run(tmp_path: Path) -> None:
+    """And so is every task."""
+    configs = [config_of(name, tmp_path) for name in GOLDEN]
+
+    def used(key: str) -> Iterator[Any]:
+        for config in configs:
+            value: Any = config
+            for part in key.split("."):
+                value = getattr(value, part)
+            yield value
+
+    for key, item in all_settings(Config).items():
+        names = {*names_of(item.hint)} - {*_ELSEWHERE.get(key, ())}
+        if names and not key.startswith(_APART):
+            assert names <= {*used(key)}, key
+    tasks = {path.stem for path in (HOME / "conf" / "task").glob("*.yaml")}
+    assert tasks - {"tables"} == {config.task.name for config in configs}
