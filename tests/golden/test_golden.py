@@ -24,8 +24,8 @@ _APART = ("evaluation.", "figures.", "tables.", "wandb", "training.on_divergence
 _ELSEWHERE = {"precision": ("fp32", "tf32", "bf16", "mixed")}
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def test_the_numbers_are_the_frozen_ones() -> None:
+    """All in one test: they are trained in one process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.golden"],
         cwd=HOME,
@@ -34,20 +34,16 @@ def found() -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_the_numbers_are_the_frozen_ones(name: str, found: dict[str, Any]) -> None:
-    frozen = json.loads(STORED.read_text(encoding="utf-8"))[name]
-    ours = found[name]
-    assert ours["losses"] == pytest.approx(frozen["losses"], rel=1e-5)
-    for kind in ("last", "averaged"):
-        assert ours[kind]["norms"] == pytest.approx(frozen[kind]["norms"], rel=1e-4, abs=1e-7)
-        scale = max(map(abs, frozen[kind]["numbers"]))
-        assert ours[kind]["numbers"] == pytest.approx(
-            frozen[kind]["numbers"], rel=1e-4, abs=1e-4 * scale
-        )
+    found, stored = json.loads(done.stdout), json.loads(STORED.read_text(encoding="utf-8"))
+    assert [*found] == [*stored] == [*GOLDEN]
+    for name, frozen in stored.items():
+        ours = found[name]
+        assert ours["losses"] == pytest.approx(frozen["losses"], rel=1e-5), name
+        for kind in ("last", "averaged"):
+            norms, numbers = frozen[kind]["norms"], frozen[kind]["numbers"]
+            assert ours[kind]["norms"] == pytest.approx(norms, rel=1e-4, abs=1e-7), name
+            near = pytest.approx(numbers, rel=1e-4, abs=1e-4 * max(map(abs, numbers)))
+            assert ours[kind]["numbers"] == near, name
 
 
 def test_every_name_of_the_schema_is_in_a_golden_run(tmp_path: Path) -> None:

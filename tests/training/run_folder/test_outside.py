@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from reloop.conf.mistakes import RunError
+from reloop.conf.plugins import PREFIX
+from reloop.conf.schema import Config
 from reloop.training import train
 from reloop.training.run_folder.run import run_folder
-from tests.conftest import HOME
 from tests.training.tiny import after_step, tiny
 
 PLUGIN = """
@@ -43,18 +43,18 @@ def test_a_folder_that_is_removed_while_it_trains(
         train(config)
 
 
-def test_an_edited_plugin_is_another_run_and_said_so(tmp_path: Path) -> None:
+def test_an_edited_plugin_is_another_run_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     plugin, lines = tmp_path / "mine.py", []
-    words = ["plugins=mine.py", "task=mine", "task.dims=2", "task.points=5", "training.steps=2"]
-    words += ["model.n_embd=8", "model.n_head=2", "evaluation.prompts=4", "evaluation.resamples=5"]
+    words = [f"plugins={plugin}", "task=mine", "task.dims=2", "task.points=5", "training.steps=2"]
+    words += ["model.n_embd=8", "model.n_head=2", f"folder={tmp_path / 'runs'}"]
     for code in (PLUGIN, PLUGIN.replace("0 * ys", "ys - ys"), PLUGIN + "# a remark"):
         plugin.write_text(code, encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, HOME / "run.py", *words],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        lines.append([each for each in done.stdout.splitlines() if "mine.py was edited" in each])
+        monkeypatch.delitem(sys.modules, f"{PREFIX}mine", raising=False)  # as in a new process
+        train(Config.of(*words))
+        out = capsys.readouterr().out
+        lines.append([each for each in out.splitlines() if "mine.py was edited" in each])
     first, edited, same = lines
     assert len(edited) == 1
     assert "this is another run" in edited[0]
