@@ -31,9 +31,10 @@ def csv_table(path: Path, target: str | None = None) -> Table:
     frame = _read(path, low_memory=False)
     if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
         origin = replace(origin, notes=("left out, row names: those before the first column",))
+    decimal = "." if _separator(path) == "," else ","
     for name, column in frame.items():
         if name != origin.target:
-            frame[name] = _numbers_in(column)
+            frame[name] = _numbers_in(column, decimal)
     try:
         return Table.from_frame(table_name(path), frame, origin.target, origin)
     except TableError as error:
@@ -78,16 +79,16 @@ def _separator(path: Path) -> str:
     return max(counts, key=lambda sep: counts[sep])
 
 
-def _numbers_in(column: Any) -> Any:
-    """A column of texts as numbers, those that are missing as such, where it holds no other text;
-    with decimal commas too."""
+def _numbers_in(column: Any, decimal: str) -> Any:
+    """A column of texts as numbers, with points or with this decimal sign, those that are missing
+    as such, where it holds no other text."""
     import pandas
 
     if column.dtype == "bool" or pandas.api.types.is_numeric_dtype(column.dtype):
         return column
     texts = column.astype("string").replace({"True": "1", "False": "0"})
     present = texts[texts.notna() & ~texts.isin(_NO_NUMBER)]
-    numbers = pandas.to_numeric(present.str.replace(",", ".", regex=False), errors="coerce")
+    numbers = pandas.to_numeric(present.str.replace(decimal, ".", regex=False), errors="coerce")
     if present.empty or numbers.isna().any():
         return column
     return numbers.reindex(column.index).astype("float64")

@@ -89,3 +89,11 @@ def test_true_and_false_are_numbers_and_a_word_among_numbers_is_missing(tmp_path
     for word in ("NA", "nan", "None"):
         with pytest.raises(TableError, match="missing or not finite \\(1 in 'a', of 60 rows\\)"):
             csv_table(write(tmp_path / "a.csv", [word, *range(59)], classes))
+
+
+def test_a_comma_within_quotes_of_a_file_of_commas_is_no_decimal_sign(tmp_path: Path) -> None:
+    """It may divide thousands: such a column is no feature, and said so."""
+    thousands = [f'"1,{i:03}"' for i in range(60)]
+    table = csv_table(write(tmp_path / "a.csv", thousands, range(60), ["x"] * 20 + ["y"] * 40))
+    assert table.features == ("b",)
+    assert table.source.notes == ("left out, not numeric: a",)
