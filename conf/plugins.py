@@ -36,10 +36,17 @@ def load_plugins(paths: Iterable[str]) -> None:
 
 
 def failure(error: BaseException) -> str:
-    """An error that a plugin's code raised, or what it called, as a line that names its file; empty
-    for any other."""
-    path, line = _place(error)
-    return f"{path}, line {line}: {type(error).__name__}: {one_line(error)}" if path else ""
+    """An error as a line that names the plugin whose code raised it, or what that code called; or
+    the plugins, which may have returned what raised it later. Empty where there are none."""
+    what = f"{type(error).__name__}: {one_line(error)}"
+    path, line = _place(error, PREFIX)
+    files = [each.__file__ for name, each in sys.modules.items() if name.startswith(PREFIX)]
+    if path or not files:
+        return f"{path}, line {line}: {what}" if path else ""
+    path, line = _place(error, "")
+    return (
+        f"{what} ({path}, line {line}); see what the code in {', '.join(map(str, files))} returns"
+    )
 
 
 def add_name(key: str, name: str) -> None:
@@ -98,15 +105,16 @@ def _is_another(path: Path) -> bool:
 
 def _line(error: BaseException) -> str:
     """The line of the file that failed, as text; empty where unknown."""
-    line = error.lineno if isinstance(error, SyntaxError) else _place(error)[1]
+    line = error.lineno if isinstance(error, SyntaxError) else _place(error, PREFIX)[1]
     return f" in line {line}" if line else ""
 
 
-def _place(error: BaseException) -> tuple[str, int]:
-    """File and line of the innermost call in a plugin on an error's way; ("", 0) for none."""
+def _place(error: BaseException, prefix: str) -> tuple[str, int]:
+    """File and line of the innermost call on an error's way in a module whose name begins so; ("",
+    0) for none."""
     place, trace = ("", 0), error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
+        if trace.tb_frame.f_globals.get("__name__", "").startswith(prefix):
             place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
     return place

@@ -10,7 +10,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -59,8 +58,8 @@ class Task(ABC):
             value = getattr(self, field.name)
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
         divisor: object = self.divisor
-        if not (isinstance(divisor, Real) and float(divisor) > 0):
-            raise ConfigError("divisor", f"must be a number above 0, got {divisor!r}")
+        if not (isinstance(divisor, int | float) and divisor > 0):
+            raise ConfigError("divisor", f"must be a plain number above 0, got {divisor!r}")
         if self.distinct_functions:
             if self.distinct_prompts:
                 raise ConfigError(

@@ -98,15 +98,15 @@ def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Re
 def answers(solve: Solver, xs: Floats, ys: Floats, queries: Floats) -> Floats:
     """A solver's predictions [B, n]. Raises ConfigError, which names it and its file, for another
     shape."""
-    predictions = solve(xs, ys, queries)
-    if np.shape(predictions) == ys.shape:
+    predictions = np.asarray(solve(xs, ys, queries), dtype=np.float64)
+    if predictions.shape == ys.shape:
         return predictions
     module = solver_module(solve)
     file = getattr(sys.modules.get(module), "__file__", module)
     raise ConfigError(
         "evaluation.baselines",
         f"holds {getattr(solve, '__name__', solve)} ({file}), which must return predictions [B, n] "
-        f"= {list(ys.shape)}, and not {list(np.shape(predictions))}",
+        f"= {list(ys.shape)}, and not {list(predictions.shape)}",
     )
 
 
