@@ -33,6 +33,7 @@ _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
 _OTHER_ACTIONS = (*("figure", "report", "list", "diff", "clean", "status", "cancel", "generate"),)
 _PLAIN = re.compile(r"([A-Za-z_]|\.{0,2}/)[\w./@+:%*?|-]*", re.ASCII)  # begins as no number does
+_SWEEP = re.compile(r"(choice|glob|shuffle|sort|tag)\(.*\)")  # Hydra's functions of texts
 _NO_TEXTS = ("null", "true", "false", "nan", "inf")  # for Hydra
 
 
@@ -202,7 +203,7 @@ def _typed(word: str, multirun: bool, tasks: list[str]) -> str:
     hint = _text_hint(key, tasks)
     if hint is None or (text == "null" and type(None) in get_args(hint)):
         return word
-    if multirun and (is_list(hint) or re.fullmatch(r"\w+\(.*\)", text)):
+    if multirun and (is_list(hint) or _SWEEP.fullmatch(text)):
         return word
     if is_list(hint):
         return f"{key}=[{','.join(map(_quoted, _items(key, text)))}]"

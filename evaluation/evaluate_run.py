@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from reloop.conf.checksum import checksum_of, key_of
-from reloop.conf.mistakes import ConfigError
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.output import FigureSettings
 from reloop.conf.saved import read_mapping
 from reloop.conf.schema import EvaluationConfig
@@ -28,7 +28,6 @@ from .measure import (
     shift_names,
     weights_digest,
 )
-from .outside import divisor_warning
 from .remarks import remarks
 from .results import Evaluation, ShiftResult, Summary
 from .style import kind_of
@@ -112,9 +111,19 @@ def evaluation_of(run: Run) -> Evaluation:
     results: list[Evaluation] = Artefacts(run.path / "evaluations", KIND).all()
     for result in results:
         same = result["key"] == union.get("key") and result["weights"] == weights_digest(run.model)
+        same = same and _is_of_its_data(result, run)
         if same and result["sources"] == evaluation_sources(run.task, _settings_of(result)):
             return {**result, "remarks": remarks(run)}
     return evaluate(run, run.config.evaluation, run.config.device)
+
+
+def _is_of_its_data(result: Evaluation, run: Run) -> bool:
+    """Whether a result is of the run's data as they are; also where they are gone, so that there is
+    no other."""
+    try:
+        return result.get("data", {}) == run.task.data_identity()
+    except (ConfigError, RunError):
+        return True
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
@@ -138,8 +147,6 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
 def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Summary, Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
     measure = Measure(run, settings, device)
-    if line := divisor_warning(run.task):
-        print(line, flush=True)
     arrays = measure.model()
     labels = {}
     for name in baseline_names(run.task, settings):
@@ -177,6 +184,7 @@ def _write_union(
         for other in results
         if other["key"] != last["key"]
         and other["format"] == FORMAT
+        and other.get("data") == last.get("data")
         and other["weights"] == last["weights"]
         and other["sources"] == evaluation_sources(run.task, _settings_of(other))
     ]

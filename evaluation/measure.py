@@ -32,9 +32,9 @@ from .bootstrap import Floats
 from .cache import Arrays, Cache, digest
 from .errors import ErrorSettings, evaluation_prompts, model_errors
 from .halting import Halting
-from .outside import causality_warning
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
+_FEW = 16  # prompts that a user's solver is tried on
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
 # The modules of this room that errors depend on, beside those of models, tasks and solvers.
@@ -104,8 +104,6 @@ class Measure:
         least mean error on other prompts of the task is used."""
         choices = named_solvers(name, self.task)
         label, solve = next(iter(choices.items()))
-        if line := causality_warning(name, self.task, solve, self.prompts):
-            print(line, flush=True)
         if len(choices) > 1:
             points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
             choice_prompts = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, seed)
@@ -115,6 +113,8 @@ class Measure:
             }
             label = min(mean_errors, key=lambda label: mean_errors[label])
             solve = choices[label]
+        if self._reads_the_answer(solve):
+            label = f"{label}, which reads the answer"
         if shifted:
             return label, self._solve(name, label, solve, shifted.prompts, shifted.queries)
         errors = self._solve(name, label, solve, self.prompts)
@@ -129,6 +129,19 @@ class Measure:
             settings.prompts,
             self.prompts.xs.shape[1],
         )
+
+    def _reads_the_answer(self, solve: AnySolver) -> bool:
+        """Whether a user's solver of pairs answers query k otherwise when outputs from the k-th on
+        are changed."""
+        if self.task.is_text or solver_module(solve).startswith("reloop."):
+            return False
+        xs, ys = (part[:_FEW].double().numpy() for part in (self.prompts.xs, self.prompts.ys))
+        half = ys.shape[1] // 2
+        changed = np.concatenate((ys[:, :half], -ys[:, half:]), axis=1)
+        before, after = (
+            answers(cast(Solver, solve), xs, each, xs)[:, : half + 1] for each in (ys, changed)
+        )
+        return not np.allclose(before, after, rtol=1e-6, atol=1e-9, equal_nan=True)
 
     def _solve(
         self,

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
+from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.curricula import SampledLoops
 from reloop.tasks import Task
@@ -17,6 +20,11 @@ from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.data import changed_data
 from reloop.training.run_folder.environment import other_code, some_files
 from reloop.training.run_folder.run import RunFolder
+from reloop.training.run_folder.sources import outside_source
+
+_PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from
+_TOLERATED = 0.1  # of a divisor
+_STANDARD_ERRORS = 4.0
 
 
 class Trained(Protocol):
@@ -47,7 +55,27 @@ def remarks(run: Trained) -> list[str]:
         lines.append(
             f"trained by other code: {some_files(files)} {verb} now (again=true trains again)"
         )
-    return lines
+    return lines + ([line] if (line := divisor_remark(run.task)) else [])
+
+
+def divisor_remark(task: Task) -> str:
+    """A line where the divisor of a user's regression is not the variance of its outputs, as far as
+    these prompts tell; else empty."""
+    if outside_source(type(task)) is None or task.loss != "squared_error":
+        return ""
+    try:
+        prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, _POINTS)
+        ys = task.outputs(prompts.xs, parameters).double()
+    except (ConfigError, NotImplementedError):  # a task of data, without a function of x
+        return ""
+    squares = (ys - ys.mean()).square().mean(1)
+    variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
+    if abs(variance - task.divisor) <= _TOLERATED * variance + _STANDARD_ERRORS * error:
+        return ""
+    return (
+        f"errors are over {task.divisor:g}, the divisor of task={task.name}, but the variance of "
+        f"its outputs is about {variance:.3g}"
+    )
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:

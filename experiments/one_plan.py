@@ -72,10 +72,7 @@ def _amount(config: Config) -> str:
 
 def _products_per_second() -> float:
     """FLOPs a second of float32 products on this processor."""
-    a, b = (
-        torch.randn(_SIZE, _SIZE, dtype=torch.float32),
-        torch.randn(_SIZE, _SIZE, dtype=torch.float32),
-    )
+    a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32)
     a @ b
     begin, count = time.perf_counter(), 0
     while (seconds := time.perf_counter() - begin) < _SECONDS:

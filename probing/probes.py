@@ -69,12 +69,8 @@ class Probes(nn.Module):
                 like.copy_(torch.randn(like.shape, generator=generator, dtype=torch.float32))
                 for parameter, inputs in bounds.items():
                     like = parameter[:, :, seed]
-                    unit = (
-                        torch.rand(like.shape, generator=generator, dtype=torch.float32)
-                        .mul_(2)
-                        .sub_(1)
-                    )
-                    like.copy_(unit / math.sqrt(inputs))
+                    unit = torch.rand(like.shape, generator=generator, dtype=torch.float32)
+                    like.copy_((2 * unit - 1) / math.sqrt(inputs))
 
     @torch.no_grad()
     def predict(self, layer: int, states: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ def _forget_absent_backend() -> None:
 
     try:
         found = find_spec(os.environ["MPLBACKEND"].removeprefix("module://"))
-    except ModuleNotFoundError:
+    except (ImportError, ValueError):
         found = None
     if found is None:
         del os.environ["MPLBACKEND"]

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,19 @@ def load_rows(
 def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
     """Rows and features of the tables `names`; RunError as for `load_rows`."""
     return {name: _arrays(_path(folder, name))[0].shape for name in names}
+
+
+def tables_digest(folder: str, names: tuple[str, ...]) -> str:
+    """The same for the same files of these tables; RunError as for `load_rows`."""
+    paths = [_path(folder, name) for name in names]
+    digests = [_file_digest(path, path.stat().st_mtime_ns) for path in paths]
+    return sha256(repr(list(zip(names, digests, strict=True))).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=64)
+def _file_digest(path: Path, time: int) -> str:
+    """The sha256 of a file that was last written at this time."""
+    return sha256(path.read_bytes()).hexdigest()
 
 
 def distinct(random: RandomSource, count: Tensor, points: int) -> Tensor:

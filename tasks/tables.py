@@ -19,7 +19,7 @@ from reloop.conf.mistakes import ConfigError, RunError, check_choice
 from .classification import Classification
 from .prompts import Prompts
 from .random_source import RandomSource
-from .table_rows import Rows, distinct, load_rows, standardised, table_sizes
+from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, tables_digest
 from .task import Task, register_task
 
 TEN = (
@@ -59,6 +59,9 @@ class _TableTask(Classification):
 
     def data_paths(self) -> dict[str, str]:
         return {"data_dir": self.data_dir}
+
+    def data_identity(self) -> dict[str, str]:
+        return {"tables": tables_digest(self.data_dir, self.tables)}
 
     def check_data(self, points: int = 2) -> None:
         for name, (_, features) in table_sizes(self.data_dir, self.tables).items():

@@ -27,11 +27,16 @@ def csv_table(path: Path, target: str | None = None) -> Table:
     """
     import pandas
 
-    origin = csv_origin(path, target)
-    frame = _read(path, low_memory=False)
+    separator = _separator(path)
+    frame = _read(path, separator)
+    if target is None:
+        target = next((name for name in reversed(frame.columns) if not is_unnamed(name)), None)
+    with open(path, "rb") as file:
+        md5 = hashlib.file_digest(file, "md5").hexdigest()
+    origin = Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, target=target)
     if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
         origin = replace(origin, notes=("left out, row names: those before the first column",))
-    decimal = "." if _separator(path) == "," else ","
+    decimal = "." if separator == "," else ","
     for name, column in frame.items():
         if name != origin.target:
             frame[name] = _numbers_in(column, decimal)
@@ -41,29 +46,17 @@ def csv_table(path: Path, target: str | None = None) -> Table:
         raise TableError(f"{path}: {error}") from None
 
 
-def csv_origin(path: Path, target: str | None = None) -> Source:
-    """The source of the table in a file as it is now. TableError if it has no header."""
-    if target is None:
-        names = [name for name in _read(path, nrows=0).columns if not is_unnamed(name)]
-        target = next(reversed(names), None)
-    with open(path, "rb") as file:
-        md5 = hashlib.file_digest(file, "md5").hexdigest()
-    return Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, target=target)
-
-
-def _read(path: Path, **options: Any) -> Any:
+def _read(path: Path, separator: str) -> Any:
     """The file as a DataFrame, without spaces around names and texts."""
     import pandas
 
-    options |= {"skipinitialspace": True, "keep_default_na": False, "na_values": ["", "?"]}
+    options: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "low_memory": False}
+    options |= {"keep_default_na": False, "na_values": ["", "?"]}
     try:
-        options["sep"] = _separator(path)
         frame = pandas.read_csv(path, **options)
         if not isinstance(frame.index, pandas.RangeIndex) and frame.iloc[:, -1].isna().all():
             # Rows that end in a separator: pandas takes their first value for a name.
             frame = pandas.read_csv(path, index_col=False, **options)
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8, save it as that: {one_line(error)}") from None
     except (ValueError, OSError, EOFError, pandas.errors.ParserError) as error:
         raise TableError(f"{path} cannot be read: {one_line(error)}") from None
     frame.columns = [str(name).strip() for name in frame.columns]
@@ -73,8 +66,13 @@ def _read(path: Path, **options: Any) -> Any:
 def _separator(path: Path) -> str:
     """What stands most often between the names of the header."""
     opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        line = next((line for line in file if line.strip()), "")
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            line = next((line for line in file if line.strip()), "")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8, save it as that: {one_line(error)}") from None
+    except (OSError, EOFError) as error:
+        raise TableError(f"{path} cannot be read: {one_line(error)}") from None
     counts = {sep: len(next(csv.reader([line], delimiter=sep), [])) for sep in (",", ";", "\t")}
     return max(counts, key=lambda sep: counts[sep])
 

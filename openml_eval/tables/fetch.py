@@ -16,10 +16,10 @@ from reloop.conf.mistakes import RunError
 
 from ..settings import FetchSettings, table_name
 from .catalogue import entry
-from .csv_file import csv_origin, csv_table
+from .csv_file import csv_table
 from .download import openml_table
 from .store import find_table, read_table, write_table
-from .table import Table, TableError, is_unnamed, list_names
+from .table import Table, TableError, list_names
 
 _MOST_NAMES = 20  # of features that a description lists
 
@@ -76,34 +76,28 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _get_table(folder: Path, key: int | str, settings: FetchSettings) -> tuple[Table, bool]:
     """A table that is in the folder afterwards, and whether it was fetched now."""
-    copy = _stored_copy(folder, key, settings.target)
-    if copy is not None:
-        return copy, False
+    name = key if isinstance(key, int) else table_name(Path(key))
+    copy = _stored_copy(folder, name)
     if isinstance(key, int):
+        if copy is not None:
+            return copy, False
         cache = Path(settings.cache_dir) if settings.cache_dir is not None else None
         table = openml_table(key, folder / ".openml", cache)
     else:
         table = csv_table(Path(key), settings.target)
+        if copy is not None and copy.is_as(table):
+            return copy, False
     _check_name(folder, table)
     write_table(folder, table)
     return table, True
 
 
-def _stored_copy(folder: Path, key: int | str, target: str | None) -> Table | None:
+def _stored_copy(folder: Path, name: int | str) -> Table | None:
     """The undamaged copy of this table in the folder; None if there is none."""
     try:
-        if isinstance(key, int):
-            return None if find_table(folder, key) is None else read_table(folder, key)
-        path = Path(key)
-        if find_table(folder, table_name(path)) is None:
-            return None
-        table = read_table(folder, table_name(path))
+        return None if find_table(folder, name) is None else read_table(folder, name)
     except RunError:
         return None  # damaged: it is fetched again
-    stored, now = table.source, csv_origin(path, target)
-    is_same = (stored.url, stored.md5, stored.target) == (now.url, now.md5, now.target)
-    # An earlier version took row names for a feature.
-    return table if is_same and not any(map(is_unnamed, table.features)) else None
 
 
 def _check_name(folder: Path, table: Table) -> None:

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.lazy import optional
-
 SERVER = "https://www.openml.org/api/v1/xml"
 _TRIES = 2  # a second apart, before a request counts as failed
 
@@ -29,7 +27,7 @@ def library(root: Path, *, parquet: bool = False) -> Iterator[Any]:
     root.mkdir(parents=True, exist_ok=True)
     # On import it creates the folders in these variables, by default in the home directory.
     with _environment(OPENML_CACHE_DIR=str(root), XDG_CONFIG_HOME=str(root)):
-        openml = optional("tables", "openml", "config", "openml==0.15.1")
+        import openml
     config = openml.config
     settings = {
         name: getattr(config, name) for name in ("server", "apikey", "_root_cache_directory")

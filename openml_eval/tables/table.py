@@ -66,6 +66,15 @@ class Table:
         ones = int(self.ys.sum())
         return len(self.ys) - ones, ones
 
+    def is_as(self, other: Table) -> bool:
+        """Whether both hold the same, under the same names and of the same origin."""
+        described = [
+            (table.name, table.features, table.classes, replace(table.source, date=None))
+            for table in (self, other)
+        ]
+        same_numbers = np.array_equal(self.xs, other.xs) and np.array_equal(self.ys, other.ys)
+        return described[0] == described[1] and same_numbers
+
     @classmethod
     def from_frame(
         cls,
@@ -160,7 +169,7 @@ def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]
         if feature == target:
             continue
         column = frame[feature]
-        if is_unnamed(feature) or (str(feature).lower() in _ROW_NAMES and column.is_unique):
+        if _names_rows(feature, column):
             row_names += [feature] if column.notna().any() else []
             continue
         if not is_numeric_dtype(column.dtype):  # true and false are 1 and 0
@@ -188,9 +197,16 @@ def _features(name: str, frame: Any, target: Any) -> tuple[list[Any], list[str]]
     ]
 
 
-def is_unnamed(column: object) -> bool:
+def _names_rows(name: object, column: Any) -> bool:
+    """Whether a column names rows: it has no name, or is called so and holds different names or
+    whole numbers."""
+    is_called_so = str(name).lower() in _ROW_NAMES and column.dtype.kind != "f"
+    return is_unnamed(name) or (is_called_so and column.is_unique)
+
+
+def is_unnamed(name: object) -> bool:
     """Whether a column has no name, or the one that pandas gives to such."""
-    return _UNNAMED.fullmatch(str(column)) is not None
+    return _UNNAMED.fullmatch(str(name)) is not None
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

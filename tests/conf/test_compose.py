@@ -203,6 +203,12 @@ def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path
     }
 
 
+def test_a_grid_takes_parentheses_in_a_path_as_they_are() -> None:
+    words = ["task=tables", "task.held_out=beta", "task.data_dir=data(1)", "seed=0,1"]
+    grid = commands([*words, "task.tables=[beta,gamma]"], multirun=True)
+    assert [c.config.task.settings["data_dir"] for c in grid] == ["data(1)"] * 2
+
+
 def test_a_grid_imports_several_checkpoints(tmp_path: Path) -> None:
     paths = [tmp_path / "model_1.pt", tmp_path / "model_2.pt"]
     for path in paths:

@@ -33,8 +33,7 @@ def task_in(path: Path, config: Config) -> Task:
 def keep_data(path: Path, task: Task) -> None:
     """Keep what identifies the data of a run that begins in the folder `path`, and where they are;
     nothing for a task that reads none."""
-    identity = task.data_identity()
-    if not identity and not task.data_paths():
+    if not (identity := task.data_identity()):
         return
     files = task.kept_files()
     for name, text in files.items():
@@ -60,7 +59,7 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
         return []
     try:
         now = task.data_identity()
-    except ConfigError:  # a file is no longer there
+    except (ConfigError, RunError):  # a file is no longer there
         now = {}
     changed = [part for part in kept | now if kept.get(part) != now.get(part)]
     # What its folder keeps is read from there: the file of its settings may be another one.

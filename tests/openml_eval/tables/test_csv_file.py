@@ -97,3 +97,11 @@ def test_a_comma_within_quotes_of_a_file_of_commas_is_no_decimal_sign(tmp_path: 
     table = csv_table(write(tmp_path / "a.csv", thousands, range(60), ["x"] * 20 + ["y"] * 40))
     assert table.features == ("b",)
     assert table.source.notes == ("left out, not numeric: a",)
+
+
+def test_a_column_called_index_names_rows_unless_it_measures(tmp_path: Path) -> None:
+    path, classes = tmp_path / "a.csv", ["x"] * 20 + ["y"] * 40
+    for values, features in ((range(60), ("b",)), ([i / 7 for i in range(60)], ("index", "b"))):
+        write(path, values, range(60), classes)
+        path.write_text(path.read_text().replace("a,", "index,", 1), encoding="utf-8")
+        assert csv_table(path).features == features

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.evaluation import evaluate, load_run
+from reloop.evaluation.evaluate_run import evaluation_of
 from reloop.tasks import make_task
 from reloop.training import train
 from tests.tasks.small_tables import SIZES, task, write
@@ -77,3 +80,27 @@ def test_a_run_finds_its_tables_from_another_folder(
     (tmp_path / "elsewhere" / "data").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len(evaluate(load_run(run.path))["by_loop"]["loop"]) > 1
+
+
+def test_an_evaluation_on_other_tables_is_another_one(
+    tmp_path: Path, undrawn: dict[str, Figure]
+) -> None:
+    """Neither is shown for the other, and their numbers are not put together."""
+    words = [
+        *("task=tables", "task.tables=[alpha,beta,gamma]", "task.held_out=beta", "task.points=7"),
+        *("model.n_embd=16", "model.n_head=2", "training.steps=2", "loops.b=2", "loops.T=2"),
+        *("evaluation.prompts=8", "evaluation.resamples=5", f"folder={tmp_path / 'runs'}"),
+    ]
+    (tmp_path / "data").mkdir()
+    folder = write(tmp_path / "data")
+    run = train(Config.of(*words, f"task.data_dir={folder}"))
+    first = evaluate(run)
+    for path in folder.glob("*.npz"):
+        with np.load(path) as arrays:
+            kept = dict(arrays)
+        np.savez(path, **(kept | {"xs": kept["xs"][::-1]}))
+    again = load_run(run.path)
+    second = evaluate(again, replace(again.config.evaluation, baselines=("majority",)))
+    assert first["by_loop"] != second["by_loop"]
+    assert evaluation_of(again)["by_loop"] == second["by_loop"]
+    assert any("other data" in line for line in second["remarks"])

@@ -134,11 +134,8 @@ def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
 def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
     """For each loop the ridge regression of log distances on the features, fitted on prompts of
     their own, [b, n_embd + 2]."""
-    gram, products, count = (
-        torch.zeros((), dtype=torch.float32),
-        torch.zeros((), dtype=torch.float32),
-        0,
-    )
+    gram = products = torch.zeros((), dtype=torch.float32)
+    count = 0
     for batch in _batches(run, settings.seed + 1, settings):
         features, targets = batch.features, (batch.distances + _LEAST).log().T
         gram = gram + features.mT @ features
