@@ -104,8 +104,8 @@ def without_keys(name: str, tensor: Tensor) -> Tensor:
 
 
 def test_with_muon_a_member_is_off_by_what_rounding_does() -> None:
-    """Muon orthogonalises gradients in bf16: their smallest parts, which are rounding, grow to the
-    size of the largest. So two runs alone, one of them begun one rounding away, part as far."""
+    """Muon's steps make the smallest parts of a gradient, which are rounding, as large as the
+    largest. So two runs alone, one of them begun one rounding away, part as far."""
     members = [trainer_of(config) for config in seeds_of(MUON, 0, 1)]
     alone, nudged = trainer_of(MUON), trainer_of(MUON)
     with torch.no_grad():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .muon import Matrix, MatrixMuon
+from .muon import Matrix, MatrixMuon, orthogonalised
 
 _MOMENTUM = 0.95
 # Polar Express (Amsel et al. 2025, arXiv 2505.16932): the polynomials of five steps.
@@ -27,9 +27,8 @@ _LEAST = 1e-10  # of a norm that something is divided by
 
 
 class SphereMuon(MatrixMuon):
-    """Nesterov's momentum, orthogonalised by the five steps of Polar Express, in bfloat16 on a GPU
-    and in float32 on a CPU, where that is the faster. A matrix of norm R moves by lr · R along it,
-    and is scaled back to R."""
+    """Nesterov's momentum, orthogonalised by the five steps of Polar Express. A matrix of norm R
+    moves by lr · R along it, and is scaled back to R."""
 
     def set_momentum(self, step: int) -> None:
         self.momentum.fill_(_MOMENTUM)
@@ -47,17 +46,6 @@ class SphereMuon(MatrixMuon):
 
 def _on_sphere(weight: Tensor, update: Tensor, rate: Tensor) -> Tensor:
     """The weight after a step of `rate` of its norm, with the norm that it had."""
-    norm, direction = weight.norm(), _polar(update)
+    norm, direction = weight.norm(), orthogonalised(update, _POLYNOMIALS, _MARGIN)
     moved = weight - direction * (rate * norm / direction.norm().clamp(min=_LEAST))
     return moved * (norm / moved.norm().clamp(min=_LEAST))
-
-
-def _polar(matrix: Tensor) -> Tensor:
-    """Nearly the orthogonal factor of the polar decomposition [rows, columns]."""
-    x = matrix.bfloat16() if matrix.is_cuda else matrix
-    wide = x.T if len(x) > x.shape[1] else x
-    wide = wide / (_MARGIN * wide.norm() + 1e-6)
-    for a, b, c in _POLYNOMIALS:
-        gram = wide @ wide.T
-        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
-    return (wide.T if len(x) > x.shape[1] else wide).to(matrix.dtype)

@@ -33,7 +33,7 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
         out = capsys.readouterr().out
         return re.findall(r"and \d+ more, together\n", out), out
 
-    rates = ["recipe=paper", "training.learning_rate=1e-3,2e-3"]  # Muon's products are in bf16
+    rates = ["recipe=paper", "training.learning_rate=1e-3,2e-3"]  # Muon grows what is rounding
     grid = ["-m", *TINY, *rates, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
     tied = [word for word in TINY if not word.startswith("loops.")]
     messages, out = shown([*grid, "together=true"])

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import Muon
 
 from reloop.training.optim.muon import BlockMuon, momentum
 
@@ -50,27 +51,21 @@ def _step(weight: nn.Parameter, muon: BlockMuon, gradient: Tensor, at: int = 0) 
     return weight.detach() - before
 
 
-@pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Muon's iteration in float64 where it rounds to bfloat16."""
-    monkeypatch.setattr(Tensor, "bfloat16", Tensor.double)
-
-
 @pytest.mark.parametrize("shape", [(256, 64), (64, 256), (128, 128)])
-def test_an_update_is_newton_schulz_s(shape: tuple[int, int]) -> None:
-    """Each element to 1e-2 of the largest singular value, which is near 1. That is what bfloat16
-    gives; in the Frobenius norm, relative, it is 1.2e-2 to 1.9e-2."""
-    weight, muon = _muon(shape[:1], shape[1], rate=1.0)
-    for seed in range(5):
-        gradient = _normal(seed, *shape)
-        muon.matrices[0].buffer.zero_()
-        moved = _step(weight, muon, gradient) / math.sqrt(max(1, shape[0] / shape[1]))
-        wanted = -_orthogonalised(gradient)
-        torch.testing.assert_close(moved.double(), wanted, rtol=0, atol=1e-2)
-        assert _apart(moved, wanted) < 2e-2
+def test_a_step_is_that_of_torch_s_muon_to_its_rounding(shape: tuple[int, int]) -> None:
+    """Which orthogonalises in bfloat16 on every device, and is 1.2e-2 to 1.9e-2 off the formula."""
+    weight, muon = _muon(shape[:1], shape[1], rate=0.1, decay=0.1)
+    theirs = nn.Parameter(weight.detach().clone())
+    torchs = Muon(
+        [theirs], lr=0.1, weight_decay=0.1, momentum=0.95, ns_coefficients=(3.4445, -4.775, 2.0315)
+    )
+    for seed in range(3):
+        theirs.grad = _normal(seed, *shape)
+        moved, before = _step(weight, muon, theirs.grad, at=300), theirs.detach().clone()
+        torchs.step()
+        assert _apart(moved, (theirs.detach() - before).double()) < 3e-2
 
 
-@pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize("shape", [(64, 16), (16, 64), (32, 32)])
 def test_it_is_nesterov_s_momentum_that_is_orthogonalised(shape: tuple[int, int]) -> None:
     """Over three steps, scaled where there are more rows than columns; to the weight's rounding."""
@@ -95,7 +90,6 @@ def test_tall_updates_have_singular_values_near_one(shape: tuple[int, int], seed
     assert values.max() < 1.25
 
 
-@pytest.mark.usefixtures("exact")
 def test_each_part_of_a_fused_matrix_is_a_matrix_of_its_own() -> None:
     """Queries, keys and values apart, each with its own scale: one whole matrix of the same rows
     is moved elsewhere."""
@@ -141,14 +135,13 @@ def test_a_bad_step_leaves_weight_and_momentum(value: float) -> None:
     assert torch.equal(muon.matrices[0].buffer, kept[1])
 
 
-def test_gradients_stand_as_they_were_and_are_not_held() -> None:
-    """A graph's gradients belong to it, also when the next step has none."""
+def test_gradients_stand_as_they_were() -> None:
+    """A graph's gradients belong to it."""
     weight, muon = _muon(_QKV, 24)
     gradient = _normal(1, 64, 24)
     weight.grad = gradient.clone()
     muon.step(_GOOD)
     assert torch.equal(weight.grad, gradient)
-    assert all(part.grad is None for g in muon.muon.param_groups for part in g["params"])
 
 
 def test_a_matrix_without_a_gradient_stands() -> None:

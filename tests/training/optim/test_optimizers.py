@@ -194,7 +194,7 @@ def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
     trainer = make_trainer(tiny(tmp_path, optimizer="muon", steps=1000))
     muon = trainer.optimizer.muon
     assert isinstance(muon, BlockMuon)
-    place = muon.muon.param_groups[0]["momentum"]
+    place = muon.momentum
     for step, wanted in ((0, 0.85), (150, 0.9), (400, 0.95)):
         trainer.optimizer.prepare(step)
         assert float(place) == pytest.approx(wanted)
