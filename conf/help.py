@@ -29,7 +29,6 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py -m task=linear seed=0,1,2 engine=slurm      the same as a job array of Slurm
   python run.py action=status grid=runs/grid-1234abcd       how far it is; also action=cancel
   torchrun --nproc-per-node=2 run.py training.shards=2      one run on two GPUs, half a batch each
-  python run.py search=rate                                 settings of least error; add --help
   python run.py action=evaluate run=runs/NAME evaluation.shifts=all
   python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
   python run.py action=compare 'runs=[runs/A,runs/B]'

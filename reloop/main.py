@@ -21,7 +21,6 @@ def main(words: list[str]) -> int:
     from reloop.experiments.named import command as experiments
     from reloop.experiments.report import command as report_page
     from reloop.experiments.runs import command as runs
-    from reloop.experiments.search import command as search
 
     if runs.is_for_runs(words):
         return runs.main(words)
@@ -29,8 +28,6 @@ def main(words: list[str]) -> int:
         return generate.main(words)
     if report_page.is_for_report(words):
         return report_page.main(words)
-    if search.is_for_search(words):
-        return search.main(words)
     if experiments.is_for_experiments(words):
         return experiments.main(words)
     if grids.is_for_grid(words):

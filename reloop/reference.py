@@ -30,7 +30,6 @@ from reloop.experiments.named.settings import ExperimentSettings
 from reloop.experiments.report.settings import ReportSettings as PageSettings
 from reloop.experiments.runs.settings import CleanSettings, DiffSettings, ListSettings
 from reloop.experiments.scaling_law.settings import ScalingSettings
-from reloop.experiments.search.settings import SearchSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.settings import FetchSettings
@@ -40,7 +39,6 @@ from reloop.probing.settings import ProbingSettings
 
 _COMMANDS: dict[str, type[Any]] = {
     "python run.py experiment=…": ExperimentSettings,
-    "python run.py search=…": SearchSettings,
     "python -m probing": ProbingSettings,
     "python -m probing.dynamics": DynamicsSettings,
     "python -m openml_eval": RunSettings,

@@ -37,8 +37,6 @@ TAKES_ITS_SETTINGS = {
     HOME / "experiments" / "grids" / "run.py",
     HOME / "experiments" / "named" / "members.py",
     HOME / "experiments" / "named" / "measures" / "openml.py",
-    HOME / "experiments" / "search" / "definition.py",
-    HOME / "experiments" / "search" / "settings.py",
 }
 ROOMS = (*MAY_USE, "benchmarks")
 FILES = [
@@ -119,7 +117,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
             "reloop.experiments.report.command, reloop.experiments.report.write, "
             "reloop.experiments.named.command, reloop.experiments.runs.command, "
             "reloop.experiments.runs.listing, reloop.experiments.runs.diff, "
-            "reloop.experiments.runs.clean, reloop.experiments.search.command",
+            "reloop.experiments.runs.clean",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
         ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -145,3 +146,24 @@ def test_the_classifier_of_the_guide_reads_a_real_table() -> None:
     names: dict[str, object] = {}
     exec(code, names)
     assert names["accuracy"] > 0.87  # type: ignore[operator]
+
+
+@pytest.mark.slow
+def test_a_search_for_settings(tmp_path: Path) -> None:
+    """A second start goes on with the trials of the first."""
+    pytest.importorskip("optuna")
+    (code,) = [block for block in blocks("python") if "import optuna" in block]
+    short = code.replace("training.steps=1000", "training.steps=20").replace("16)", "2)")
+    (tmp_path / "search.py").write_text(short, encoding="utf-8")
+    for trials in (2, 4):
+        done = subprocess.run(
+            [sys.executable, "search.py"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(HOME)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "'muon_rate'" in done.stdout.splitlines()[-1]
+        assert len(list((tmp_path / "runs").glob("linear-*"))) == trials

@@ -18,7 +18,7 @@ from .settings import ReportSettings
 
 _LAWS = ("scaling_law.json", "iso_depth.json")
 _STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
-_OTHERS = re.compile(r"(?:grid|search)-[0-9a-f]{8}$")  # folders with a result of their own
+_GRID = re.compile(r"grid-[0-9a-f]{8}$")
 _DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
 
 
@@ -64,9 +64,9 @@ def _below(folder: Path, name: str, part: str = "") -> list[Path]:
 
 
 def _results(folder: Path) -> list[Path]:
-    """The results of named experiments, grids and searches."""
-    others = [path for path in _below(folder, "result.json") if _OTHERS.match(path.parent.name)]
-    return [*_below(folder, "result.json", "experiments"), *others]
+    """The results of named experiments and grids."""
+    grids = [path for path in _below(folder, "result.json") if _GRID.match(path.parent.name)]
+    return [*_below(folder, "result.json", "experiments"), *grids]
 
 
 def _stability(folder: Path) -> list[Path]:

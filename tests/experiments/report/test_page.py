@@ -235,21 +235,21 @@ def test_one_experiment_some_runs_or_all(own: Path) -> None:
     assert write(own, experiment="all")[0].startswith("1 experiment, 1 run, 4 claims")
 
 
-def test_grids_and_searches_are_shown_as_experiments_are(own: Path) -> None:
+def test_grids_are_shown_as_experiments_are(own: Path) -> None:
     (run, _) = run_folders(own)
-    for name in ("grid-0123abcd", "search-89ef4567", "search-other"):
+    for name in ("grid-0123abcd", "grid-89ef4567", "grid-other"):
         (own / name).mkdir()
         content = {**experiment(run), "experiment": name, "title": f"the result of {name}"}
         content["panels"][1] |= {"title": f"a picture of {name}"}
         write_record(own / name / "result.json", "experiment", content)
     said, page = write(own)
     assert said.startswith("3 experiments, 1 comparison, 1 law, 2 runs")
-    for name in ("grid-0123abcd", "search-89ef4567"):
+    for name in ("grid-0123abcd", "grid-89ef4567"):
         figure = page.figure(f"a picture of {name}")
         assert figure["file"].startswith(name)
         assert [row[-1] for row in figure["csv"]] == ["name", "wind, 1", "<i>credit</i>"]
-    assert "search-other" not in page.text
-    said, page = write(own, experiment="search-89ef4567")
+    assert "grid-other" not in page.text
+    said, page = write(own, experiment="grid-89ef4567")
     assert said.startswith("1 experiment, 1 run")
 
 

@@ -1,1 +1,0 @@
-"""Search: `python run.py search=…`, settings that Optuna chooses, each trial an ordinary run."""
