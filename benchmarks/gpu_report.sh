@@ -5,15 +5,14 @@
 #
 # REFERENCE is a checkout of github.com/Leiay/looped_transformer. part=1: tests of the kernels, the
 # sparse step beside the reference, its profile. part=2: the other configurations, single loops,
-# runs side by side, parity of the losses. Without part: both in turn.
+# parity of the losses. Without part: both in turn.
 #
-# OUT (benchmarks/results/gpu) gets three files, written anew after every part:
-#     summary.md       what was measured, as tables
+# OUT (benchmarks/results/gpu) gets two files, written anew after every part:
 #     report.json      of each part its exit code, its seconds and its limit
 #     report.tar.gz    every JSON and log (the archive also while a part runs)
 # A half replaces its own results in OUT and keeps those of the other. Every part has its own limit;
 # one that fails does not stop the others. Exit codes of parts: 0 done, 124 or 137 out of time, -1 no
-# time was left for it. `python -m benchmarks.report 'folders=[A,B]'` makes one summary of two OUTs.
+# time was left for it.
 #
 # PYTHON names the interpreter, TOTAL the seconds of a half. DEVICE=cpu rehearses all of it at toy
 # sizes: tests interpret the kernels, which are compiled but not timed, and a part may take all the
@@ -54,16 +53,13 @@ archive() {
     [ $? -le 1 ] && mv "$out/.archive" "$out/report.tar.gz" # 1: a log has grown meanwhile
 }
 
-# record PART EXIT_CODE SECONDS LIMIT: into all three files.
+# record PART EXIT_CODE SECONDS LIMIT: into both files.
 record() {
     printf '{"half": %s, "part": "%s", "exit_code": %s, "seconds": %s, "limit": %s}\n' \
         "$half" "$@" >>"$work/half$half/parts.jsonl"
     cat "$work"/half*/parts.jsonl | sed '1s/^/[\n/; $!s/$/,/; $s/$/\n]/' >"$out/.report"
     mv "$out/.report" "$out/report.json"
     archive
-    "$python" -m benchmarks.report "folders=$out" >"$out/.summary" 2>>"$work/half$half/summary.log" &&
-        mv "$out/.summary" "$out/summary.md"
-    rm -f "$out/.summary"
     echo "$1: exit code $2 after $3 s"
 }
 
@@ -118,7 +114,6 @@ toy() {
     case $1 in
         config=* | configs=*) echo "${1%%=*}=small" ;;
         backend=*) echo 'backend=cpu' ;;
-        variant=*) echo 'variant=cpu:fp32' ;;
         variants=*) echo 'variants=[eager:fp32,cpu:fp32]' ;;
         precision=*) echo 'precision=fp32' ;;
         capture=* | compiled_reference=*) echo "${1%%=*}=false" ;;
@@ -168,15 +163,15 @@ half1() {
     tests tests_bf16 75 bf16 "${kernel_tests[@]}"
     measure step_sparse 165 step configs=sparse "device=$device" "reference=$reference" \
         compiled_reference=true 'backend=[triton,compile]' precision=bf16 capture=true pairs=15 limit=50
-    measure profile_bf16 30 profile_step config=sparse "device=$device" variant=triton:bf16:graph \
-        steps=10 warmup=5
+    measure profile_bf16 30 step configs=sparse "device=$device" backend=triton precision=bf16 \
+        capture=true pairs=2 profile=true
     tests tests_fp32 70 'not bf16' "${kernel_tests[@]}"
     tests tests_graphs 45 '' tests/training/graph/test_cuda.py
     measure step_sparse_ways 90 step configs=sparse "device=$device" "reference=$reference" \
         compiled_reference=false 'backend=[triton,eager]' 'precision=[tf32,bf16]' \
         'capture=[false,true]' pairs=7 limit=30
-    measure profile_tf32 30 profile_step config=sparse "device=$device" variant=triton:tf32:graph \
-        steps=10 warmup=5
+    measure profile_tf32 30 step configs=sparse "device=$device" backend=triton precision=tf32 \
+        capture=true pairs=2 profile=true
 }
 
 half2() {
@@ -186,8 +181,6 @@ half2() {
         measure "step_$config" 50 step "configs=$config" "device=$device" "reference=$reference" \
             compiled_reference=false backend=triton precision=bf16 'capture=[false,true]' pairs=9 limit=30
     done
-    measure step_runs 50 step configs=sparse "device=$device" 'backend=[triton,eager]' precision=bf16 \
-        capture=true 'runs=[1,3]' pairs=7 limit=30
     if [ "$device" = cpu ]; then
         part kernels 60 "$python" -m benchmarks.kernels static=true capability=9.0 precision=bf16 \
             width=32 heads=2 points=8 "json=$results/kernels.json"
@@ -204,4 +197,3 @@ for half in $halves; do
     rm -rf "$results" && mkdir "$results" || exit 2
     "half$half"
 done
-[ -f "$out/summary.md" ] || echo "no summary: $out/report.tar.gz says why, in half*/summary.log" >&2

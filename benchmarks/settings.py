@@ -70,20 +70,9 @@ class StepSettings(_Settings):
         "counts as failed; null: any",
         above=0,
     )
-
-
-@dataclass(frozen=True)
-class ProfileSettings(_Settings):
-    """The step that is profiled."""
-
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
-    config: Name = setting("sparse", "the configuration")
-    variant: str | None = setting(
-        None, "backend:precision or backend:precision:graph; null: cpu:fp32, on a GPU eager:fp32"
+    profile: bool = setting(
+        False, "also the time of ours by kernel, on a CPU by operation, in ten steps"
     )
-    steps: int = setting(10, "that are profiled", at_least=1)
-    warmup: int = setting(5, "steps before them", at_least=1)
-    top: int = setting(25, "rows of the table", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -145,34 +134,6 @@ class KernelSettings(_Settings):
         super().check()
         if self.width % 32 or self.width % self.heads:
             raise ConfigError("width", f"must be a multiple of 32 and of heads, got {self.width}")
-
-
-@dataclass(frozen=True)
-class ProbeSettings(_Settings):
-    """The size of the probes; the paper's by default."""
-
-    layers: int = setting(20, "of states", at_least=1)
-    points: int = setting(41, "pairs in a prompt", at_least=1)
-    prompts: int = setting(1280, "in a step", at_least=1)
-    width: int = setting(256, "of the states", at_least=1)
-    outputs: int = setting(20, "of a probe", at_least=1)
-    hidden: int = setting(64, "units of a probe", at_least=1)
-    pairs: int = setting(3, "of steps on one layer", at_least=2)
-    full_pairs: int = setting(3, "of steps on all layers", at_least=2)
-
-
-@dataclass(frozen=True)
-class SolverSettings(_Settings):
-    """The prompts that are solved, and what they are compared with."""
-
-    prompts: int = setting(1280, "prompts", at_least=1)
-    dims: int = setting(20, "dimensions of x", at_least=1)
-    points: int = setting(41, "pairs in a prompt", at_least=2)
-    pairs: int = setting(5, "measurements of each side", at_least=2)
-    fitted: int = setting(8, "prompts that scikit-learn solves, at most all", at_least=1)
-    curves: str | None = setting(None, "a file of curves to compare with", check=check_path)
-    curve_prompts: int = setting(10_000, "prompts of a seed that are compared", at_least=2)
-    seeds: int = setting(20, "seeds to compare with them", at_least=1)
 
 
 @dataclass(frozen=True)

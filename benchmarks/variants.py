@@ -15,10 +15,8 @@ from reloop.conf.schema import Config
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.step import Trainer
-from reloop.training.streams import Streams, side_by_side
 from reloop.training.together import Together
 
-from .baseline import Baseline
 from .reference import Reference
 from .settings import Backend, Precision
 from .timing import Step
@@ -26,7 +24,7 @@ from .timing import Step
 
 @dataclass(frozen=True)
 class Variant:
-    """`side` is ours, baseline or reference; `checkout` is the reference's; `runs`, of ours alone,
+    """`side` is ours or reference; `checkout` is the reference's; `runs`, of ours alone,
     differ in their seed and are trained together."""
 
     side: str
@@ -61,14 +59,13 @@ class Variant:
         """A new model on the device, or one for each run; returns the function that makes the next
         step of each."""
         self.prepare()
-        if self.side == "baseline":
-            return Baseline(config, device).step
         if self.side == "reference":
             assert self.checkout is not None
             return Reference(self.checkout, config, device, self.backend == "compile").step
         configs = [replace(config, seed=config.seed + run) for run in range(self.runs)]
         trainers = [make_trainer(each, device, self) for each in configs]
-        steps, update = count(), updates(side_by_side(trainers), self)
+        trainer = trainers[0] if self.runs == 1 else Together(trainers)
+        steps, update = count(), updates(trainer, self)
         return lambda: update(next(steps))
 
 
@@ -107,7 +104,7 @@ def make_trainer(config: Config, device: torch.device, variant: Variant) -> Trai
     return Trainer(config, task, build_curriculum(config, task), model, capture=variant.capture)
 
 
-def updates(trainer: Trainer | Streams | Together, variant: Variant) -> Callable[[int], None]:
+def updates(trainer: Trainer | Together, variant: Variant) -> Callable[[int], None]:
     """The trainer's `update`; RuntimeError if the variant's graph could not be captured, for which
     the trainer itself only prints a line."""
     runner = None if isinstance(trainer, Together) else trainer.runner
@@ -121,12 +118,10 @@ def updates(trainer: Trainer | Streams | Together, variant: Variant) -> Callable
 
 
 def opponents(device: torch.device, checkout: Path | None, *, compiled: bool) -> list[Variant]:
-    """The variants to compare ours with: the reference, if there is a checkout (also with
-    torch.compile, if `compiled`), and the baseline."""
-    precision = "tf32" if device.type == "cuda" else "fp32"
-    baseline = Variant("baseline", "eager", precision)
+    """The variants to compare ours with: the reference, if there is a checkout, also with
+    torch.compile if `compiled`."""
     if checkout is None:
-        return [baseline]
+        return []
+    precision = "tf32" if device.type == "cuda" else "fp32"
     backends = ("eager", "compile") if compiled else ("eager",)
-    references = [Variant("reference", name, precision, checkout=checkout) for name in backends]
-    return [*references, baseline]
+    return [Variant("reference", name, precision, checkout=checkout) for name in backends]

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin
 
-from reloop.benchmarks.report.settings import ReportSettings
 from reloop.benchmarks.settings import (
     KernelSettings,
     ParitySettings,
-    ProbeSettings,
-    ProfileSettings,
     SamplerSettings,
-    SolverSettings,
     StepSettings,
 )
 from reloop.benchmarks.time_to_quality.settings import QualitySettings
@@ -56,12 +52,8 @@ _COMMANDS: dict[str, type[Any]] = {
     "python run.py action=clean": CleanSettings,
     "python -m benchmarks.time_to_quality": QualitySettings,
     "python -m benchmarks.step": StepSettings,
-    "python -m benchmarks.profile_step": ProfileSettings,
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,
-    "python -m benchmarks.report": ReportSettings,
-    "python -m benchmarks.probes": ProbeSettings,
-    "python -m benchmarks.solvers": SolverSettings,
     "python -m benchmarks.samplers": SamplerSettings,
 }
 _HEAD = """\
@@ -89,7 +81,7 @@ def _groups() -> str:
     lines.append("- `again=true` trains again; the old run is kept under another name")
     lines.append(
         "- `together=` false, auto, true: members of a grid (`-m`) that differ in seeds or rates"
-        " alone are trained together: in one computation, on a GPU side by side in one graph;"
+        " alone are trained together, in one computation;"
         " auto: small models on a CPU, where that is faster (on a GPU it has not been measured)\n"
     )
     return "\n".join(lines)

@@ -20,8 +20,7 @@ from .member import Member
 from .memory import report_out_of_memory
 from .run_folder.run import Run
 from .signals import Interrupted, deferred_signals
-from .streams import side_by_side
-from .together import difference, obstacle
+from .together import Together, difference, obstacle
 from .work import Work
 
 
@@ -52,9 +51,8 @@ def train_together(
     RunError of its divergence, which does not affect the others.
 
     Configurations may differ in seed, rates, optimiser and the other settings of
-    `together._MAY_DIFFER`. Each has its own run folder, which a call of `train` can go on with. On
-    CUDA the runs share the device, each on a stream of its own, and end with the weights of a
-    single training; elsewhere they are one computation, and end with these up to the rounding of
+    `together._MAY_DIFFER`. Each has its own run folder, which a call of `train` can go on with.
+    They are one computation, and end with the weights of a single training up to the rounding of
     batched products. A run at an earlier step than the others catches up first. Raises what `train`
     does, and ConfigError, naming the setting, for configurations that cannot be trained together.
     """
@@ -125,7 +123,8 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
     """Train members at the same step up to `stop_at`, or until one of them diverges. The host waits
     for the device only to log or save."""
     trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
-    trainer, work = side_by_side(trainers), Work(trainers[0].curriculum, training.steps)
+    trainer = trainers[0] if len(trainers) == 1 else Together(trainers)
+    work = Work(trainers[0].curriculum, training.steps)
     snapshots = {each for member in group for each in member.config.training.snapshots}
     screen = Screen(training.steps, step, work, group[0].shown)
     with screen, ExitStack() as clocks:

@@ -24,7 +24,7 @@ from reloop.models import Model
 from reloop.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
-from .graph import Body, GraphRunner, make_recorder
+from .graph import GraphRunner, make_recorder
 from .jacobian import JacobianGain
 from .norms import NORMS, ResidualNorms, first_mlp, gradient_norm
 from .objective import loss, targets
@@ -101,15 +101,9 @@ class Trainer:
 
     def update(self, step: int) -> None:
         """Make step `step`: a function of the weights, the optimiser, the seed and the step."""
-        stage, body = self.begin(step)
-        self.runner.run(stage, body, self.generators)
-
-    def begin(self, step: int) -> tuple[Stage, Body]:
-        """Set what step `step` depends on besides the weights; its stage, and the body that queues
-        its work on the device."""
         self.prepare(step)
         stage = self.curriculum(step)
-        return stage, partial(self._step, stage)
+        self.runner.run(stage, partial(self._step, stage), self.generators)
 
     def prompts(self, step: int, shard: int) -> Prompts:
         """The batch of one shard of a step, sampled again."""

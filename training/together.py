@@ -162,8 +162,7 @@ def faster(config: Config) -> bool:
     another.
 
     On a CPU that depends on the size of a loop's state, batch x tokens x width, and on the threads
-    (docs/log.md has the measurement). On a GPU, where together is on streams (streams.py), it has
-    not been measured: no.
+    (docs/log.md has the measurement). On a GPU it has not been measured: no.
     """
     tokens = config.training.batch_size * 2 * config.task.points
     on_cpu = place(config.device, config.precision, config.backend).device.type == "cpu"

@@ -1,4 +1,4 @@
-"""The time of a whole training step, beside a plain one and the reference's own code.
+"""The time of a whole training step, beside the reference's own code.
 
     python -m benchmarks.step 'configs=[sparse,small]' reference=../looped_transformer
 
@@ -22,6 +22,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,6 +32,7 @@ from reloop.benchmarks.reference import FILES
 from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
 from reloop.benchmarks.step.clocks import span
 from reloop.benchmarks.step.contender import Basis
+from reloop.benchmarks.step.profile import profile_variant
 from reloop.benchmarks.step.table import describe, head, line
 from reloop.benchmarks.step.turns import Measured, take_turns
 from reloop.benchmarks.step.worker import Plan
@@ -68,8 +70,10 @@ def measure(variants: list[Variant], settings: StepSettings, device: torch.devic
         warmup = settings.warmup or (5 if device.type == "cuda" else 1)
         plan = Plan(config, device, warmup, settings.least, threads)
 
-        def save(name: str, config: Config, measured: Measured) -> None:
-            results[name] = _plain(config, measured)
+        def save(
+            name: str, config: Config, measured: Measured, profiles: dict[str, Any] | None = None
+        ) -> None:
+            results[name] = _plain(config, measured) | ({"profiles": profiles} if profiles else {})
             content = {"basis": basis, "pairs": settings.pairs, "settings": results}
             write_report(settings.json, device, content)
 
@@ -80,6 +84,10 @@ def measure(variants: list[Variant], settings: StepSettings, device: torch.devic
         finally:  # also of what was stopped
             _print(measured, variants, device)
         number_failed += len(measured.failures)
+        if settings.profile:
+            ours = [each.variant for each in measured.rows() if each.variant.side == "ours"]
+            profiles = {each.name: profile_variant(config, each, device) for each in ours}
+            save(name, config, measured, profiles)
     if number_failed:
         raise RunError(f"{number_failed} measurements failed")
 

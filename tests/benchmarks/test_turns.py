@@ -69,7 +69,7 @@ def run(variants: list[Variant], limit: float | None = None) -> tuple[Measured, 
 @pytest.mark.slow
 def test_turns_are_in_order_and_each_is_saved(tmp_path: Path) -> None:
     file = tmp_path / "steps"
-    measured, saved = run([Fake("baseline", name, "fp32", file=str(file)) for name in "abc"])
+    measured, saved = run([Fake("reference", name, "fp32", file=str(file)) for name in "abc"])
     assert file.read_text(encoding="utf-8") == "abc" * 4  # one step of each for warming up
     assert saved == [0, 1, 2, 3]
     assert [len(row.times) for row in measured.rows()] == [3, 3, 3]
@@ -90,7 +90,7 @@ def test_one_that_fails_leaves_the_others_their_turns(
 ) -> None:
     file = str(tmp_path / "steps")
     variants = [
-        Fake("baseline", "a", "fp32", file=file),
+        Fake("reference", "a", "fp32", file=file),
         Fake("ours", "b", ends, file=file, last=last),
         Fake("reference", "c", "fp32", file=file),
     ]
@@ -104,7 +104,7 @@ def test_one_that_fails_leaves_the_others_their_turns(
 @pytest.mark.slow
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     file, start = str(tmp_path / "steps"), time.monotonic()
-    variants = [Fake("baseline", "a", "fp32", file=file), Fake("ours", "b", "hangs", last=0)]
+    variants = [Fake("reference", "a", "fp32", file=file), Fake("ours", "b", "hangs", last=0)]
     measured, saved = run([*variants], limit=3.0)
     assert measured.failures == {variants[1].name: "gave no answer within 3 s"}
     assert saved == [0, 1, 2, 3]
@@ -125,7 +125,7 @@ def test_what_was_stopped_keeps_its_turns(
 
     monkeypatch.setattr(Worker, "measure", stops)
     variants: list[Variant] = [
-        Fake("baseline", name, "fp32", file=str(tmp_path / "steps")) for name in "ab"
+        Fake("reference", name, "fp32", file=str(tmp_path / "steps")) for name in "ab"
     ]
     settings = StepSettings(configs=("small",), device="cpu", json=str(path), least=1e-9)
     with pytest.raises(KeyboardInterrupt):
@@ -134,8 +134,8 @@ def test_what_was_stopped_keeps_its_turns(
     assert kept["turns"] == 2
     assert [len(row["seconds"]["wall"]) for row in kept["variants"]] == [2, 2]
     printed = capsys.readouterr().out
-    assert "baseline a fp32" in printed  # the table of what there is
-    assert "baseline b fp32" in printed
+    assert "reference a fp32" in printed  # the table of what there is
+    assert "reference b fp32" in printed
     assert not any(worker._process.is_alive() for worker in questions)
 
 
@@ -144,7 +144,7 @@ def test_a_failure_is_printed_and_written(
 ) -> None:
     path, file = tmp_path / "step.json", str(tmp_path / "steps")
     variants: list[Variant] = [
-        Fake("baseline", "a", "fp32", file=file),
+        Fake("reference", "a", "fp32", file=file),
         Fake("ours", "b", "exits", file=file, last=0),
     ]
     settings = StepSettings(configs=("small",), device="cpu", json=str(path), pairs=2, least=1e-9)

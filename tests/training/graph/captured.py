@@ -80,9 +80,7 @@ def capture_all(monkeypatch: pytest.MonkeyPatch) -> list[TapeRecorder]:
 class BrokenRecorder(TapeRecorder):
     """Its captures fail; `held` are the generators of the last, which are unusable after that."""
 
-    def capture(
-        self, bodies: Sequence[Body], generators: Sequence[Generator]
-    ) -> Callable[[], None]:
+    def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
         self.events.append("capture")
         self.held = list(generators)
         raise RuntimeError("operation not permitted when stream is capturing\nand more\nlines")

@@ -6,7 +6,6 @@ trainer.runner = GraphRunner(TapeRecorder())
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -57,47 +56,37 @@ class Tape(TorchDispatchMode):
             storage.copy_(before)
 
     @torch.no_grad()
-    def replay(self) -> Iterator[None]:
-        """Do it again: the same operations, in the same places, on what is there now; one at each
-        `next`."""
+    def replay(self) -> None:
+        """Do it again: the same operations, in the same places, on what is there now."""
         for func, args, kwargs, result in self.calls:
             for place, value in zip(
                 tensors_in(result), tensors_in(func(*args, **kwargs)), strict=True
             ):
                 if place.data_ptr() != value.data_ptr():
                     place.copy_(value)
-            yield
 
 
 class TapeRecorder:
-    """A recorder whose graphs are tapes, one for each body, replayed in turns of one operation;
-    `events` says what it was asked for."""
+    """A recorder whose graphs are tapes; `events` says what it was asked for."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def aside(self, bodies: Sequence[Body]) -> None:
+    def aside(self, body: Body) -> None:
         self.events.append("aside")
-        for body in bodies:
-            body()
+        body()
 
-    def capture(
-        self, bodies: Sequence[Body], generators: Sequence[Generator]
-    ) -> Callable[[], None]:
+    def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
         self.events.append("capture")
         states = [generator.get_state() for generator in generators]
-        tapes = []
-        for body in bodies:
-            with Tape() as tape:
-                body()
-            tape.undo()
-            tapes.append(tape)
+        with Tape() as tape:
+            body()
+        tape.undo()
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
 
         def replay() -> None:
             self.events.append("replay")
-            for _ in zip_longest(*(tape.replay() for tape in tapes)):
-                pass
+            tape.replay()
 
         return replay

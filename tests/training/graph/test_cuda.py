@@ -19,8 +19,6 @@ from reloop.training import train, train_together
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.step import Trainer
-from reloop.training.streams import Streams, side_by_side
-from reloop.training.together import Together
 from tests.training.graph.captured import VARIANTS, everything, variant
 from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
 
@@ -71,46 +69,6 @@ def test_captured_is_uncaptured(name: str, backend: str, precision: str, tmp_pat
     assert captured.fetch() == plain.fetch()
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["rule", "muon", "shards"])
-def test_seeds_on_streams_are_each_alone(
-    name: str, backend: str, precision: str, tmp_path: Path
-) -> None:
-    """To the bit, as each is when it is captured alone."""
-    configs = [replace(variant(name, tmp_path), seed=seed) for seed in range(3)]
-    alone, members = (
-        [_trainer(config, None, backend, precision) for config in configs] for _ in range(2)
-    )
-    streams = side_by_side(members)
-    assert isinstance(streams, Streams)
-    for step in range(22):
-        for trainer in alone:
-            trainer.update(step)
-        streams.update(step)
-        for trainer, member in zip(alone, members, strict=True):
-            assert_same_bits(everything(member), everything(trainer))
-    assert streams.runner.replay is not None
-    for trainer, member in zip(alone, members, strict=True):
-        assert member.fetch() == trainer.fetch()
-
-
-def test_runs_trained_together_end_as_each_alone(tmp_path: Path) -> None:
-    """The first stood further ahead, so that the others catch up before all are one graph."""
-    configs, alone = (
-        [
-            replace(variant("rule", tmp_path / name), device="cuda", backend="eager", seed=seed)
-            for seed in range(3)
-        ]
-        for name in ("together", "alone")
-    )
-    train(configs[0], until=17)
-    train_together(configs)
-    for config, other in zip(configs, alone, strict=True):
-        train(other)
-        assert_same_bits(saved_tensors(config), saved_tensors(other))
-
-
 def test_runs_on_two_devices_are_refused(tmp_path: Path) -> None:
     config = tiny(tmp_path)
     with pytest.raises(ConfigError, match="device cannot differ"):
@@ -118,11 +76,9 @@ def test_runs_on_two_devices_are_refused(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("runs", [1, 3])
-def test_a_replayed_step_waits_for_nothing(runs: int, tmp_path: Path) -> None:
+def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
     config = tiny(tmp_path, clip=0.5, weight_decay=0.1, shards=2)
-    members = [_trainer(replace(config, seed=seed), None) for seed in range(runs)]
-    trainer = side_by_side(members)
+    trainer = _trainer(config, None)
     for step in range(5):
         trainer.update(step)
     torch.cuda.set_sync_debug_mode("error")
@@ -131,18 +87,15 @@ def test_a_replayed_step_waits_for_nothing(runs: int, tmp_path: Path) -> None:
             trainer.update(step)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert all(member.fetch().bad_step is None for member in members)
+    assert trainer.fetch().bad_step is None
 
 
-@pytest.mark.parametrize("runs", [1, 3])
-def test_memory_does_not_grow(runs: int, tmp_path: Path) -> None:
+def test_memory_does_not_grow(tmp_path: Path) -> None:
     """Neither within a stage nor from stage to stage."""
     config = tiny(tmp_path, steps=1000)
-    members = [_trainer(replace(config, seed=seed), None) for seed in range(runs)]
-    trainer = side_by_side(members)
-    stages = [replace(members[0].curriculum(0), dims=dims) for dims in (1, 2)]
-    for member in members:
-        member.curriculum = lambda step: stages[step // 10 % 2]  # type: ignore[assignment]
+    trainer = _trainer(config, None)
+    stages = [replace(trainer.curriculum(0), dims=dims) for dims in (1, 2)]
+    trainer.curriculum = lambda step: stages[step // 10 % 2]  # type: ignore[assignment]
     used = []
     for step in range(200):
         trainer.update(step)
@@ -150,8 +103,7 @@ def test_memory_does_not_grow(runs: int, tmp_path: Path) -> None:
             torch.cuda.synchronize()
             used.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
     assert len(set(used[2:])) == 1, used
-    for member in members:
-        member.curriculum = lambda step: stages[0]  # type: ignore[assignment]
+    trainer.curriculum = lambda step: stages[0]  # type: ignore[assignment]
     for step in range(200, 205):
         trainer.update(step)
     before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
@@ -177,16 +129,14 @@ def test_a_stopped_run_ends_as_undisturbed(
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-@pytest.mark.parametrize("runs", [1, 3])
 def test_where_capturing_fails_training_goes_on(
-    runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A task that waits for the device cannot be captured, and draws the same uncaptured."""
-    configs = [replace(tiny(tmp_path, shards=2), seed=seed) for seed in range(runs)]
-    plain = [_trainer(config, False) for config in configs]
+    config = tiny(tmp_path, shards=2)
+    plain = _trainer(config, False)
     for step in range(12):
-        for trainer in plain:
-            trainer.update(step)
+        plain.update(step)
     draw = Trainer.draw
 
     def waiting(self: Trainer, stage: Stage, shard: int) -> Prompts:
@@ -195,14 +145,11 @@ def test_where_capturing_fails_training_goes_on(
         return prompts
 
     monkeypatch.setattr(Trainer, "draw", waiting)
-    members = [_trainer(config, None) for config in configs]
-    together = side_by_side(members)
-    assert not isinstance(together, Together)
+    trainer = _trainer(config, None)
     stream = torch.cuda.current_stream()
     for step in range(12):
-        together.update(step)
+        trainer.update(step)
     assert torch.cuda.current_stream() == stream
-    for member, trainer in zip(members, plain, strict=True):
-        assert_same_bits(everything(member), everything(trainer))
-    assert together.runner.recorder is None
+    assert_same_bits(everything(trainer), everything(plain))
+    assert trainer.runner.recorder is None
     assert capsys.readouterr().out.count("not captured as a CUDA graph") == 1

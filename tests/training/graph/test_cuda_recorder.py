@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Generator
 
-from reloop.training.graph import Body, CudaRecorder
+from reloop.training.graph import CudaRecorder
 from reloop.training.step import Trainer
 from tests.training.tiny import Crash, crash, make_trainer, tiny
 
@@ -62,56 +62,22 @@ def log(cuda: Callable[..., None]) -> list[str]:
     return log
 
 
-def _bodies(log: list[str], count: int) -> list[Body]:
-    return [partial(log.append, f"body {index}") for index in range(count)]
-
-
 def test_what_is_asked_of_cuda_and_in_which_order(log: list[str]) -> None:
     """Generators are known before the capture begins; the caller's stream waits for the other and
     comes back even from a capture that breaks."""
-    recorder, (body,) = CudaRecorder(torch.device("cuda")), _bodies(log, 1)
-    recorder.aside([body])
-    assert log == ["a waits for main", "on a", "body 0", "off a", "main waits for a"]
+    recorder, body = CudaRecorder(torch.device("cuda")), partial(log.append, "body")
+    recorder.aside(body)
+    assert log == ["a waits for main", "on a", "body", "off a", "main waits for a"]
     log.clear()
-    replay = recorder.capture([body], [Generator().manual_seed(seed) for seed in (3, 4)])
+    replay = recorder.capture(body, [Generator().manual_seed(seed) for seed in (3, 4)])
     replay()
     assert log == [
-        *("register 3", "register 4", "on a", "begin on a", "body 0", "end", "off a", "replay"),
+        *("register 3", "register 4", "on a", "begin on a", "body", "end", "off a", "replay"),
     ]
     log.clear()
     with pytest.raises(Crash):
-        recorder.capture([crash], [])
+        recorder.capture(crash, [])
     assert log[-1] == "off a"
-
-
-def test_each_of_several_bodies_has_a_stream(log: list[str]) -> None:
-    """The same uncaptured and captured; it begins after what came before, and the first stream goes
-    on when all have ended, even where one breaks."""
-    recorder, bodies = CudaRecorder(torch.device("cuda")), _bodies(log, 3)
-    beside = [
-        *("b waits for a", "c waits for a", "body 0"),
-        *("on b", "body 1", "off b", "on c", "body 2", "off c"),
-        *("a waits for b", "a waits for c"),
-    ]
-    recorder.aside(bodies)
-    assert log == ["a waits for main", "on a", *beside, "off a", "main waits for a"]
-    log.clear()
-    recorder.capture(bodies, [])
-    assert log == ["on a", "begin on a", *beside, "end", "off a"]
-    log.clear()
-    with pytest.raises(Crash):
-        recorder.capture([bodies[0], crash, bodies[2]], [])
-    assert log[-6:] == ["on b", "off b", "a waits for b", "a waits for c", "end", "off a"]
-
-
-def test_fewer_bodies_need_fewer_streams(log: list[str]) -> None:
-    """As after one of several runs has ended."""
-    recorder, bodies = CudaRecorder(torch.device("cuda")), _bodies(log, 3)
-    recorder.aside(bodies)
-    log.clear()
-    recorder.capture(bodies[:2], [])
-    assert not [line for line in log if "c" in line.split()]
-    assert log.count("body 1") == 1
 
 
 def test_only_cuda_captures(tmp_path: Path) -> None:

@@ -83,14 +83,11 @@ class _Watched:
     def __init__(self) -> None:
         self.alive, self.log = 0, list[tuple[str, int]]()
 
-    def aside(self, bodies: Sequence[Body]) -> None:
+    def aside(self, body: Body) -> None:
         self.log.append(("aside", self.alive))
-        for body in bodies:
-            body()
+        body()
 
-    def capture(
-        self, bodies: Sequence[Body], generators: Sequence[Generator]
-    ) -> Callable[[], None]:
+    def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
         self.log.append(("capture", self.alive))
         watched = self
 
@@ -102,8 +99,7 @@ class _Watched:
                 watched.alive -= 1
 
             def __call__(self) -> None:
-                for body in bodies:
-                    body()
+                body()
 
         return Graph()
 
