@@ -27,7 +27,7 @@ from reloop.evaluation.errors import evaluation_prompts
 from reloop.models import Model
 from reloop.training import Run, train_together
 from reloop.training.assemble import build_model, build_task
-from reloop.training.jobs.processes import Workers, run_jobs
+from reloop.training.jobs import Workers, run_jobs
 from reloop.training.objective import loss
 from reloop.training.run_folder.environment import other_code, training_sources
 from reloop.training.run_folder.metrics import Metrics

@@ -19,8 +19,7 @@ from reloop.conf.schema import Config
 from reloop.evaluation.cache import Arrays
 from reloop.evaluation.figures import drawn_once
 from reloop.training.assemble import build_task
-from reloop.training.jobs.cores import processes_for
-from reloop.training.jobs.processes import Outcome, Workers, run_jobs
+from reloop.training.jobs import Outcome, Workers, processes_for, run_jobs
 from reloop.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
 
 from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores

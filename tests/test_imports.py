@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -56,11 +55,6 @@ def imported(path: Path) -> set[str]:
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             names.add(".".join(part for part in (base, node.module) if part))
     return names
-
-
-def test_no_folder_has_more_than_twenty_python_files() -> None:
-    counts = Counter(path.parent for path in FILES)
-    assert not {folder: count for folder, count in counts.items() if count > 20}
 
 
 @pytest.mark.parametrize("room", sorted(MAY_USE))

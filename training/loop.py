@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from reloop.conf.checks.processes import Launch, launched
+from reloop.conf.checks.processes import launched
 from reloop.conf.checks.sizes import check_training_size
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
@@ -35,7 +35,7 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     saved), HeldElsewhere where another process holds the folder, RunError where the disk is full,
     or training diverged.
 
-    Under torchrun all its processes call this and train the run together (parallel/): the first
+    Under torchrun all its processes call this and train the run together (processes.py): the first
     writes, each returns the run.
     """
     (run,) = train_together([config], again, until)
@@ -57,7 +57,14 @@ def train_together(
     does, and ConfigError, naming the setting, for configurations that cannot be trained together.
     """
     if (launch := launched()) is not None:
-        return [_train_in_processes(configs, launch, again, until)]
+        if len(configs) > 1:
+            raise ConfigError("torchrun", "is for one training, not for several together")
+        # Only here: no other training needs torch.distributed.
+        from .processes import joined
+
+        with joined(configs[0], launch, again) as member:
+            train_members([member], until)
+            return [member.failure or member.run()]
     _check_together(configs)
     members = [Member(config) for config in configs]
     if len({member.folder.path for member in members}) < len(members):
@@ -71,7 +78,7 @@ def train_together(
             member.set_aside()
     with ExitStack() as stack:
         for member in members:
-            member.hold = stack.enter_context(member.folder.lock())
+            stack.enter_context(member.folder.lock())
             stack.callback(member.close)
         try:
             for member in members:
@@ -82,17 +89,6 @@ def train_together(
             end = "the last checkpoint is intact" if path.exists() else "the folder was removed"
             raise RunError(f"{path}: {error}; {end}") from None
     return [member.failure or member.run() for member in members]
-
-
-def _train_in_processes(
-    configs: Sequence[Config], launch: Launch, again: bool, until: int | None
-) -> Run | RunError:
-    if len(configs) > 1:
-        raise ConfigError("torchrun", "is for one training, not for several together")
-    # Only here: no other training needs torch.distributed.
-    from .parallel.train import train_in_processes
-
-    return train_in_processes(configs[0], launch, again, until)
 
 
 def _check_together(configs: Sequence[Config]) -> None:
@@ -135,7 +131,7 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
             step += 1
             screen.tick()
             # Read once: a later signal counts for the next step.
-            stop = group[0].stop_signal(signals, step == end)
+            stop = group[0].stop_signal(signals)
             save = bool(stop) or step == end or step % training.checkpoint_every == 0
             if not save and step % training.log_every and step not in snapshots:
                 continue

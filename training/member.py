@@ -26,7 +26,6 @@ from .optim.multipliers import describe_groups
 from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
 from .run_folder.data import keep_data, why_not_resumed
 from .run_folder.environment import other_code
-from .run_folder.holder import Hold
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, RunFolder, edited_since, run_folder
 from .run_folder.snapshots import keep_snapshot, snapshots_of
@@ -59,7 +58,6 @@ class Member:
         self.step = 0
         self.failure: RunError | None = None
         self.log: RunLog | None = None
-        self.hold: Hold | None = None  # of the folder's lock, while it is held
 
     def make_trainer(self, task: Task, curriculum: Curriculum, model: Model) -> Trainer:
         """What makes the run's steps."""
@@ -122,17 +120,15 @@ class Member:
         yield
         self.clock.share(0)
 
-    def stop_signal(self, noted: Sequence[int], last: bool) -> int:
+    def stop_signal(self, noted: Sequence[int]) -> int:
         """The number of the signal at which training stops after this step, of those `noted` so
-        far; 0 for none. `last`: no step follows."""
+        far; 0 for none."""
         return noted[0] if noted else 0
 
     def record(self, step: int, save: bool, interrupted: bool) -> LogRecord | None:
         """Log the totals since the last record, at `step`, and `save` a checkpoint; the record.
         None where training diverged: `step` is then an earlier one, or `failure` is set."""
         assert self.log is not None
-        if self.hold is not None:
-            self.hold.check()
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
             self._recover(step, totals.bad_step)

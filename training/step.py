@@ -144,17 +144,22 @@ class Trainer:
 
     def _step(self, stage: Stage) -> None:
         """The body: it must not wait for the device, or read the host's state except the stage."""
+        self.apply(self._gradients(stage, range(self.config.training.shards)))
+
+    def _gradients(self, stage: Stage, own: range) -> Tensor:
+        """The values of the losses [4] of these shards over the number of all, whose gradients the
+        parameters have afterwards."""
         shards = self.config.training.shards
         # None, not zeros: a graph's gradients must be in its own memory.
         self.model.zero_grad(set_to_none=True)
         values = torch.zeros(4, device=self.device, dtype=torch.float32)
-        for shard in range(shards):
+        for shard in own:
             prompts = self.draw(stage, shard)
             ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
             losses = self.losses(stage, prompts, ys, self.draw_noise(stage, shard))
             (losses.objective / shards).backward()
             values += losses.values() / shards
-        self.apply(values)
+        return values
 
     def losses(
         self,

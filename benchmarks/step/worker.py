@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import torch
 
 from reloop.conf.schema import Config
-from reloop.training.jobs.process import describe_exit, end_with_parent, start_process
-from reloop.training.jobs.server import context
+from reloop.training.jobs import describe_exit, end_with_parent
 
 from ..common import reason
 from ..timing import Launches, Times, launches, measure, peak_bytes, warm_up
@@ -57,10 +57,12 @@ class Worker:
 
     def __init__(self, variant: Variant, plan: Plan, limit: float | None) -> None:
         self._limit, self._is_busy = limit, True
+        context = get_context("spawn")
         self._pipe, other = context.Pipe()
         try:
-            self._process = start_process(_serve, (variant, plan, other), __name__)
-        except (EOFError, OSError) as error:
+            self._process = context.Process(target=_serve, args=(variant, plan, other))
+            self._process.start()
+        except OSError as error:
             raise VariantFailed(f"its process could not be started ({error})") from None
         finally:
             other.close()
@@ -116,7 +118,8 @@ class Worker:
 
 def _serve(variant: Variant, plan: Plan, pipe: Connection[Any, Any]) -> None:
     """In the process: build, warm up, then answer each question."""
-    end_with_parent(plan.threads)
+    end_with_parent()
+    torch.set_num_threads(plan.threads)
     try:
         step = variant.build(plan.config, plan.device)
         repeats = warm_up(step, plan.warmup, plan.device, plan.least)

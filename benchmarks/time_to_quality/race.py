@@ -20,7 +20,7 @@ from reloop.evaluation.baselines import optimal, solvers
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.training.assemble import build_task
 from reloop.training.device import place
-from reloop.training.jobs.processes import Workers, run_jobs
+from reloop.training.jobs import Workers, run_jobs
 from reloop.training.objective import check_targets
 from reloop.training.run_folder.files import write_json
 

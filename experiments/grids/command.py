@@ -83,10 +83,6 @@ def _run(words: Sequence[str]) -> int:
             check_folder("run", member.paths[0])
         else:
             check_folder("folder", member.config.folder)
-    if len(members) > 1 and settings.jobs != 1 and settings.engine.name == "local":
-        from reloop.training.jobs.server import start_server
-
-        start_server("reloop.experiments.queue.job")  # it imports torch beside this process
     from .run import run_grid  # imports torch
 
     return run_grid(members, settings, own)

@@ -15,15 +15,13 @@ from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.words import run_py
 from reloop.training.device import place
-from reloop.training.jobs.cores import processes_for
-from reloop.training.jobs.processes import Workers, run_jobs
-from reloop.training.run_folder.lock import holding
+from reloop.training.jobs import Workers, processes_for, run_jobs
+from reloop.training.run_folder.lock import holding, is_locked
 from reloop.training.run_folder.status import status_of
 from reloop.training.together import groups, obstacle
 
+from ..many_runs import Plan, Wanted, train_all
 from ..one_command import carry_out, check_evaluation_of
-from ..queue.job import Wanted
-from ..queue.train import Plan, train_all
 from .grid import Grid
 from .record import keep_record, read_grid
 from .settings import GridSettings
@@ -50,9 +48,14 @@ def run_grid(members: Sequence[Command], settings: GridSettings, words: Sequence
             check_evaluation_of(config)
     with holding(grid.folder, "trial", _TRIAL_WITHIN):  # and so is a file system without locks
         keep_record(grid, words)
+        locks_work = is_locked(grid.folder / ".trial.lock")
     if not local:
         return _submit(grid, settings)
     print(_beginning(grid, settings), flush=True)
+    if locks_work:
+        print("locks work in this folder: other shells may carry out the same grid", flush=True)
+    else:
+        print("locks have no effect in this folder: use one shell alone for this grid", flush=True)
     named = {member.label: member.command for member in grid.members}
     failures = _carry_out(named, grid.folder / "logs", settings, devices)
     with holding(grid.folder, "summary", _SUMMARY_WITHIN):

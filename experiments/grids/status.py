@@ -12,11 +12,11 @@ from reloop.conf.output import TableSettings
 from reloop.conf.setting import check_settings, setting
 from reloop.conf.words import run_py
 from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.files import read_record
+from reloop.training.run_folder.status import status_of
 
 from ..runs.listing import duration
 from ..runs.row import Row, rows_of
-from .record import KeptGrid, read_grid
+from .record import read_grid
 from .slurm.commands import arrays_of, cancel, states_of
 
 
@@ -50,7 +50,7 @@ def status(settings: StatusSettings) -> str:
     for index, (member, row) in enumerate(zip(grid.members, rows, strict=True)):
         own = [slurm.get(index, "").lower()] if arrays else []
         cells.append([member.label or row.name, row.state, *own, *_numbers(row)])
-        if row.state != "finished" and (reason := _failure(grid, row)):
+        if reason := status_of(member.run).get("reason"):
             notes.append(f"failed: {member.label}: {reason}")
     parts: list[Part] = [Table(head, cells), "", _count(rows), *notes]
     if any(row.state != "finished" for row in rows):
@@ -75,9 +75,3 @@ def _numbers(row: Row) -> list[str]:
 def _count(rows: list[Row]) -> str:
     counts = Counter(row.state for row in rows)
     return f"{len(rows):,} runs: " + ", ".join(f"{n:,} {s}" for s, n in counts.most_common())
-
-
-def _failure(grid: KeptGrid, row: Row) -> str:
-    """Why a run failed when it was last tried; empty where it did not."""
-    path = grid.folder / "logs" / "failures" / f"{row.name}.json"
-    return str((read_record(path, "failure").content or {}).get("reason", ""))

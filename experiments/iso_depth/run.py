@@ -24,8 +24,7 @@ from reloop.evaluation.results import by_solver
 from reloop.evaluation.tables import Part, document
 from reloop.training import train
 from reloop.training.assemble import build_task
-from reloop.training.jobs.cores import processes_for
-from reloop.training.jobs.processes import Outcome, Workers, run_jobs
+from reloop.training.jobs import Outcome, Workers, processes_for, run_jobs
 from reloop.training.run_folder.files import read_json, write_bytes, write_json
 from reloop.training.run_folder.run import RunFolder
 

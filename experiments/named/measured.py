@@ -10,7 +10,7 @@ from reloop.evaluation.remarks import remarks
 from reloop.training.run_folder.run import RunFolder
 
 from ..claims.claim import Measured
-from ..queue.state import progress
+from ..many_runs import progress
 from .members import Member
 from .results import MemberResult, State
 

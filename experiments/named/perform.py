@@ -22,8 +22,7 @@ from reloop.training.run_folder.lock import holding
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
 from ..claims.text import verdict_parts
-from ..queue.job import Wanted
-from ..queue.train import Plan, train_all
+from ..many_runs import Plan, Wanted, train_all
 from .claims_table import claims_parts
 from .definition import ALL, OF_RUNS, Experiment
 from .folders import folder_of

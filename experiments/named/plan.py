@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reloop.training.jobs.cores import processes_for
+from reloop.training.jobs import processes_for
 from reloop.training.run_folder.run import run_folder
 
-from ..queue.state import Estimates, progress
+from ..many_runs import Estimates, progress
 from .definition import Experiment
 from .members import Member, described
 from .settings import ExperimentSettings

@@ -23,8 +23,7 @@ from reloop.tasks import Task, task_class
 
 from .environment import changed_versions, environment, other_code, some_files
 from .files import read_record, remove_half_written, write_bytes, write_record
-from .holder import Hold, writer
-from .lock import forget_holder, holding
+from .lock import holding, writer
 from .sources import outside_source
 from .status import status_of
 
@@ -158,10 +157,9 @@ class RunFolder:
             while (backup := self.path.with_name(f"{self.path.name}-before-{number}")).exists():
                 number += 1
             self.path.rename(backup)
-        forget_holder(backup)
         return backup
 
-    def lock(self, part: str = "") -> AbstractContextManager[Hold]:
+    def lock(self, part: str = "") -> AbstractContextManager[None]:
         """Lock the folder, or a part of it, against other processes: see `lock.holding`."""
         return holding(self.path, part)
 

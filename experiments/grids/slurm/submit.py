@@ -17,6 +17,7 @@ from ..settings import EngineSettings
 from .commands import Array, arrays_of, is_active, keep_array, last_line, states_of
 from .task import run_task
 
+_CLUSTER = "slurm"
 _SAVE = 90  # seconds before the end at which a task is told to save
 _HOME = Path(reloop.__file__).resolve().parents[1]
 
@@ -42,7 +43,7 @@ def submit(
     ]
     import submitit
 
-    executor = submitit.SlurmExecutor(folder=folder / "slurm", max_num_timeout=10**6)
+    executor = submitit.AutoExecutor(folder / "slurm", _CLUSTER, slurm_max_num_timeout=10**6)
     executor.update_parameters(**_parameters(folder, engine, len(tasks)))
     said = io.StringIO()  # it prints what it raises
     try:
@@ -65,13 +66,13 @@ def submit(
 def _parameters(folder: Path, engine: EngineSettings, tasks: int) -> dict[str, Any]:
     path = os.pathsep.join(filter(None, (str(_HOME), os.environ.get("PYTHONPATH", ""))))
     parameters: dict[str, Any] = {
-        "job_name": folder.name,
-        "time": engine.minutes,
+        "name": folder.name,
+        "timeout_min": engine.minutes,
         "cpus_per_task": engine.cpus,
-        "mem": f"{engine.memory * 1024:.0f}M",
-        "array_parallelism": min(engine.at_once, tasks),
-        "signal_delay_s": min(_SAVE, engine.minutes * 30),
-        "setup": [
+        "mem_gb": engine.memory,
+        "slurm_array_parallelism": min(engine.at_once, tasks),
+        "slurm_signal_delay_s": min(_SAVE, engine.minutes * 30),
+        "slurm_setup": [
             f"export PYTHONPATH={shlex.quote(path)}",
             f"export OMP_NUM_THREADS={engine.cpus}",
             *engine.setup,
@@ -81,5 +82,5 @@ def _parameters(folder: Path, engine: EngineSettings, tasks: int) -> dict[str, A
         parameters["gpus_per_node"] = engine.gpus
     for name in ("partition", "account"):
         if value := getattr(engine, name):
-            parameters[name] = value
+            parameters[f"slurm_{name}"] = value
     return parameters

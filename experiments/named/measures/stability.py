@@ -17,7 +17,7 @@ from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.experiments.stability.run import StabilityFigure
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
-from reloop.training.jobs.cores import cores
+from reloop.training.jobs import cores
 
 from ..results import Panel
 from . import near_init, trainings

@@ -135,8 +135,8 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     assert "learning_rate=0.001: done" not in again
     assert "1 done, 1 failed" in again
     (folder,) = (tmp_path / "runs").glob("grid-*")
-    (failure,) = (folder / "logs" / "failures").iterdir()
-    assert "not finite" in json.loads(failure.read_text())["reason"]
+    assert run.main(["action=status", f"grid={folder}"]) == 0
+    assert "failed: training.learning_rate=1e+30: " in capsys.readouterr().out
 
 
 def test_on_failure_stop_begins_no_more_runs(

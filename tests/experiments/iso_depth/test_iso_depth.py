@@ -26,7 +26,7 @@ from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from reloop.experiments.scaling_law.table import read_csv
 from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.jobs.processes import Outcome, Workers
+from reloop.training.jobs import Outcome, Workers
 from reloop.training.optim.rates import learning_rate
 from tests.conftest import times_of
 

@@ -9,11 +9,11 @@ import pytest
 
 from reloop.conf.saved import read_config
 from reloop.conf.shipped import SHELF, shipped_names
+from reloop.experiments.many_runs import Estimates, progress, shipped_as
 from reloop.experiments.named.definition import load
 from reloop.experiments.named.members import members_of
 from reloop.experiments.named.plan import plan
 from reloop.experiments.named.settings import ExperimentSettings
-from reloop.experiments.queue.state import Estimates, progress, shipped_as
 from reloop.training import train
 
 

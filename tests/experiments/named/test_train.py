@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from reloop.evaluation import snapshots_of
+from reloop.experiments.many_runs import Plan, Wanted, train_all
 from reloop.experiments.named.command import main
 from reloop.experiments.named.definition import load
 from reloop.experiments.named.members import members_of
-from reloop.experiments.queue.job import Wanted
-from reloop.experiments.queue.train import Plan, train_all
 from reloop.training.run_folder.checkpoint import saved_steps
 from reloop.training.run_folder.run import run_folder
 

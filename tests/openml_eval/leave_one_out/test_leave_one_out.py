@@ -23,7 +23,7 @@ from reloop.openml_eval.jobs import Scoring, SolverJob
 from reloop.openml_eval.run_settings import RunSettings
 from reloop.openml_eval.table_summary import evaluated_tables
 from reloop.training import Interrupted
-from reloop.training.jobs.processes import Workers, run_jobs
+from reloop.training.jobs import Workers, run_jobs
 from reloop.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import words, write_tables
@@ -111,7 +111,7 @@ def test_a_process_that_dies_is_a_failure(
     assert one.failure.startswith("tried twice: its process ended with code 7; ")
     assert other.result == {"threads": 1}
     assert "Lives: 1 thread" in capfd.readouterr().out
-    assert (tmp_path / "001.txt").read_text() == "speaking\n"
+    assert (tmp_path / "Lives.txt").read_text() == "speaking\n"
 
 
 def test_solvers_answer_for_a_table_in_one_process_only(data: Path, tmp_path: Path) -> None:

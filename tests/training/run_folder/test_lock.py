@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from reloop.training import RunError, train
-from reloop.training.run_folder.files import read_json
 from reloop.training.run_folder.run import RunFolder, run_folder
 from tests.training.stopping.driven import Driven, driven_config
 from tests.training.tiny import after_step, saved_tensors, tiny
@@ -47,7 +46,7 @@ def test_a_holder_that_cannot_be_read(tmp_path: Path) -> None:
     """Locked, but not yet said by whom."""
     folder = RunFolder(tmp_path)
     with folder.lock():
-        (tmp_path / ".holder.json").unlink()
+        (tmp_path / ".lock").write_bytes(b"")
         with pytest.raises(RunError, match="is being worked on by another process"), folder.lock():
             pass
 
@@ -64,14 +63,6 @@ def test_released_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         train(config)
     train(config)
     assert saved_tensors(config)
-
-
-def test_holder_says_who_and_when(tmp_path: Path) -> None:
-    with RunFolder(tmp_path).lock():
-        holder = read_json(tmp_path / ".holder.json")
-    assert holder["pid"] == os.getpid()
-    assert holder["host"] == socket.gethostname()
-    assert holder["time"].startswith("20")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

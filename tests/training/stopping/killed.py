@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reloop.training.jobs.cores import cores
+from reloop.training.jobs import cores
 from tests.conftest import HOME
 
 GONE = 10.0  # seconds that may pass, where cores are free, until nobody is left of a killed command
@@ -30,7 +30,7 @@ class Process:
 
     pid: int
     parent: int
-    serves: bool  # the server that workers are forked from, or one of these
+    works: bool  # on a job
 
     @staticmethod
     def of(session: int) -> list[Process]:
@@ -39,11 +39,11 @@ class Process:
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 fields = (path / "stat").read_text().rpartition(")")[2].split()
-                serves = b"multiprocessing.forkserver" in (path / "cmdline").read_bytes()
+                works = b"multiprocessing.spawn" in (path / "cmdline").read_bytes()
             except OSError:
                 continue  # it has just ended
             if int(fields[3]) == session and fields[0] not in "ZX":
-                found.append(Process(int(path.name), int(fields[1]), serves))
+                found.append(Process(int(path.name), int(fields[1]), works))
         return found
 
 
@@ -81,9 +81,7 @@ class Killable:
 
     def workers(self) -> list[int]:
         """Those that do jobs now."""
-        there = Process.of(self.pid)
-        servers = {each.pid for each in there if each.serves}
-        return [each.pid for each in there if each.serves and each.parent in servers]
+        return [each.pid for each in Process.of(self.pid) if each.works]
 
     def kill(self, who: str, chance: random.Random) -> bool:
         """SIGKILL to the parent, a worker or the whole group; whether there was one to kill."""

@@ -16,7 +16,7 @@ from reloop.experiments.named.measures.iso_depth import measure, settings_of
 from reloop.experiments.named.measures.request import Measurement, Request
 from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, table_of
-from reloop.training.jobs.processes import Outcome, Workers
+from reloop.training.jobs import Outcome, Workers
 from tests.experiments.named.measures.checks import check_panels
 
 TINY = {

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-import reloop.training.parallel.train  # noqa: F401  what takes long to import, before the first fork
+import reloop.training.processes  # noqa: F401  what takes long to import, before the first fork
 from reloop.conf.build import config_from_mapping, config_to_mapping
 from reloop.conf.mistakes import EndedElsewhere
 from reloop.conf.schema import Config
@@ -36,7 +36,7 @@ _FAILED, _ELSEWHERE, _BROKEN = 1, 3, 4
 @dataclass(frozen=True)
 class Job:
     """A training by `size` processes. After `at` steps process `rank` does `what`: a signal to
-    itself by number, "spoil" a weight of its own, or "nan" a weight in all."""
+    itself by number, or "nan" a weight in all."""
 
     size: int
     config: Config
@@ -58,7 +58,7 @@ def in_processes(jobs: Sequence[Job]) -> list[Ended]:
     """Do these jobs."""
     given = [asdict(job) | {"config": config_to_mapping(job.config)} for job in jobs]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.training.parallel.ranks"],
+        [sys.executable, "-m", "tests.training.ranks"],
         input=json.dumps(given),
         cwd=HOME,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -125,9 +125,7 @@ def _act(job: Job, rank: int, trainer: Trainer) -> None:
         weight.view(-1)[0] = float("nan")
     if rank != job.rank:
         return
-    if job.what == "spoil":
-        weight.view(-1)[0] += 1e-6
-    elif isinstance(job.what, int) and job.what:
+    if isinstance(job.what, int) and job.what:
         os.kill(os.getpid(), job.what)
 
 

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 
 from reloop.conf.command import run_command
-from reloop.training.jobs.processes import Watch, Workers, run_jobs
-from reloop.training.jobs.worker import Held, Outcome, start
-from reloop.training.run_folder.lock import is_held
+from reloop.training.jobs import Outcome, Workers, run_jobs
 from reloop.training.run_folder.run import RunFolder
 from tests.training.stopping.killed import Killable, until
 
@@ -54,17 +52,6 @@ class Dies(Works):
             file.write("x")
         if len(died.read_text()) <= self.times:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__()
-
-
-@dataclass(frozen=True)
-class Waits(Works):
-    """Begins when nobody holds another folder."""
-
-    other: Path
-
-    def __call__(self) -> dict[str, Any]:
-        until(lambda: not is_held(self.other))
         return super().__call__()
 
 
@@ -122,23 +109,11 @@ def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
     assert once.result is not None
     # One of the others may still have been at work beside it.
     assert once.result["at"] > sorted(each.result["at"] for each in others if each.result)[-2]
-    log = tmp_path / "logs" / "001.txt"
+    log = tmp_path / "logs" / "twice.txt"
     assert twice.failure == (f"tried twice: its process was ended by SIGKILL; {log} has more")
     said = capfd.readouterr().out
     assert said.count("once: its process was ended by SIGKILL, it is tried once more\n") == 1
     assert said.count("twice: its process was ended by SIGKILL, it is tried once more\n") == 1
-
-
-def test_a_result_that_nobody_takes_is_no_error(tmp_path: Path) -> None:
-    """Whoever asked for it has gone meanwhile."""
-    log, folder = tmp_path / "log", tmp_path / "job"
-    with RunFolder(tmp_path).lock():
-        working = start(0, Waits("job", folder, tmp_path), 1, log)
-        working.pipe.close()
-    working.process.join()
-    assert working.process.exitcode == 0
-    assert (folder / "done").exists()
-    assert log.read_text() == "no process waits for the result; what was saved is found again\n"
 
 
 @BOTH
@@ -192,9 +167,6 @@ def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
     finally:
         command.end()
     assert command.printed == "\nstopped; the same command resumes\n"
-    if moment == "at work":
-        logged = [path.read_text() for path in sorted(logs.iterdir())]
-        assert logged == ["stopped by the process that started this one\n"] * 2
 
 
 if __name__ == "__main__":
@@ -219,30 +191,12 @@ class Fails(Works):
         raise RuntimeError("as it is meant to")
 
 
-class Elsewhere(Watch):
-    """The first job was done by another process, the second failed there."""
-
-    def known(self, index: int) -> Outcome | Held | None:
-        outcomes = [Outcome(result={}), Outcome(failure="there")]
-        return outcomes[index] if index < len(outcomes) else None
-
-
 def test_each_process_has_a_device_of_its_own(tmp_path: Path) -> None:
     jobs = [Sees(name, tmp_path / name) for name in "abcd"]
     outcomes = run_jobs(jobs, Workers(2, tmp_path / "logs", devices=("3", "5")))
     seen = [outcome.result["device"] for outcome in outcomes]
     assert sorted(seen[:2]) == ["3", "5"]
     assert set(seen) == {"3", "5"}
-
-
-@BOTH
-def test_what_another_process_has_done_is_not_done_again(at_once: int, tmp_path: Path) -> None:
-    jobs = [Works(name, tmp_path / name) for name in "abc"]
-    done, failed, own = run_jobs(jobs, Workers(at_once, tmp_path / "logs"), Elsewhere())
-    assert done.result == {}
-    assert failed.failure == "there"
-    assert own.result["name"] == "c"
-    assert [(tmp_path / name).exists() for name in "abc"] == [False, False, True]
 
 
 @BOTH

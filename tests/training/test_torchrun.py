@@ -77,7 +77,7 @@ class _Torchrun:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-def test_where_one_is_killed_all_end_with_one_line(rank: int, tmp_path: Path) -> None:
+def test_where_one_is_killed_all_end(rank: int, tmp_path: Path) -> None:
     killed = _Torchrun(tmp_path)
     try:
         os.kill(killed.pids[rank], signal.SIGKILL)
@@ -87,11 +87,8 @@ def test_where_one_is_killed_all_end_with_one_line(rank: int, tmp_path: Path) ->
         assert time.monotonic() - start < 30
     finally:
         killed.end()
-    (line,) = killed.lines()
-    assert re.fullmatch(
-        r"run\.py: another process of torchrun ended; the last checkpoint is of step [1-9]\d*0",
-        line,
-    )
+    said = "run.py: another process of torchrun ended; the last checkpoint is intact"
+    assert killed.lines() == [said] * rank  # only the first says something
 
 
 @pytest.mark.slow

@@ -1,1 +1,0 @@
-"""Many trainings, each with its evaluations, as jobs that several processes may share."""

@@ -1,1 +1,0 @@
-"""One training in several processes."""

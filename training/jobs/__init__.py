@@ -1,1 +1,0 @@
-"""Several trainings or evaluations at once, each in its own process."""
