@@ -15,9 +15,8 @@ from textwrap import wrap
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
-from .checks.machine import out_of_memory
 from .checks.processes import is_follower, refuse_torchrun
-from .mistakes import ConfigError, EndedElsewhere, RunError, one_line
+from .mistakes import ConfigError, EndedElsewhere, RunError, one_line, out_of_memory
 from .plugins import failure
 from .setting import all_settings, names_of
 from .words import settings_from_words

@@ -15,7 +15,7 @@ from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.grid import check_sweep, members
 from .checks.language import plain_paths
-from .checks.sizes import check_evaluation_size, check_training_size
+from .checks.size import check_size
 from .checks.task_settings import own_settings
 from .groups import GROUPS, choices, composed
 from .mistakes import ConfigError, check_choice, nearest, one_line
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
-_OTHER_ACTIONS = (*("figure", "report", "list", "diff", "clean", "status", "cancel", "generate"),)
+_OTHER_ACTIONS = (*("figure", "report", "list", "status", "cancel", "generate"),)
 _PLAIN = re.compile(r"([A-Za-z_]|\.{0,2}/)[\w./@+:%*?|-]*", re.ASCII)  # begins as no number does
 _SWEEP = re.compile(r"(choice|glob|shuffle|sort|tag)\(.*\)")  # Hydra's functions of texts
 _NO_TEXTS = ("null", "true", "false", "nan", "inf")  # for Hydra
@@ -147,9 +147,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
         _check_loops(mapping, keys)
         _check_lanes(mapping, keys)
     config = config_from_mapping(mapping)
-    if action == "train":
-        check_training_size(config)
-    check_evaluation_size(config)
+    check_size(config)
     return Command(action, paths, config, tuple(words), again=again, together=together)
 
 

@@ -114,3 +114,12 @@ def check_name(key: str, name: str) -> None:
 def one_line(error: BaseException) -> str:
     """The message of an error, without line breaks."""
     return " ".join(str(error).split())
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this error says that memory ran out: Python's, the CPU allocator's of PyTorch, CUDA's
+    or that of its libraries."""
+    signs = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    if isinstance(error, RuntimeError) and not isinstance(error, RunError):
+        return any(sign in str(error) for sign in signs)
+    return isinstance(error, MemoryError)

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from reloop.conf.checksum import checksum_of, key_of
+from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.output import FigureSettings
-from reloop.conf.saved import read_mapping
 from reloop.conf.schema import EvaluationConfig
 from reloop.tasks.language import Language
 from reloop.tasks.language.documents import eval_files
@@ -205,11 +204,7 @@ def _write_union(
 
 def logged(run: Run) -> list[dict[str, float]]:
     """The records of a run's training up to its step; none for a run without a log."""
-    try:
-        mapping = read_mapping(run.path, lambda message: None)
-    except ConfigError:  # the configuration is that of the checkpoint
-        return []
-    records, _ = Metrics(RunFolder(run.path).metrics, checksum_of(mapping)).read()
+    records, _ = Metrics(RunFolder(run.path).metrics).read()
     return [record for record in records if record["step"] <= run.step]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reloop.conf.build import config_from_mapping
-from reloop.conf.saved import checkpoint_config, read_mapping
+from reloop.conf.saved import read_mapping
 from reloop.conf.schema import Config
 from reloop.conf.shipped import unpacked
 from reloop.models import Model
@@ -28,7 +28,7 @@ from reloop.training.run_folder.checkpoint import (
     newest_checkpoint,
 )
 from reloop.training.run_folder.data import kept_vocabulary, task_in
-from reloop.training.run_folder.run import Run, RunError, RunFolder, run_folder
+from reloop.training.run_folder.run import Run, RunError, RunFolder
 
 _HASH_SUFFIX = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
 
@@ -90,10 +90,8 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
     path = unpacked(path)
     is_checkpoint = path.suffix == ".safetensors"
     folder = RunFolder(path.parent.parent if is_checkpoint else path)
-    mapping = read_mapping(folder.path, warn)
+    mapping = read_mapping(folder.path)
     config = config_from_mapping(mapping)
-    if problem := _config_problem(folder, config):
-        warn(problem)
     try:
         checkpoint = (
             load_checkpoint(path) if is_checkpoint else _newest_checkpoint(folder, mapping, warn)
@@ -121,17 +119,3 @@ def _newest_checkpoint(
     for problem in problems:
         warn(f"{problem}; the one of step {checkpoint.step} is used")
     return checkpoint
-
-
-def _config_problem(folder: RunFolder, config: Config) -> str:
-    """A message if the hash in the folder's name contradicts a configuration that no checkpoint has
-    a copy of (runs of an earlier version); else empty."""
-    name, expected = folder.path.resolve().name, run_folder(config).path.name
-    if checkpoint_config(folder.checkpoints) is not None or not _HASH_SUFFIX.search(name):
-        return ""
-    if name.rpartition("-")[2] == expected.rpartition("-")[2]:
-        return ""
-    return (
-        f"{folder.path}: config.yaml does not give the hash in the folder's name: one of the two "
-        "was changed, and this run is of a version that kept no copy"
-    )

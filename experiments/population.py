@@ -18,9 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.conf.checksum import checksum_of
 from reloop.conf.mistakes import RunError
-from reloop.conf.saved import read_mapping
 from reloop.conf.schema import Config
 from reloop.evaluation.artefacts import Artefacts
 from reloop.evaluation.errors import evaluation_prompts
@@ -99,8 +97,7 @@ class Population:
         curves = np.full((self.config.training.steps, len(self.configs)), math.nan)
         for index, config in enumerate(self.configs):
             folder = run_folder(config)
-            metrics = Metrics(folder.metrics, checksum_of(read_mapping(folder.path)))
-            for record in metrics.read()[0]:
+            for record in Metrics(folder.metrics).read()[0]:
                 curves[record["step"] - 1, index] = record[name]
         return curves.reshape(-1, len(self.rates), len(self.seeds))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,15 +9,12 @@ from typing import Literal
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.language import is_text
 from reloop.conf.checks.model import check_has_states
-from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.plugins import load_plugins
 from reloop.conf.saved import read_config
-from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-_PROCESS_BYTES = 400 * 2**20
 _HIDDEN = 64  # of a probe
 
 
@@ -59,23 +55,4 @@ class ProbingSettings:
         check_has_states(config.model)
         if is_text(config.task):
             raise ConfigError("run", "is a language model: probes read what is known of pairs")
-        self._check_size(config)
         check_folder("run", self.run)
-
-    def _check_size(self, config: Config) -> None:
-        """Memory: every layer has probes of each target, length and seed, with gradients and Adam's
-        moments, and as many again for a control; all prompts, targets and resamples are in memory
-        at once."""
-        b = config.model.n_layer if config.model.family == "standard" else config.loops.b
-        width, points, dims = config.model.n_embd, config.task.points, config.task.dims
-        probes = len(self.targets) * points * (2 if self.control else 1)
-
-        def needs(s: Mapping[str, int]) -> int:
-            probe_bytes = 16 * probes * s["seeds"] * (s["loops"] + 1) * _HIDDEN * (width + dims)
-            prompt_bytes = 24 * max(s["prompts"], s["batch_size"]) * points * dims
-            resample_bytes = 8 * s["resamples"] * (2 * s["prompts"] + points * (s["loops"] + 1))
-            return _PROCESS_BYTES + probe_bytes + prompt_bytes + resample_bytes
-
-        names = ("seeds", "prompts", "batch_size", "resamples")
-        loops = b if self.loops is None else self.loops
-        check_bytes(needs, {name: getattr(self, name) for name in names} | {"loops": loops}, "it")

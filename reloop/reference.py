@@ -24,7 +24,7 @@ from reloop.experiments.grids.status import StatusSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
 from reloop.experiments.report.settings import ReportSettings as PageSettings
-from reloop.experiments.runs.settings import CleanSettings, DiffSettings, ListSettings
+from reloop.experiments.runs.settings import ListSettings
 from reloop.experiments.scaling_law.settings import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.run_settings import RunSettings
@@ -48,8 +48,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python run.py action=status, action=cancel": StatusSettings,
     "python run.py action=report": PageSettings,
     "python run.py action=list": ListSettings,
-    "python run.py action=diff": DiffSettings,
-    "python run.py action=clean": CleanSettings,
     "python -m benchmarks.time_to_quality": QualitySettings,
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.parity": ParitySettings,

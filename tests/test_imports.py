@@ -110,8 +110,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
             "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__, "
             "reloop.experiments.report.command, reloop.experiments.report.write, "
             "reloop.experiments.named.command, reloop.experiments.runs.command, "
-            "reloop.experiments.runs.listing, reloop.experiments.runs.diff, "
-            "reloop.experiments.runs.clean",
+            "reloop.experiments.runs.listing",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
         ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

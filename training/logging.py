@@ -36,8 +36,8 @@ class LogRecord(NamedTuple):
 class RunLog:
     """Writes one record per log interval to metrics.jsonl, and to trackers if configured."""
 
-    def __init__(self, config: Config, folder: Path, step: int, run: str) -> None:
-        self.metrics = Metrics(folder / "metrics.jsonl", run)
+    def __init__(self, config: Config, folder: Path, step: int) -> None:
+        self.metrics = Metrics(folder / "metrics.jsonl")
         for problem in self.metrics.keep_until(step):
             print(f"{self.metrics.path}: {problem}; left out", flush=True)
         self.trackers = Trackers(config, folder, step)

@@ -11,13 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from reloop.conf.checks.processes import launched
-from reloop.conf.checks.sizes import check_training_size
-from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.checks.size import check_size
+from reloop.conf.mistakes import ConfigError, RunError, out_of_memory
 from reloop.conf.schema import Config
 
 from .logging import Screen
 from .member import Member
-from .memory import report_out_of_memory
 from .run_folder.run import Run
 from .signals import Interrupted, deferred_signals
 from .together import Together, difference, obstacle
@@ -71,8 +70,7 @@ def train_together(
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
     if len({member.trainer.device for member in members}) > 1:
         raise ConfigError("device", "cannot differ in runs that are trained together")
-    name = {"together": "the number of runs trained together"}
-    check_training_size(configs[0], name, len(configs))
+    check_size(configs[0], len(configs))
     for member in members:
         if again:
             member.set_aside()
@@ -111,8 +109,16 @@ def train_members(members: Sequence[Member], until: int | None) -> None:
             first = min(member.step for member in pending)
             group = [member for member in pending if member.step == first]
             later_steps = [member.step for member in pending if member.step > first]
-            with report_out_of_memory(group[0].config, group[0].folder.path, len(group)):
+            try:
                 _train_group(group, min(later_steps, default=end), end, signals)
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
+                raise RunError(
+                    f"{group[0].folder.path}: out of memory in a step; training.shards=2 or more, "
+                    "a smaller training.batch_size or loops.T need less, and so does "
+                    "together=false; the last checkpoint is intact"
+                ) from None
 
 
 def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[int]) -> None:

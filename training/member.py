@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from reloop.conf.checks.config import check_config
-from reloop.conf.checks.sizes import check_training_size
-from reloop.conf.checksum import checksum_of
+from reloop.conf.checks.size import check_size
 from reloop.conf.mistakes import RunError, one_line
 from reloop.conf.schema import Config
 from reloop.curricula import Curriculum
@@ -44,7 +43,7 @@ class Member:
 
     def __init__(self, config: Config) -> None:
         check_config(config)
-        check_training_size(config)
+        check_size(config)
         task = build_task(config)
         self.config, self.folder = config, run_folder(config)
         task = task.kept_in(self.folder.path)
@@ -92,7 +91,7 @@ class Member:
             return
         if self.folder.status()["state"] != "finished":  # killed just before it was written
             self._write_status("finished")
-        metrics = Metrics(self.folder.metrics, checksum_of(self.config_mapping))
+        metrics = Metrics(self.folder.metrics)
         for problem in metrics.problems(self.step):
             print(f"{self.folder.metrics}: {problem}; errors do not depend on it", flush=True)
 
@@ -109,7 +108,7 @@ class Member:
         if multipliers := describe_groups(config.model):
             print(f"  {multipliers}", flush=True)
         self._write_status("running")
-        self.log = RunLog(config, self.folder.path, self.step, checksum_of(self.config_mapping))
+        self.log = RunLog(config, self.folder.path, self.step)
 
     @contextmanager
     def timed(self, share: float) -> Iterator[None]:

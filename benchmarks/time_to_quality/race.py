@@ -11,14 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from reloop.conf.checks.memory import parameters
 from reloop.conf.checksum import key_of
 from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.evaluation.baselines import optimal, solvers
 from reloop.evaluation.errors import evaluation_prompts
-from reloop.training.assemble import build_task
+from reloop.training.assemble import build_model, build_task
 from reloop.training.device import place
 from reloop.training.jobs import Workers, run_jobs
 from reloop.training.objective import check_targets
@@ -143,7 +142,11 @@ def _track(settings: QualitySettings, config: Config) -> str:
     same_model = (config.model, config.loops) == (standard.model, standard.loops)
     if same_model and config.training.targets == "outputs":
         return "A"
-    return "B" if parameters(config) <= parameters(standard) else "a larger model"
+    ours, theirs = (
+        sum(each.numel() for each in build_model(config, build_task(config)).parameters())
+        for config in (config, standard)
+    )
+    return "B" if ours <= theirs else "a larger model"
 
 
 def _digest(settings: QualitySettings, target: Target) -> str:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.sizes import check_training_size
+from reloop.conf.checks.size import check_size
 from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.output import FigureSettings, TableSettings
@@ -75,7 +75,7 @@ class IsoDepthSettings:
         check_settings("", self)
         self._check_divisors()
         largest = self.config(max(self.steps), max(self.widths), min(self.r))
-        check_training_size(largest, _NAMES)
+        check_size(largest)
         check_folder("folder", self.folder)
 
     def config(self, steps: int, width: int, r: int) -> Config:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
-from reloop.conf.checksum import checksum_of
+from reloop.conf.build import config_to_mapping, flatten
 from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError, RunError, one_line
-from reloop.conf.saved import read_mapping
+from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.words import run_py
 from reloop.evaluation.remarks import remarks
@@ -44,8 +43,7 @@ def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, An
     """The part of a run, and a line for each of its files that cannot be used. Raises ConfigError
     or RunError for a folder whose configuration cannot be read."""
     problems: list[str] = []
-    mapping = read_mapping(path, problems.append)
-    config = config_from_mapping(mapping)
+    config = read_config(path)
     folder = RunFolder(path)
     status = folder.status()
     step = int(status["step"])
@@ -53,7 +51,7 @@ def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, An
     part = kept.part(
         files,
         [str(path), all_figures],
-        lambda: _made(folder, config, checksum_of(mapping), all_figures),
+        lambda: _made(folder, config, all_figures),
     )
     lines = _remarks(path, config, step)
     if status["state"] not in ("finished", "new"):
@@ -77,7 +75,7 @@ def anchor(path: Path) -> str:
     return f"run-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:10]}"
 
 
-def _made(folder: RunFolder, config: Config, run_key: str, all_figures: bool) -> dict[str, Any]:
+def _made(folder: RunFolder, config: Config, all_figures: bool) -> dict[str, Any]:
     """All that depends on the run's files alone."""
     path, problems = folder.path, list[str]()
     made_with = read_record(path / "environment.json", "environment")
@@ -85,7 +83,7 @@ def _made(folder: RunFolder, config: Config, run_key: str, all_figures: bool) ->
     problems += [made_with.problem] if made_with.problem else []
     command = as_typed(environment.get("command"))
     figures, error = _evaluation(path, config, command, all_figures, problems)
-    figures += _training(folder, config, run_key, command, problems)
+    figures += _training(folder, config, command, problems)
     return {
         "figures": figures,
         "error": error,
@@ -167,12 +165,10 @@ def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _training(
-    folder: RunFolder, config: Config, run_key: str, command: str, problems: list[str]
-) -> list[Figure]:
+def _training(folder: RunFolder, config: Config, command: str, problems: list[str]) -> list[Figure]:
     from .training_panels import training_panels
 
-    records, skipped = Metrics(folder.metrics, run_key).read()
+    records, skipped = Metrics(folder.metrics).read()
     problems += [f"{folder.metrics}: {line}" for line in skipped[:1]]
     if len(skipped) > 1:
         problems[-1] += f", and {len(skipped) - 1} more lines"

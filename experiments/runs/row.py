@@ -14,7 +14,7 @@ from typing import Any
 
 from reloop.conf.build import config_to_mapping, flatten
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import checkpoint_config, read_mapping
+from reloop.conf.saved import read_mapping
 from reloop.conf.schema import Config
 from reloop.training.run_folder.files import read_record
 from reloop.training.run_folder.sources import is_current
@@ -114,7 +114,7 @@ def rows_of(paths: Sequence[Path]) -> list[Row]:
 def _row(path: Path, defaults: Mapping[str, Any]) -> Row:
     problem, settings = "", {}
     try:
-        mapping = checkpoint_config(path / "checkpoints") or read_mapping(path)
+        mapping = read_mapping(path)
         settings = {**defaults, **flatten(mapping)}
     except ConfigError as error:
         problem = str(error)

@@ -1,4 +1,4 @@
-"""The settings of action=list, diff and clean. No torch here."""
+"""The settings of action=list. No torch here."""
 
 from __future__ import annotations
 
@@ -24,33 +24,6 @@ class ListSettings:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
         check_choice("sort", self.sort.removeprefix("-"), SORTS)
-        check_runs_folder(self.folder)
-
-
-@dataclass(frozen=True)
-class DiffSettings:
-    """Which runs, and how the table is printed."""
-
-    runs: tuple[str, ...] = setting((), "two or more run folders, or patterns")
-    tables: TableSettings = TableSettings()
-
-    def check(self) -> None:
-        """Raises ConfigError for the first invalid setting."""
-        check_settings("", self)
-        if not self.runs:
-            raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
-
-
-@dataclass(frozen=True)
-class CleanSettings:
-    """Which folder, and whether files are removed."""
-
-    folder: str = setting("runs", "where the runs are; also those in the folders in it")
-    yes: bool = setting(False, "true: remove the files; false: only say which")
-
-    def check(self) -> None:
-        """Raises ConfigError for the first invalid setting."""
-        check_settings("", self)
         check_runs_folder(self.folder)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_choice, check_count
 from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.saved import read_config
@@ -17,8 +16,6 @@ from reloop.conf.setting import check_settings, setting
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
 _RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 _MAX_SEEDS = 100_000
-# Approximate: of a process, and per model for a loop and for a step.
-_PROCESS_BYTES, _LOOP_BYTES, _STEP_BYTES = 400 * 2**20, 10**6, 24
 SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
 
 
@@ -160,7 +157,6 @@ class StabilitySettings:
         check_settings("", self)
         minimum = 1 if self.all_rates else 2  # one has no spread
         check_count("seeds", self._number_of_seeds, minimum, _MAX_SEEDS)
-        self._check_size()
         check_folder("folder", self.folder)
 
     @property
@@ -226,17 +222,6 @@ class StabilitySettings:
             raise ConfigError("rates", f"must be at least 3 to sweep over, got {rates}")
         if not self._sweeps and len(rates) != 1:
             raise ConfigError("rates", f"must be one for figure={self.figure}, got {rates}")
-
-    def _check_size(self) -> None:
-        """Memory grows with the loops and, if several models are trained together, with their
-        number and steps."""
-        runs = len(self.all_rates) * self._number_of_seeds or 1
-        sizes = {"loops": max(self.all_loops, default=1), "steps": self.steps if runs > 1 else 1}
-        check_bytes(
-            lambda s: _PROCESS_BYTES + runs * (_LOOP_BYTES * s["loops"] + _STEP_BYTES * s["steps"]),
-            sizes,
-            f"figure={self.figure}",
-        )
 
     @property
     def _sweeps(self) -> bool:

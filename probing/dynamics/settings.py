@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.model import check_has_states
-from reloop.conf.checks.sizes import check_bytes
 from reloop.conf.mistakes import ConfigError, check_device
 from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-_PROCESS_BYTES = 400 * 2**20
 _MAX_LOOPS = 1_000_000  # more would take minutes per prompt
 
 
@@ -40,20 +37,9 @@ class DynamicsSettings:
         check_settings("", self)
         config = read_config(Path(self.run))
         check_has_states(config.model)
-        self._check_size(config, self.loops_of(config))
-        check_folder("run", self.run)
-
-    def _check_size(self, config: Config, loops: int) -> None:
-        """Memory: each prompt's numbers grow with the loops; all prompts are drawn at once."""
-        window = min(loops, 3 * config.loops.b)  # loops whose increments are compared
-        numbers = 2 * config.task.points * config.task.dims + window * window
-
-        def needs(sizes: Mapping[str, int]) -> int:
-            return _PROCESS_BYTES + 16 * sizes["prompts"] * (6 * sizes["loops"] + numbers)
-
-        if loops > _MAX_LOOPS:
+        if (loops := self.loops_of(config)) > _MAX_LOOPS:
             raise ConfigError("loops", f"must be at most {_MAX_LOOPS:,}, got {loops}")
-        check_bytes(needs, {"prompts": self.prompts, "loops": loops}, "what is kept")
+        check_folder("run", self.run)
 
     def loops_of(self, config: Config) -> int:
         """The number of loops (or layers) measured of a run with this configuration. Raises

@@ -15,7 +15,6 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, LoopsConfig
 from reloop.tasks import task_class
 from reloop.training.assemble import build_curriculum, build_task
-from tests.conf.conftest import Machine
 from tests.conftest import HOME
 
 FOLDER = HOME / "conf" / "task"
@@ -44,9 +43,8 @@ def test_the_command_line_wins_over_scale_and_scale_over_task() -> None:
         if task == "linear" or model in ("looped", "standard")
     ],
 )
-def test_every_choice_composes(task: str, model: str, scale: str, machine: Machine) -> None:
+def test_every_choice_composes(task: str, model: str, scale: str) -> None:
     # Gradients through 70 loops of two layers at 101 points take 60 GB: a GPU's.
-    machine(80 * 10**9)
     composed = config(f"task={task}", f"model={model}", f"scale={scale}")
     assert (composed.task.name, composed.scale) == (task, scale)
     family = model if model in ("tied", "standard") else "looped"
@@ -114,10 +112,9 @@ LAST_LOOP = ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
     ],
 )
 def test_the_loss_of_these_models_is_their_papers_at_every_scale(
-    model: str, task: str, scale: str, machine: Machine
+    model: str, task: str, scale: str
 ) -> None:
     """The last loop's alone, gradients through all of them, all made from the first step."""
-    machine(80 * 10**9)  # a GPU's, as above
     words = [f"task={task}", f"model={model}", f"scale={scale}"]
     for more in ([], ["loops.b=9"]):
         composed = config(*words, *more)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from reloop import main as run
-from reloop.conf.checks.machine import out_of_memory
-from reloop.conf.mistakes import RunError
-from reloop.training import train, train_together
+from reloop.conf.mistakes import RunError, out_of_memory
+from reloop.training import train
 from reloop.training.run_folder.run import run_folder
-from reloop.training.together import Together
 from tests.training.tiny import after_step, tiny
 
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"
@@ -55,30 +52,6 @@ def test_the_command_ends_with_one_line(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "training.shards=2" in err
-
-
-def test_runs_together_are_told_that_one_alone_needs_less(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: Together, step: int) -> None:
-        raise RuntimeError(CPU)
-
-    configs = [replace(tiny(tmp_path), seed=seed) for seed in (0, 1, 2)]
-    monkeypatch.setattr(Together, "update", full)
-    advice = r"a step of 3 runs; together=false trains one at a time; training\.shards=2 computes"
-    with pytest.raises(RunError, match=advice):
-        train_together(configs)
-
-
-def test_where_a_shard_is_one_prompt_more_do_not_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full() -> None:
-        raise MemoryError
-
-    after_step(monkeypatch, 3, full)
-    with pytest.raises(RunError, match="a smaller model"):
-        train(tiny(tmp_path, batch_size=4, shards=4))
 
 
 def test_other_errors_are_not_taken_for_it() -> None:

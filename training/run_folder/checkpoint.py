@@ -18,9 +18,11 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from reloop.conf.build import config_from_mapping
 from reloop.conf.checksum import checksum_of
 
 from .files import write_bytes, write_json
+from .run import run_folder
 
 _MOST_CHECKPOINTS = 2
 _FORMAT = 2  # 1 had neither a configuration nor a checksum of its JSON
@@ -152,12 +154,17 @@ def newest_checkpoint(
 def _mismatch(checkpoint: Checkpoint, config: Mapping[str, Any]) -> str:
     """Why a checkpoint does not fit this configuration; empty where it does."""
     saved_config = checkpoint.config
-    if saved_config is not None and checksum_of(saved_config) != checksum_of(config):
+    if saved_config is not None and _name(saved_config) != _name(config):
         return "is of a run of other settings"
     for name, weights in checkpoint.weights().items():
         if not bool(weights.isfinite().all()):
             return f"has weights that are not finite ({name})"
     return ""
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    """The name of the run of these settings, which depends on those for training."""
+    return run_folder(config_from_mapping(config)).path.name
 
 
 def _tensors_path(folder: Path, step: int) -> Path:

@@ -1,58 +1,45 @@
-"""metrics.jsonl: one record per line, each with a checksum over the run, the previous line and its
-own content, so that an altered line, or one of another run, is recognised.
+"""metrics.jsonl: one record per line.
 
-lines, problems = Metrics(folder.metrics, run_key).read()
+records, problems = Metrics(folder.metrics).read()
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reloop.conf.checksum import key_of
-
 from .files import write_bytes
 
-_DIGITS = 12  # of a checksum
 
-
+@dataclass(frozen=True)
 class Metrics:
-    """The file of one run with the key `run`: its records, and adding to them. Earlier versions
-    wrote no checksums: a file without any is not checked."""
+    """The file of one run: its records, and adding to them."""
 
-    def __init__(self, path: Path, run: str) -> None:
-        self.path, self._run = path, run
-        self._last = ""
+    path: Path
 
     def read(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Its records in order, and the problems of skipped lines, a few words each."""
+        """Its records in order, and the problems of skipped lines, a few words each; a last line
+        without its end is dropped."""
         try:
-            content = self.path.read_bytes()
+            *lines, _ = self.path.read_bytes().split(b"\n")
         except OSError:
             return [], []
-        lines = [
-            (number, _record(raw))
-            for number, raw in enumerate(content.split(b"\n"), start=1)
-            if raw
-        ]
-        sealed = any(record and "checksum" in record for _, record in lines)
         records: list[dict[str, Any]] = []
         problems: list[str] = []
-        previous = ""
-        for number, record in lines:
-            checksum = record.get("checksum") if record else None
-            if record is None:
-                problems.append(f"line {number} cannot be read")
-            elif sealed and checksum != self._checksum(previous, record):
-                problems.append(f"line {number} was altered, or is of another run")
-            else:
+        for number, line in enumerate(lines, start=1):
+            try:
+                record = json.loads(line)
+                record.pop("checksum", None)  # of an earlier version
+                record["step"] = int(record["step"])
                 records.append(record)
-            previous = str(checksum or "")
+            except (ValueError, KeyError, TypeError, AttributeError):
+                problems.append(f"line {number} cannot be read")
         return records, problems
 
     def problems(self, steps: int) -> list[str]:
@@ -66,23 +53,18 @@ class Metrics:
         if not self.path.exists():
             return []
         records, problems = self.read()
-        self._last = ""  # checksums chain the lines: the remaining ones are rewritten
-        lines = [self._line(record) for record in records if record["step"] <= step]
+        lines = [_line(record) for record in records if record["step"] <= step]
         write_bytes(self.path, "".join(lines).encode())
         return problems
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add a record, which has a step."""
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(self._line(record))
+            file.write(_line(record))
 
-    def _line(self, record: Mapping[str, Any]) -> str:
-        self._last = self._checksum(self._last, record)
-        return json.dumps({**record, "checksum": self._last}) + "\n"
 
-    def _checksum(self, previous: str, record: Mapping[str, Any]) -> str:
-        content = {key: value for key, value in record.items() if key != "checksum"}
-        return key_of([self._run, previous, content], _DIGITS)
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record) + "\n"
 
 
 def smoothed(losses: ArrayLike, decay: float) -> NDArray[np.float64]:
@@ -93,13 +75,3 @@ def smoothed(losses: ArrayLike, decay: float) -> NDArray[np.float64]:
         total, weight = decay * total + loss, decay * weight + 1
         means[index] = total / weight
     return means
-
-
-def _record(raw: bytes) -> dict[str, Any] | None:
-    """The record of a line; None for a line without a record or a step."""
-    try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    step = record.get("step") if isinstance(record, dict) else None
-    return record if isinstance(step, int) and not isinstance(step, bool) else None

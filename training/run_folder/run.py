@@ -15,7 +15,7 @@ from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.mistakes import RunError as RunError
 from reloop.conf.plugins import PREFIX
-from reloop.conf.saved import checkpoint_config, read_config, read_mapping
+from reloop.conf.saved import read_config, read_mapping
 from reloop.conf.schema import Config
 from reloop.models import Model
 from reloop.models.loops.make import loop_class
@@ -69,30 +69,26 @@ class RunFolder:
         """Write configuration and environment, unless they exist; the configuration as plain
         values, for the checkpoints. The caller must hold the folder's lock.
 
-        A damaged or altered config.yaml is rewritten, and `say` gets a line about it. Raises
-        RunError where the folder holds a run of other settings.
+        A damaged config.yaml is rewritten, and `say` gets a line about it. Raises RunError where
+        the folder holds a run of other settings.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         remove_half_written(self.path)
         path, mapping = self.path / "config.yaml", config_to_mapping(config)
-        if not path.exists() and checkpoint_config(self.checkpoints) is None:
+        if not (self.path / "environment.json").exists():
             self._write_environment(environment(config, backend))
-            _write_yaml(path, mapping)
-            return mapping
-        messages: list[str] = []
         try:
-            saved_mapping = read_mapping(self.path, messages.append)
+            saved_mapping = read_mapping(self.path)
             changes = self.differences(config, config_from_mapping(saved_mapping))
         except ConfigError as error:
-            messages.append(str(error))
-            saved_mapping, changes = mapping, []
+            if path.exists():
+                say(f"{error}; {path.name} is rewritten")
+            _write_yaml(path, mapping)
+            return mapping
         if changes:
             raise RunError(
                 f"{self.path} holds a run of other settings ({', '.join(changes)}): move it away"
             )
-        if messages:
-            say(f"{messages[0]}; {path.name} is rewritten")
-            _write_yaml(path, saved_mapping)
         return saved_mapping
 
     def differences(self, config: Config, saved_config: Config) -> list[str]:

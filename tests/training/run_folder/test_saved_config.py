@@ -1,4 +1,4 @@
-"""config.yaml is held against the copy in the checkpoints before anything is made of it."""
+"""config.yaml is what the weights were trained with, or they are not read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
 from reloop.evaluation.load import load_run
 from reloop.training import RunError, train
 from reloop.training.run_folder.run import run_folder
@@ -32,30 +31,10 @@ def path(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "run" / "config.yaml"
 
 
-@pytest.mark.slow
-def test_no_length_to_which_it_is_cut_gives_another_configuration(path: Path) -> None:
-    whole, expected = path.read_bytes(), read_config(path.parent)
-    for length in range(0, len(whole), 7):
-        path.write_bytes(whole[:length])
-        said: list[str] = []
-        assert read_config(path.parent, said.append) == expected
-        assert len(said) == (0 if _loaded(whole[:length]) == _loaded(whole) else 1)
-
-
-def _loaded(content: bytes) -> object:
-    try:
-        return yaml.safe_load(content)
-    except yaml.YAMLError:
-        return None
-
-
-def test_a_digit_is_another_one(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = path.read_text()
-    path.write_text(text.replace("b: 4", "b: 5"))
-    run = load_run(path.parent)
-    assert run.config.loops.b == 4
-    out = capsys.readouterr().out
-    assert "config.yaml was altered (loops.b is 5, was 4)" in out
+def test_a_digit_is_another_one(path: Path) -> None:
+    path.write_text(path.read_text().replace("b: 4", "b: 5"))
+    with pytest.raises(RunError, match=r"no checkpoint that can be read.* of other settings"):
+        load_run(path.parent)
 
 
 def test_comments_and_order_are_the_users(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,13 +54,13 @@ def test_training_writes_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[s
     train(config)
     path = run_folder(config).path / "config.yaml"
     whole = path.read_bytes()
-    for damaged in (b"", whole[:300], b"\xff\xfe", b"a: &x [1]\nb: *x\n", b"[" * 5000):
+    for damaged in (b"", whole[:30], b"\xff\xfe", b"[" * 5000):
         path.write_bytes(damaged)
         train(config)
         assert path.read_bytes() == whole
         assert "rewritten" in capsys.readouterr().out
     path.unlink()
-    train(config)
+    assert train(config).step == 20
     assert path.read_bytes() == whole
 
 
@@ -90,7 +69,6 @@ def test_training_writes_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         "task: {settings: 3}",
         "[" * 5000,
-        "a: &a [1,1]\nb: &b [*a,*a]\nc: [*b,*b]",
         "a: 2020-01-01",
         "1: 2",
         "task: {settings: {1: 2}}",
