@@ -38,12 +38,7 @@ _FEW = 16  # prompts that a user's solver is tried on
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
 # The modules of this room that errors depend on, beside those of models, tasks and solvers.
-_SOURCE_MODULES = (
-    "reloop.evaluation.errors",
-    "reloop.evaluation.halting",
-    "reloop.evaluation.measure",
-    "reloop.training.objective",
-)
+_ROOMS = ("tasks", "models", "curricula", "training", "evaluation")
 _TEXT_MODULES = ("reloop.evaluation.text.scores", "reloop.evaluation.text.questions")
 
 
@@ -183,7 +178,7 @@ class Measure:
 
     def _sources(self, *modules: str) -> dict[str, str]:
         """The source files that errors depend on, including those of these modules."""
-        return sources_of(type(self.task).__module__, *modules, alone=_SOURCE_MODULES)
+        return sources_of(*_ROOMS, plugins=[type(self.task).__module__, *modules])
 
     def device_model(self) -> Model:
         """The model on the evaluation's device."""
@@ -199,11 +194,7 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in named_solvers(name, task).values()
     ]
-    summary_modules = ("reloop.evaluation.summary", "reloop.evaluation.bootstrap")
-    shift_modules = ("reloop.tasks.shift",) if settings.shifts else ()
-    modules = ("reloop.models.model", type(task).__module__, *shift_modules, *solver_modules)
-    of_texts = _TEXT_MODULES if task.is_text else ()
-    return sources_of(*modules, alone=(*_SOURCE_MODULES, *summary_modules, *of_texts))
+    return sources_of(*_ROOMS, plugins=[type(task).__module__, *solver_modules])
 
 
 def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:

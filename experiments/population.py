@@ -32,8 +32,6 @@ from reloop.training.run_folder.metrics import Metrics
 from reloop.training.run_folder.run import run_folder
 from reloop.training.run_folder.sources import sources_of
 
-_SOURCES = ("reloop.experiments.population", "reloop.training.together")
-
 
 class Errors(TypedDict):
     """Squared errors over that of predicting zero [rates][seeds], after training (None for a run
@@ -132,7 +130,7 @@ class Population:
             "runs": [run_folder(config).path.name for config in self.configs],
             "prompts": self.config.evaluation.prompts,
             "seed": self.config.evaluation.seed,
-            "sources": training_sources(self.config) | sources_of(alone=_SOURCES),
+            "sources": training_sources(self.config) | sources_of("evaluation", "experiments"),
         }
 
 

@@ -30,12 +30,7 @@ from .tables.store import read_table
 from .tables.table import Table
 
 # The modules of this room that hits depend on.
-_SOURCE_MODULES = (
-    "reloop.openml_eval.context",
-    "reloop.openml_eval.context_split",
-    "reloop.openml_eval.scoring",
-)
-_SOLVERS_MODULE = "reloop.openml_eval.solvers"
+_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "openml_eval")
 _GROUP_CHUNK = 8
 
 
@@ -136,9 +131,7 @@ class RunJob:
         split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         content = self.scoring.content(self.table, seed)
         content |= {"weights": weights, "labels": classifier.task.labels, "loops": classifier.loops}
-        content["sources"] = sources_of(
-            "reloop.models.model", "reloop.tasks.tables", alone=_SOURCE_MODULES
-        )
+        content["sources"] = sources_of(*_ROOMS)
         arrays = cache.rows(
             "tables",
             content,
@@ -186,7 +179,7 @@ class SolverJob:
             self.scoring.content(self.table, seed)
             | {
                 "solver": SOLVERS[name],
-                "sources": sources_of(alone=(*_SOURCE_MODULES, _SOLVERS_MODULE)),
+                "sources": sources_of(*_ROOMS),
             },
             len(split.groups),
             _GROUP_CHUNK,

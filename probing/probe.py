@@ -34,10 +34,7 @@ from .settings import ProbingSettings
 from .targets import find_target
 
 _FORMAT = 3  # of probing.json; a result of another format is measured again
-_OURS = tuple(
-    f"reloop.probing.{name}"
-    for name in ("fit", "linear", "probes", "prompts", "protocols", "score", "solve", "whitening")
-)
+_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "probing")
 # Settings that do not bear on the result.
 _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
@@ -147,7 +144,7 @@ def _sources(run: Run, settings: ProbingSettings) -> dict[str, str]:
     """The source files that the result depends on, with their fingerprints."""
     targets = {type(find_target(name)).__module__ for name in settings.targets}
     task = type(run.task).__module__
-    return sources_of("reloop.models.model", task, alone=(*_OURS, *sorted(targets)))
+    return sources_of(*_ROOMS, plugins=[task, *sorted(targets)])
 
 
 def _check_run(run: Run) -> None:

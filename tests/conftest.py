@@ -124,16 +124,16 @@ def batches_of(model: Model, most: int = 1000, pause: float = 0.0) -> Iterator[l
 def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """edit("tasks/linear.py"): from here on as if this file had been edited, and no other; with an
     empty name, none."""
-    fingerprint, edited = sources._fingerprint, [""]
+    digest, edited = sources._digest, [""]
 
     def other(path: Path, changed: int) -> str:
         mark = "x" if edited[0] and path.as_posix().endswith(edited[0]) else ""
-        return mark + fingerprint(path, changed)
+        return mark + digest(path, changed)
 
     def edit(file: str) -> None:
         edited[0] = file
 
-    monkeypatch.setattr(sources, "_fingerprint", other)
+    monkeypatch.setattr(sources, "_digest", other)
     return edit
 
 

@@ -21,12 +21,7 @@ from reloop.training.run_folder.sources import sources_of
 
 from .settings import FIGURES, LINEAR, StabilitySettings
 
-_TRAINING = (
-    "reloop.training.objective",
-    "reloop.training.optim.rates",
-    "reloop.training.assemble",
-    "reloop.training.run_folder.metrics",
-)
+_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "experiments/stability")
 
 
 class FigureModule(Protocol):
@@ -82,9 +77,7 @@ class StabilityFigure:
             "settings": {key: _plain(settings, key) for key in keys},
             "figure": settings.figure,
             "runs": [weights_digest(run.model) for run in runs],
-            "sources": sources_of(
-                "reloop.models.model", *tasks, *_TRAINING, name, also=(__package__,)
-            ),
+            "sources": sources_of(*_ROOMS, plugins=sorted(tasks)),
         }
         self._artefacts = Artefacts(Path(settings.folder), "stability", name=settings.name)
         self.path = self._artefacts.path(self._request)

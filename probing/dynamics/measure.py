@@ -32,14 +32,10 @@ from .trajectory import Movements, follow, prompts_on
 
 FIGURES = "probing/dynamics"  # in the run folder
 _FORMAT = 3  # of dynamics.json; a result of another format is measured again
-_OURS = (
-    "reloop.probing.dynamics.summary",
-    "reloop.probing.dynamics.jacobian",
-    "reloop.probing.dynamics.trajectory",
-)
 _WINDOW = 3  # times b: the loops whose increments are all compared
 _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
 _BATCH_BYTES = 2**28
+_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "probing")
 
 
 def dynamics(settings: DynamicsSettings) -> Dynamics:
@@ -60,7 +56,7 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
         "weights": weights_digest(run.model),
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
         **({"data": data} if (data := run.task.data_identity()) else {}),
-        "sources": sources_of("reloop.models.model", type(run.task).__module__, alone=_OURS),
+        "sources": sources_of(*_ROOMS, plugins=[type(run.task).__module__]),
     }
     artefacts = Artefacts(run.path / FIGURES / "kept", "dynamics")
     result: Dynamics | None = artefacts.find(request)

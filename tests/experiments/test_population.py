@@ -106,7 +106,7 @@ def test_runs_of_other_code_are_trained_again(
 ) -> None:
     found = population()
     monkeypatch.setattr(module, "other_code", lambda made_with, config: ["tasks/linear.py"])
-    monkeypatch.setattr(module, "sources_of", lambda alone: {"experiments/population.py": "new"})
+    monkeypatch.setattr(module, "sources_of", lambda *_: {"experiments/population.py": "new"})
     assert population() == found
     folder = Path(population.config.folder)
     assert len(list(folder.glob("linear-*-before-1"))) == 6

@@ -3,7 +3,6 @@ depend on."""
 
 from __future__ import annotations
 
-import json
 import platform
 import shlex
 import subprocess
@@ -19,20 +18,10 @@ from reloop.conf.schema import Config
 from reloop.models.loops.make import loop_class
 from reloop.tasks import task_class
 
-from .sources import changed_files, sources_of
+from .sources import KERNELS, changed_files, sources_of
 
-SAME_NUMBERS = Path(__file__).with_name("same_numbers.json")
 _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
-# The modules of training that affect numbers; the model's imports are followed from the model.
-_TRAINING = (
-    "reloop.training.assemble",
-    "reloop.training.objective",
-    "reloop.training.optim.multipliers",
-    "reloop.training.optim.optimizers",
-    "reloop.training.optim.rates",
-    "reloop.training.step",
-)
-_BACKENDS = {"triton": "reloop.models.kernels.segment", "cpu": "reloop.models.cpu"}
+_ROOMS = ("tasks", "models", "curricula", "training")
 
 
 def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
@@ -54,22 +43,11 @@ def versions() -> dict[str, Any]:
 
 
 def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
-    """The source files that the weights of a run depend on, with their fingerprints."""
-    modules = ["reloop.training.optim.muon"] if config.training.optimizer == "muon" else []
-    if config.training.muon_norm == "kept":
-        modules.append("reloop.training.optim.sphere")
-    if config.training.ema_decay:
-        modules.append("reloop.training.optim.average")
-    if config.training.jacobian_penalty:
-        modules.append("reloop.training.jacobian")
-    if backend in _BACKENDS:
-        modules.append(_BACKENDS[backend])
-    modules.append(task_class(config.task.name).__module__)
-    if (loop := loop_class(config.model.injection)) is not None:
-        modules.append(loop.__module__)
-    return sources_of(
-        "reloop.models.model", "reloop.curricula.curriculum", *modules, alone=_TRAINING
-    )
+    """The source files that the weights of a run depend on, with their digests."""
+    loop = loop_class(config.model.injection)
+    classes = [task_class(config.task.name), *([loop] if loop else [])]
+    rooms = (*_ROOMS, KERNELS) if backend == "triton" else _ROOMS
+    return sources_of(*rooms, plugins=[each.__module__ for each in classes])
 
 
 def changed_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -92,23 +70,8 @@ def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
         if isinstance(part, dict) and isinstance(part.get("sources"), dict):
             backend = part.get("backend")
             now = training_sources(config, backend if isinstance(backend, str) else "eager")
-            if not same_numbers(part["sources"], now, config):
-                files |= set(changed_files(part["sources"], now))
+            files |= set(changed_files(part["sources"], now))
     return sorted(files)
-
-
-def same_numbers(before: Mapping[str, str], now: Mapping[str, str], config: Config) -> bool:
-    """Whether two versions of the sources are known to compute the same weights of a run bit for
-    bit: same_numbers.json has the fingerprints before and after each change that was checked so,
-    and the precisions and kinds of blocks whose numbers it changed."""
-    changes = json.loads(SAME_NUMBERS.read_text(encoding="utf-8"))
-    return any(
-        config.precision not in change["except_precision"]
-        and config.model.block not in change["except_block"]
-        and before.items() <= change["before"].items()
-        and now.items() <= change["after"].items()
-        for change in changes
-    )
 
 
 def some_files(files: Sequence[str]) -> str:

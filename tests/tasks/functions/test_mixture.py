@@ -12,7 +12,6 @@ import torch
 from reloop.conf.mistakes import ConfigError
 from reloop.tasks import make_task
 from reloop.tasks.mixture import Mixed, Mixture
-from reloop.training.run_folder.sources import sources_of
 from tests.tasks.statistics import assert_mean, generator
 
 ALL = ("linear", "sparse_linear", "decision_tree", "relu_network")
@@ -86,8 +85,3 @@ def test_finitely_many_functions_are_of_all_classes() -> None:
 def test_classes_that_cannot_be_mixed(mixed: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make_task("mixture", 4, settings={"mixed": mixed})
-
-
-def test_an_edit_of_a_mixed_class_is_noticed() -> None:
-    files = set(sources_of("reloop.tasks.mixture"))
-    assert {"tasks/linear.py", "tasks/decision_tree.py", "tasks/relu_network.py"} <= files

@@ -49,7 +49,7 @@ def test_an_edited_plugin_is_another_run_and_said_so(
     plugin, lines = tmp_path / "mine.py", []
     words = [f"plugins={plugin}", "task=mine", "task.dims=2", "task.points=5", "training.steps=2"]
     words += ["model.n_embd=8", "model.n_head=2", f"folder={tmp_path / 'runs'}"]
-    for code in (PLUGIN, PLUGIN.replace("0 * ys", "ys - ys"), PLUGIN + "# a remark"):
+    for code in (PLUGIN, PLUGIN.replace("0 * ys", "ys - ys"), PLUGIN):
         plugin.write_text(code, encoding="utf-8")
         monkeypatch.delitem(sys.modules, f"{PREFIX}mine", raising=False)  # as in a new process
         train(Config.of(*words))

@@ -1,8 +1,7 @@
-"""Fingerprints of source files: what an edit changes, and what it does not."""
+"""Digests of source files: what an edit changes, and what it does not."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,12 +11,12 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from reloop.conf.schema import Config, ModelConfig, TaskConfig
+from reloop.conf.schema import Config, TaskConfig
 from reloop.evaluation.load import load_run
 from reloop.evaluation.remarks import remarks
 from reloop.tasks import RandomSource, Task, register_task
 from reloop.training import train
-from reloop.training.run_folder import environment, sources
+from reloop.training.run_folder.environment import training_sources
 from reloop.training.run_folder.run import run_folder
 from reloop.training.run_folder.sources import changed_files, outside_source, sources_of
 from tests.training.tiny import saved_tensors, tiny
@@ -46,34 +45,14 @@ class Sinusoid(Task):
 '''
 
 
-def _edited(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    path.write_text(text)
-    return sources_of("edited_module")
-
-
-def test_only_what_the_code_says_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = tmp_path / "edited_module.py"
-    path.write_text("def f(x):\n    return x.sin()\n")
-    sources._file_of.cache_clear()
-    before = sources_of("edited_module")
-    assert list(before) == ["edited_module.py"]
-    said = (
-        '"""Doc."""\n\n\ndef f(x):  # why\n    """More."""\n    return (\n        x.sin()\n    )\n'
-    )
-    assert _edited(path, said, monkeypatch) == before
-    cosine = _edited(path, "def f(x):\n    return x.cos()\n", monkeypatch)
-    assert changed_files(before, cosine) == ["edited_module.py"]
-
-
-def test_what_is_imported_counts_too() -> None:
-    """The modules of a model, but no kernels for a CPU; one solver is not another."""
-    found = sources_of("reloop.models.model")
+def test_all_files_of_a_room_count_and_kernels_for_triton_alone() -> None:
+    found = sources_of("models")
     assert {"models/model.py", "models/loops/loop.py", "models/blocks/attention.py"} <= set(found)
     assert not any(path.startswith(("models/kernels", "tasks", "training")) for path in found)
-    kernels = sources_of("reloop.models.kernels.segment")
-    assert {"models/kernels/mlp.py", "models/kernels/qkv.py"} <= set(kernels)
-    assert "evaluation/baselines/lasso.py" not in sources_of("reloop.evaluation.baselines.bayes")
+    config = Config(task=TaskConfig("linear"))
+    assert "models/kernels/mlp.py" in training_sources(config, "triton")
+    assert "models/kernels/mlp.py" not in training_sources(config)
+    assert changed_files(found, found | {"models/model.py": "other"}) == ["models/model.py"]
 
 
 def test_a_task_of_the_project_is_in_no_name(tmp_path: Path) -> None:
@@ -98,27 +77,11 @@ def test_a_task_from_outside_is_in_the_name(
         (folder / "outside_wave_helper.py").write_text(f"def wave(x):\n    return x.{wave}()\n")
         for module in ("outside_wave", "outside_wave_helper"):
             sys.modules.pop(module, None)
-        sources._file_of.cache_clear()
         __import__("outside_wave")
         config = replace(tiny(tmp_path / name), task=TaskConfig("outside_wave", 2, 5))
         names.append(run_folder(config).path.name)
     assert names[0] != names[1]
     assert names[1] == names[2]
-
-
-def test_installed_packages_beside_it_are_not_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where the user's environment lies in the folder of his task."""
-    installed = tmp_path / ".venv" / "lib" / "site-packages"
-    (installed / "somepackage").mkdir(parents=True)
-    (installed / "somepackage" / "__init__.py").write_text("x = 1\n")
-    (tmp_path / "own_task.py").write_text("import json\nimport somepackage\nimport own_helper\n")
-    (tmp_path / "own_helper.py").write_text("y = 2\n")
-    for folder in (installed, tmp_path):
-        monkeypatch.syspath_prepend(str(folder))
-    sources._file_of.cache_clear()
-    assert list(sources_of("own_task")) == ["own_helper.py", "own_task.py"]
 
 
 def test_a_task_that_has_no_file(tmp_path: Path) -> None:
@@ -156,21 +119,6 @@ def test_a_finished_run_of_other_code_is_told_and_marked(
     capsys.readouterr()
     train(config)
     assert "other code" not in capsys.readouterr().out
-
-
-def test_sources_before_and_after_code_was_moved_compute_the_same_numbers() -> None:
-    change, *_ = json.loads(environment.SAME_NUMBERS.read_text())
-    before, after = change["before"], change["after"]
-    assert {"tasks/draws.py", "models/block_spec.py"} <= set(before) - set(after)
-    few = {path: before[path] for path in list(before)[:20]}
-    assert environment.same_numbers(before, after, Config())
-    assert environment.same_numbers(few, after, Config())
-    # Both were made faster on a CPU.
-    assert not environment.same_numbers(before, after, Config(precision="bf16"))
-    assert not environment.same_numbers(before, after, Config(model=ModelConfig(block="llama")))
-    for edited in ({"tasks/linear.py": "edited"}, {"tasks/new.py": "new"}):
-        assert not environment.same_numbers(before | edited, after, Config())
-        assert not environment.same_numbers(before, after | edited, Config())
 
 
 def test_what_was_trained_by_two_codes_stays_marked(

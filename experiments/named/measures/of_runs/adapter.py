@@ -20,11 +20,9 @@ from ..request import Measurement, Request
 from .common import Missing
 
 # What a measure's numbers depend on besides its module and the model: followed where it imports it.
-_FOLLOWED = (
-    *("reloop.experiments.named.measures.of_runs", "reloop.experiments.plateau"),
-    *("reloop.probing.attention", "reloop.evaluation.halting"),
-    *("reloop.experiments.stability.collapse", "reloop.experiments.stability.verdict"),
-    "reloop.experiments.scaling_law",
+_ROOMS = (
+    *("tasks", "models", "curricula", "training", "evaluation", "probing"),
+    "experiments/named/measures",
 )
 
 
@@ -50,7 +48,7 @@ def measure(name: str, request: Request) -> Measurement:
             for run in runs
         ],
         "settings": asdict(settings),
-        "sources": sources_of("reloop.models.model", module, also=_FOLLOWED),
+        "sources": sources_of(*_ROOMS),
     }
     artefacts = Artefacts(Path(request.folder) / "experiments" / "measures", "measure", name=name)
     result = artefacts.find(key)
