@@ -17,7 +17,7 @@ import sys
 
 def begin() -> None:
     """From here on, Ctrl-C ends the process without a traceback, until a handler is set; output
-    that cannot be written is dropped; characters that stdout cannot show are replaced; pictures are
+    whose reader has gone is dropped; characters that stdout cannot show are replaced; pictures are
     drawn in memory, whatever a notebook that started this process draws with. What lies in the
     current folder, as a statistics.py or wandb/, is not taken for a package of that name."""
     os.environ["MPLBACKEND"] = "agg"
@@ -26,10 +26,7 @@ def begin() -> None:
         _forget_current_folder()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for number in range(3):
-        _occupy(number)
-    sys.stdout = _safe_stream(sys.stdout)
-    sys.stderr = _safe_stream(sys.stderr)
+    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
 
 
 def _forget_current_folder() -> None:
@@ -40,24 +37,13 @@ def _forget_current_folder() -> None:
         pass
 
 
-def _occupy(number: int) -> None:
-    """Open a closed descriptor: the next opened file would get its number, and with it what is
-    written to stdout or stderr."""
-    try:
-        os.fstat(number)
-    except OSError:
-        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-        os.set_inheritable(number, True)
-
-
-def _safe_stream(stream: object) -> io.TextIOWrapper:
-    """A stream to the same descriptor whose writes never fail."""
-    if not isinstance(stream, io.TextIOWrapper):  # None where it was closed
-        return open(os.devnull, "w", encoding="utf-8")
+def _patient(stream: object) -> object:
+    """A stream to the same descriptor that drops what nobody reads."""
+    if not isinstance(stream, io.TextIOWrapper):  # a process without a console has none
+        return stream
     stream.flush()
-    raw = _Output(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
-        raw if stream.write_through else io.BufferedWriter(raw),  # type: ignore[arg-type, type-var]
+        io.BufferedWriter(_Output(stream.fileno(), "w", closefd=False)),  # type: ignore[type-var]
         encoding=stream.encoding,
         errors="replace" if stream.errors in ("strict", "surrogateescape") else stream.errors,
         line_buffering=stream.line_buffering,
@@ -66,21 +52,8 @@ def _safe_stream(stream: object) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """A descriptor that drops what cannot be written."""
-
     def write(self, data: memoryview, /) -> int:  # type: ignore[override]
-        """Write all of it, or as much as possible; wait for a non-blocking descriptor."""
-        remaining = memoryview(data).cast("B")
-        size = len(remaining)
         try:
-            while remaining:
-                written = super().write(remaining)
-                if written is None:
-                    from select import select  # not before an entry point's first lines
-
-                    select([], [self], [])
-                else:
-                    remaining = remaining[written:]
-        except OSError:  # the reader has gone, the disk is full, the terminal was closed
-            pass
-        return size
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)

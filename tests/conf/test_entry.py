@@ -1,5 +1,5 @@
-"""What every entry point begins with: output that cannot be written, closed descriptors, ASCII
-terminals, and Ctrl-C while modules are imported."""
+"""What every entry point begins with: output that nobody reads, ASCII terminals, and Ctrl-C while
+modules are imported."""
 
 from __future__ import annotations
 
@@ -46,56 +46,11 @@ def state(folder: Path) -> str:
     return str(json.loads((run / "status.json").read_text(encoding="utf-8"))["state"])
 
 
-@pytest.mark.parametrize(
-    "where", ["| head -1", pytest.param(">&- 2>&- <&-", marks=pytest.mark.slow)]
-)
-def test_a_training_goes_on_when_nobody_reads_it(where: str, tmp_path: Path) -> None:
-    done = shell(f'"$@" {RUN} {" ".join(TINY)} {where}', tmp_path)
+def test_a_training_goes_on_when_nobody_reads_it(tmp_path: Path) -> None:
+    done = shell(f'"$@" {RUN} {" ".join(TINY)} | head -1', tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert state(tmp_path) == "finished"
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("{run} --help | head -1", 0),
-        ("{run} --help >/dev/full", 0),
-        ("-u {run} --help >/dev/full", 0),
-        ("-m experiments.stability --help >&-", 0),
-        ("{run} task=lnear 2>&-", 2),
-        ("-m experiments.stability 2>/dev/full", 2),
-    ],
-)
-def test_exit_codes_are_as_usual_where_nothing_can_be_written(
-    command: str, code: int, tmp_path: Path
-) -> None:
-    done = shell('"$@" ' + command.format(run=RUN), tmp_path)
-    assert done.returncode == code
-    assert done.stderr == ""
-
-
-def test_the_number_of_a_closed_descriptor_is_not_that_of_the_next_file(tmp_path: Path) -> None:
-    code = (
-        "from reloop.conf.entry import begin; begin()\n"
-        "import os, sys\n"
-        "file = open('kept', 'w')\n"
-        "print('to nobody', flush=True); os.write(1, b'to nobody'); os.write(2, b'to nobody')\n"
-        "sys.exit(file.fileno() < 3)\n"
-    )
-    assert shell(f'"$@" -c "{code}" <&- >&- 2>&-', tmp_path).returncode == 0
-    assert (tmp_path / "kept").read_text(encoding="utf-8") == ""
-
-
-def test_a_pipe_that_is_full_and_does_not_block_is_waited_for(tmp_path: Path) -> None:
-    code = (
-        "from reloop.conf.entry import begin; begin()\n"
-        "import os; os.set_blocking(1, False)\n"
-        "print('x' * 1000000); print('end', flush=True)\n"
-    )
-    for buffered in ("", "-u"):
-        done = shell(f'"$@" {buffered} -c "{code}" | (sleep 0.2; wc -c)', tmp_path)
-        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1000005", "")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict"])

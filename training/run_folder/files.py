@@ -13,8 +13,8 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from reloop.conf.checksum import checksum_of
 
 _PARTIAL = ".partial"
 _STALE_AFTER = 3600.0  # seconds after which a partial file has no writer any more
-_clock_offsets: dict[int, float] = {}  # by file system
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -66,21 +65,10 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = Tr
 
 def remove_half_written(folder: Path) -> None:
     """Remove the partial files in a folder that killed processes left."""
-    for path in half_written(folder):
-        path.unlink(missing_ok=True)
-
-
-def half_written(folder: Path, pattern: str = "*") -> list[Path]:
-    """The partial files in a folder that killed processes left; pattern="**/*" for those below it,
-    too."""
-    found = []
-    for path in folder.glob(f"{pattern}{_PARTIAL}"):
-        try:
+    for path in folder.glob(f"*{_PARTIAL}"):
+        with suppress(FileNotFoundError):
             if time.time() - path.lstat().st_mtime > _STALE_AFTER:
-                found.append(path)
-        except OSError:
-            continue
-    return sorted(found)
+                path.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -136,16 +124,3 @@ def read_record(path: Path, kind: str) -> Record:
         return Record(None, f"{path} is {stated_kind!r}, not {kind!r}")
     del content["kind"]
     return Record(content)
-
-
-def file_system_time(folder: Path) -> float:
-    """The time now by the clock that dates the files of a folder, which may be another machine's;
-    this machine's where nothing can be written there."""
-    device = folder.stat().st_dev
-    if device not in _clock_offsets:
-        try:
-            with TemporaryFile(dir=folder) as file:
-                _clock_offsets[device] = os.fstat(file.fileno()).st_mtime - time.time()
-        except OSError:
-            return time.time()
-    return time.time() + _clock_offsets[device]

@@ -1,0 +1,217 @@
+"""The verdicts of every claim at the small scale, and what they were judged from: the sharp test of
+a change to experiments, which must give the same numbers from the same errors, without training.
+
+python run.py experiment=all scale=small        # once
+python -m tests.golden.claims freeze            # only with a line in the log
+python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from reloop.conf.build import config_from_mapping, config_to_mapping
+from reloop.experiments.claims import select
+from reloop.experiments.claims.claim import Evidence, Measured
+from reloop.training.run_folder.environment import versions
+
+HERE = Path(__file__).parent
+VERDICTS, EVIDENCE, ERRORS = (
+    HERE / name for name in ("claims.json", "claims_evidence.json.gz", "claims_errors.npz")
+)
+_NUMBERS = ("mean", "low", "high")
+_Arrays = dict[str, NDArray[Any]]
+
+
+class _Read(dict[str, NDArray[Any]]):
+    """Arrays of a run that remember which of their columns were read; None: all."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__({name: np.asarray(a, np.float32) for name, a in arrays.items()})
+        # What judging reads of every run, to leave out those that learned nothing.
+        self.read: dict[str, set[int] | None] = (
+            {"model_at_b": {self["model_at_b"].shape[1] - 1}} if "model_at_b" in self else {}
+        )
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        self.read[name] = None
+        return super().__getitem__(name)
+
+    def note(self, name: str, columns: set[int] | None) -> None:
+        """These columns were read."""
+        known = self.read.setdefault(name, set())
+        self.read[name] = None if columns is None or known is None else known | columns
+
+
+class _Stacked(np.ndarray[Any, Any]):
+    """Arrays of several runs [seeds, prompts, columns], of which a column read as [..., 3] is noted
+    as such, and anything else as all of them."""
+
+    members: list[Measured]
+    name: str
+
+    def __getitem__(self, index: Any) -> Any:
+        one = isinstance(index, tuple) and len(index) == 2 and index[0] is ...
+        number = index[1] if one and isinstance(index[1], int) else None
+        self._note(None if number is None else {number % self.shape[-1]})
+        return np.asarray(self)[index]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        self._note(None)
+        plain = [np.asarray(each) if isinstance(each, _Stacked) else each for each in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    def _note(self, columns: set[int] | None) -> None:
+        for member in self.members:
+            assert isinstance(member.arrays, _Read)
+            member.arrays.note(self.name, columns)
+
+
+_errors = select.errors
+
+
+def _noting_errors(of: select.Group, name: str = "model_at_b") -> Any:
+    """`select.errors`, whose reader's columns are noted."""
+    before = [dict(member.arrays.read) for member in of.members]  # type: ignore[attr-defined]
+    stacked = _errors(of, name).view(_Stacked)
+    stacked.members, stacked.name = of.members, name
+    for member, read in zip(of.members, before, strict=True):
+        member.arrays.read = read  # type: ignore[attr-defined]
+    return stacked
+
+
+def freeze(folder: str) -> None:
+    """Write the three files from what `experiment=all scale=small` has left in a folder."""
+    select.errors = _noting_errors  # before the claims import it
+    from reloop.experiments.claims.claim import find_claim
+    from reloop.experiments.claims.judge import judge
+    from reloop.experiments.named import perform
+    from reloop.experiments.named.measured import measured
+    from reloop.experiments.named.settings import ExperimentSettings
+
+    settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
+    evidence: dict[str, Any] = {}
+    weights: dict[str, str] = {}
+    arrays: _Arrays = {}
+    for experiment in settings.experiments:
+        runs = [measured(member) for member in settings.members(experiment)]
+        assert all(run.arrays for run in runs), f"{experiment.name} has runs that are not finished"
+        results = perform._measured(experiment, settings, runs).results
+        reading = [Measured(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
+        found = Evidence(reading, results)
+        for name in experiment.claims:
+            judge(find_claim(name), found, scale="small", command="")
+        weights |= {Path(run.path).name: _weights(Path(run.path)) for run in runs}
+        evidence[experiment.name] = {
+            "claims": list(experiment.claims),
+            "members": [_plain(run, arrays) for run in reading],
+            "results": results,
+        }
+        print(f"{experiment.name}: {len(runs)} runs", flush=True)
+    EVIDENCE.write_bytes(gzip.compress(json.dumps(evidence).encode(), mtime=0))
+    np.savez_compressed(ERRORS, **arrays)  # type: ignore[arg-type]
+    facts = {key: value for key, value in versions().items() if key not in ("command", "machine")}
+    content = {
+        **facts,
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "weights": weights,
+        "verdicts": {verdict["claim"]: verdict for verdict in verdicts()},
+    }
+    VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def verdicts() -> Iterator[dict[str, Any]]:
+    """The verdicts of today's code from the frozen evidence."""
+    from reloop.experiments.claims.claim import find_claim
+    from reloop.experiments.claims.judge import judge
+
+    evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
+    with np.load(ERRORS) as arrays:
+        for parts in evidence.values():
+            members = [_measured(each, arrays) for each in parts["members"]]
+            found = Evidence(members, parts["results"])
+            for name in parts["claims"]:
+                verdict = judge(find_claim(name), found, scale="small", command="")
+                yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS)}}  # type: ignore[literal-required]
+
+
+def differences() -> list[str]:
+    """The claims whose verdict is another one, or whose numbers differ by more than 1e-9."""
+    frozen = json.loads(VERDICTS.read_text(encoding="utf-8"))["verdicts"]
+    found = {verdict["claim"]: verdict for verdict in verdicts()}
+    lines = [f"{name}: is gone" for name in frozen if name not in found]
+    for name, verdict in found.items():
+        was = frozen.get(name)
+        if was is None:
+            lines.append(f"{name}: is new")
+        elif verdict["verdict"] != was["verdict"] or not all(
+            _same(verdict[key], was[key]) for key in _NUMBERS
+        ):
+            lines.append(f"{name}: {verdict} was {was}")
+    return lines
+
+
+def _same(ours: float | None, theirs: float | None) -> bool:
+    if ours is None or theirs is None:
+        return ours is theirs
+    return math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _plain(run: Measured, arrays: _Arrays) -> dict[str, Any]:
+    """A run as plain values; what was read of its arrays is put into `arrays`, each once."""
+    assert isinstance(run.arrays, _Read)
+    kept: dict[str, Any] = {}
+    for name, columns in run.arrays.read.items():
+        array = dict.__getitem__(run.arrays, name)
+        which = None if columns is None or array.ndim < 2 else sorted(columns)
+        part = np.ascontiguousarray(array if which is None else array[:, which])
+        key = hashlib.sha256(part.tobytes() + str(part.shape).encode()).hexdigest()[:16]
+        arrays[key] = part
+        kept[name] = {"key": key, "columns": which, "width": array.shape[-1]}
+    config = config_to_mapping(run.config)
+    return {"label": run.label, "config": config, "step": run.step, "labels": run.labels,
+            "arrays": kept}  # fmt: skip
+
+
+def _measured(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Measured:
+    """The run again; columns that were not read are NaN."""
+    found: _Arrays = {}
+    for name, each in plain["arrays"].items():
+        part = arrays[each["key"]]
+        if each["columns"] is not None:
+            whole = np.full((len(part), each["width"]), math.nan, np.float32)
+            whole[:, each["columns"]] = part
+            part = whole
+        found[name] = part
+    config = config_from_mapping(plain["config"])
+    return Measured(plain["label"], config, plain["step"], found, plain["labels"])
+
+
+def _weights(path: Path) -> str:
+    """The sha256 of a run's last checkpoint's tensors."""
+    (*_, last) = sorted((path / "checkpoints").glob("*.safetensors"))
+    return hashlib.sha256(last.read_bytes()).hexdigest()
+
+
+def main(words: list[str]) -> int:
+    """Carry out the command; the exit code: 1 where numbers differ."""
+    if words[:1] == ["freeze"]:
+        freeze(words[1] if len(words) > 1 else "runs")
+    lines = differences()
+    print("\n".join(lines) or "every number and verdict is the frozen one")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
