@@ -16,10 +16,9 @@ from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
 from reloop.evaluation.tables import Part, document
-from reloop.tasks import task_class
 from reloop.training.run_folder.sources import sources_of
 
-from .settings import FIGURES, LINEAR, StabilitySettings
+from .settings import FIGURES, StabilitySettings
 
 _ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "experiments/stability")
 
@@ -71,13 +70,11 @@ class StabilityFigure:
         runs = [load_run(run) for run in settings.runs]
         self.remarks = shared({run.path.name: remarks(run) for run in runs})
         keys = sorted(key for key in figure.takes if key != "jobs")
-        names = settings.all_tasks if "tasks" in keys else (LINEAR,)
-        tasks = {task_class(task).__module__ for task in names}
         self._request = {
             "settings": {key: _plain(settings, key) for key in keys},
             "figure": settings.figure,
             "runs": [weights_digest(run.model) for run in runs],
-            "sources": sources_of(*_ROOMS, plugins=sorted(tasks)),
+            "sources": sources_of(*_ROOMS),
         }
         self._artefacts = Artefacts(Path(settings.folder), "stability", name=settings.name)
         self.path = self._artefacts.path(self._request)
@@ -102,7 +99,5 @@ def _plain(settings: StabilitySettings, name: str) -> Any:
         "rates": list(settings.all_rates),
         "seeds": len(settings.all_seeds),
         "runs": list(settings.runs),
-        "tasks": list(settings.all_tasks),
-        "variants": list(settings.all_variants),
     }
     return values.get(name, getattr(settings, name))

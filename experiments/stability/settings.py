@@ -33,10 +33,8 @@ class Figure(NamedTuple):
     module: str = ""
 
 
-LINEAR = "linear"  # the function class of all figures that train but `classes`
-CLASSES = (LINEAR, "sparse_linear", "decision_tree", "relu_network")
+LINEAR = "linear"  # the function class of all figures that train
 SCALINGS = ("none", "sqrt", "linear")  # of arXiv 2606.18524: 1, 1/√R, 1/R
-CONNECTED = ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")  # the loops of arXiv 2605.18797
 _SEEDS = ("seeds", "seed")
 _TRAINED = ("loops", "rates", *_SEEDS, "steps", "jobs")
 _CONNECTED = ((4, 8, 16), (1e-3,), 3)
@@ -78,11 +76,6 @@ FIGURES = {
     "fully_looped": Figure(
         "residual and gradient norms of LT and FLT in training", _TRAINED, *_CONNECTED
     ),
-    "classes": Figure(
-        "error of scalings and of the fully looped loops on four function classes",
-        (*_TRAINED, "tasks", "variants"),
-        *((4, 8, 16), (2e-3,), 10),
-    ),
 }
 
 
@@ -117,12 +110,6 @@ class StabilitySettings:
     rates: tuple[float, ...] | None = setting(None, "learning rates, rising", above=0)
     seeds: int | None = setting(None, "how many seeds")
     seed: int = setting(0, "the first of them", at_least=0)
-    tasks: tuple[str, ...] | None = setting(
-        None, f"figure=classes: of {', '.join(CLASSES)}; null: all"
-    )
-    variants: tuple[str, ...] | None = setting(
-        None, f"figure=classes: of {', '.join((*SCALINGS, *CONNECTED))}; null: all"
-    )
     steps: int = setting(2000, "of each training", at_least=1)
     jobs: int = setting(2, "processes that train at once", at_least=1)
     folder: str = setting("stability", "where pictures, CSV and JSON are written")
@@ -141,14 +128,6 @@ class StabilitySettings:
         check_choice("init", self.init_name, INITS)
         self._check_loops()
         self._check_rates()
-        for key, values, names in (
-            ("tasks", self.all_tasks, CLASSES),
-            ("variants", self.all_variants, (*SCALINGS, *CONNECTED)),
-        ):
-            if not values or len(set(values)) < len(values):
-                raise ConfigError(key, f"must be different names, got {list(values)}")
-            for value in values:
-                check_choice(key, value, names)
         if self.figure == "trained":
             if not self.runs:
                 raise ConfigError("runs", "must name run folders: 'runs=[runs/A,runs/B]'")
@@ -173,16 +152,6 @@ class StabilitySettings:
     def all_rates(self) -> tuple[float, ...]:
         """The learning rates of the trainings."""
         return FIGURES[self.figure].rates if self.rates is None else self.rates
-
-    @property
-    def all_tasks(self) -> tuple[str, ...]:
-        """The function classes of figure=classes."""
-        return CLASSES if self.tasks is None else self.tasks
-
-    @property
-    def all_variants(self) -> tuple[str, ...]:
-        """The residual scalings and the loops of figure=classes."""
-        return (*SCALINGS, *CONNECTED) if self.variants is None else self.variants
 
     @property
     def all_seeds(self) -> tuple[int, ...]:

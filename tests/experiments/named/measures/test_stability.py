@@ -32,7 +32,6 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "contrast": {**SHORT, "rates": [1e-3, 1e-2, 2e-2]},
     "variants": SHORT,
     "fully_looped": {**SHORT, "steps": 20},
-    "classes": {**SHORT, "tasks": ["decision_tree"], "variants": ["linear", "LT"]},
 }
 
 
