@@ -21,9 +21,16 @@ from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import RunFolder, run_folder
 from reloop.training.run_folder.sources import sources_of
 
-from .context_split import split_contexts
-from .reference_scoring import FIRST_SEED, reference_accuracies
-from .scoring import ABSENT, Hits, TrainedModel, model_hits, solver_hits
+from .scoring import (
+    ABSENT,
+    FIRST_SEED,
+    Hits,
+    TrainedModel,
+    model_hits,
+    reference_accuracies,
+    solver_hits,
+    split_contexts,
+)
 from .solvers import SOLVERS
 from .table_summary import TableSummary
 from .tables.store import read_table

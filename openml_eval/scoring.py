@@ -5,20 +5,21 @@ hits = model_hits(classifier, table, split_contexts(len(table.ys), 40, 64, seed=
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.models import Model, Queries
 from reloop.tasks import Prompts, Task
+from reloop.tasks.tables import reference_split
 
 from .context import Floats, Scaling, model_inputs
-from .context_split import ContextSplit, Rows
 from .solvers import solve
 from .tables.table import Table
 
@@ -131,3 +132,88 @@ def _chunks(
             chunk = group[start : start + width]
             rows[index, : len(chunk)], mask[index, : len(chunk)] = chunk, True
         yield start, rows, mask
+
+
+FIRST_SEED = 4242
+_MAX_QUERIES = 5000
+_PROMPT_CHUNK = 64
+
+
+@torch.no_grad()
+def reference_accuracies(
+    classifier: TrainedModel, table: Table, points: int, seed: int
+) -> tuple[float, float]:
+    """The accuracy on the rows of the split, at most 5,000, each from points - 1 others drawn by
+    `seed`, after the classifier's loops: with labels as given, as published, and swapped.
+
+    Raises RunError for a split too small for one prompt.
+    """
+    dims = classifier.model.spec.dims
+    check_features(table.name, table.xs.shape[1], dims)
+    _, split = reference_split(len(table.ys))
+    if len(split) < points:
+        raise RunError(
+            f"{table.name}: 5 % of {len(table.ys)} rows are {len(split)}, and a prompt takes "
+            f"{points}; protocol=corrected asks about all rows"
+        )
+    # Column by column, so that a large table is not in memory twice.
+    scaled = np.stack([Scaling.of(column).apply(column[split]) for column in table.xs.T], axis=1)
+    xs = torch.from_numpy(model_inputs(scaled, dims, classifier.task.left_padded)).float()
+    classes = torch.from_numpy(table.ys[split])
+    labels = torch.tensor(classifier.task.labels, dtype=torch.float32)
+    random, count = np.random.default_rng(seed), min(len(split), _MAX_QUERIES)
+    correct = [0, 0]
+    for start in range(0, count, _PROMPT_CHUNK):
+        queries = range(start, min(start + _PROMPT_CHUNK, count))
+        rows = torch.stack([_prompt(random, query, len(split), points) for query in queries])
+        for swapped in (0, 1):
+            prompt_classes = classes[rows] ^ swapped
+            prompts = Prompts(xs[rows], labels[prompt_classes]).to(classifier.device)
+            answers = classifier.model(prompts, classifier.loops, 1)[0, :, -1].argmax(-1).cpu()
+            correct[swapped] += int((answers == prompt_classes[:, -1]).sum())
+    return correct[0] / count, correct[1] / count
+
+
+def _prompt(random: np.random.Generator, query: int, rows: int, points: int) -> torch.Tensor:
+    """Row indices of a prompt: other rows in random order, then the query."""
+    indices = random.choice(rows - 1, points - 1, replace=False)
+    return torch.from_numpy(np.append(indices + (indices >= query), query))
+
+
+Rows = NDArray[np.int64]
+_GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
+
+
+@dataclass(frozen=True)
+class ContextSplit:
+    """Every row is in one of the `groups`, whose sizes differ by at most one row; the context of
+    group g is the rows `contexts[g]` [size], of which none is in the group."""
+
+    groups: Sequence[Rows]
+    contexts: Rows
+
+    @property
+    def group_size(self) -> int:
+        """The number of rows in the largest group."""
+        return max(map(len, self.groups))
+
+
+def split_contexts(rows: int, size: int, contexts: int, seed: int) -> ContextSplit:
+    """Split a table's rows into `contexts` groups, more if that is needed to leave `size` rows
+    outside each, and at most one per row.
+
+    The groups are the same for all seeds, so that they can be resampled: neither a row nor a
+    context belongs to two. RunError for a table with no more rows than a context.
+    """
+    if rows <= size:
+        raise RunError(f"a table of {rows} rows has none to ask about beside {size} of context")
+    count = min(rows, max(contexts, ceil(rows / (rows - size))))
+    order = np.random.default_rng(_GROUPS).permutation(rows)
+    groups = np.array_split(order, count)
+    random = np.random.default_rng((_CONTEXTS, seed))
+    context_rows, start = np.empty((count, size), np.int64), 0
+    for index, group in enumerate(groups):
+        indices = random.choice(rows - len(group), size, replace=False)
+        context_rows[index] = order[indices + len(group) * (indices >= start)]
+        start += len(group)
+    return ContextSplit(groups, context_rows)

@@ -7,6 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import safetensors.torch
+import torch
+from torch import Tensor
+
 from reloop.conf.checks.config import check_config
 from reloop.conf.checks.size import check_size
 from reloop.conf.mistakes import RunError, one_line
@@ -17,14 +21,13 @@ from reloop.tasks import Task
 
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
-from .divergence import recover
 from .logging import LogRecord, RunLog
-from .notes import residual_notes
 from .objective import check_targets
-from .optim.multipliers import describe_groups
+from .optim.optimizers import describe_groups
 from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
 from .run_folder.data import keep_data, why_not_resumed
 from .run_folder.environment import other_code
+from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, RunFolder, edited_since, run_folder
 from .run_folder.snapshots import keep_snapshot, snapshots_of
@@ -259,3 +262,73 @@ class _Clock:
 
 def _now() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
+
+
+_FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
+_NORM_NOTE = (
+    "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
+    "branches only weaken its block (model=unnormed has none)"
+)
+
+
+def residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list[str]:
+    """Lines with the factor of residual branches, whether it follows the loops, and where it is of
+    no use. Empty without residual scaling."""
+    shape = config.model
+    if shape.residual_scaling == "none":
+        return []
+    formula, scale = _FORMULAS[shape.residual_scaling], f"{model.residual_scale():.4g}"
+    if shape.family == "standard":
+        return [f"residual branches x {scale} ({formula}, {shape.n_layer} layers of their own)"]
+    first = curriculum(0).scale_loops
+    lines = [f"residual branches x {scale} ({formula}, R = {model.spec.loops})"]
+    if config.loops.sampling != "none":
+        lines[0] += ", however many loops a step draws"
+    elif first != model.spec.loops:
+        start = f"{model.residual_scale(first):.4g}"
+        lines[0] += f"; in training R is the step's loops, from x {start} at R = {first} on"
+    return lines if shape.norm == "at_readout" or shape.lanes else [*lines, _NORM_NOTE]
+
+
+_LEAST_FACTOR = 2.0**-10
+
+
+def recover(folder: RunFolder, trainer: Trainer, bad_step: int) -> tuple[int, str]:
+    """Write the batch that diverged and, with on_divergence=rollback, load the last checkpoint and
+    halve the rate: the checkpoint's step, and a line for the user.
+
+    Raises RunError with on_divergence=stop, and after too many rollbacks.
+    """
+    reason = _record(folder, trainer, bad_step)
+    if trainer.config.training.on_divergence == "stop":
+        raise RunError(reason)
+    checkpoint, _ = newest_checkpoint(folder.checkpoints)
+    factor = trainer.rate_factor / 2
+    if checkpoint is None or factor < _LEAST_FACTOR:
+        raise RunError(f"{reason}; the run diverges at any rate; the last checkpoint is intact")
+    trainer.load(checkpoint)
+    trainer.rate_factor = factor
+    return checkpoint.step, f"{reason}; back to step {checkpoint.step} at {factor} x the rate"
+
+
+def _record(folder: RunFolder, trainer: Trainer, step: int) -> str:
+    """Write the batch that diverged (sampled again from seed and step), and return one line.
+
+    The update was skipped on the device, so that the weights are still finite: the residual norm
+    is computed with them, the mean over tokens of the last loop's state before its norm.
+    """
+    stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
+    batch: dict[str, Tensor] = {}
+    norms = []
+    for shard in range(trainer.config.training.shards):
+        prompts = trainer.prompts(step, shard)
+        batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
+        *_, (state, _) = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
+        norms.append(state.raw.float().norm(dim=-1).mean())
+    path = folder.path / f"diverged_{number:08d}.safetensors"
+    write_bytes(path, safetensors.torch.save(batch))
+    norm = float(torch.stack(norms).mean())
+    return (
+        f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, residual "
+        f"norm {norm:.3g}); its update was skipped, its batch is in {path}"
+    )

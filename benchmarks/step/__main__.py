@@ -30,11 +30,10 @@ from reloop.benchmarks.common import device_name, load_reference, run_benchmark,
 from reloop.benchmarks.cost import work_of
 from reloop.benchmarks.reference import FILES
 from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
-from reloop.benchmarks.step.clocks import span
 from reloop.benchmarks.step.contender import Basis
 from reloop.benchmarks.step.profile import profile_variant
 from reloop.benchmarks.step.table import describe, head, line
-from reloop.benchmarks.step.turns import Measured, take_turns
+from reloop.benchmarks.step.turns import Measured, span, take_turns
 from reloop.benchmarks.step.worker import Plan
 from reloop.benchmarks.variants import Variant, checked, opponents
 from reloop.conf.mistakes import RunError

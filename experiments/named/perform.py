@@ -6,6 +6,7 @@ print(perform(ExperimentSettings(experiment=("fig03",))))
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,15 +16,14 @@ from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.output import FigureSettings
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import shared
-from reloop.evaluation.tables import Part, document
+from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.files import write_bytes
 from reloop.training.run_folder.lock import holding
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import judge
-from ..claims.text import verdict_parts
+from ..claims.text import estimate_text, line_text, verdict_parts
 from ..many_runs import Plan, Wanted, train_all
-from .claims_table import claims_parts
 from .definition import ALL, OF_RUNS, Experiment
 from .folders import folder_of
 from .measured import measured, member_result
@@ -32,7 +32,7 @@ from .measures.request import Measurement, Request
 from .members import Member, described
 from .panels import panels
 from .pictures import draw_panels
-from .results import ExperimentResult
+from .results import ExperimentResult, Verdict, VerdictName
 from .settings import ExperimentSettings
 
 KIND = "experiment"
@@ -206,3 +206,57 @@ def _remarks(result: ExperimentResult) -> list[str]:
         own = " ".join(word for word in each["words"] if word not in common)
         remarks[f"{each['label']} ({own})" if own else each["label"]] = each["remarks"]
     return shared(remarks)
+
+
+_HEAD = ("experiment", "claim", "quantity", "published", "ours (90 %)", "line", "seeds", "verdict")
+_WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "not settled": ("is not settled", "are not settled"),
+    "not measured": ("is not measured", "are not measured"),
+}
+
+
+def claims_parts(results: Sequence[ExperimentResult]) -> list[Part]:
+    """The number of claims by verdict, for each paper too, and a table for each paper; a claim of
+    several experiments stands in the first that measured it."""
+    chosen: dict[str, tuple[str, str, Verdict]] = {}
+    for result in results:
+        for verdict in result["verdicts"]:
+            earlier = chosen.get(verdict["claim"])
+            if earlier is None or (earlier[2]["mean"] is None and verdict["mean"] is not None):
+                found = (_paper(result["source"]), result["experiment"], verdict)
+                chosen[verdict["claim"]] = found
+    papers: dict[str, list[tuple[str, Verdict]]] = {}
+    for paper, experiment, verdict in chosen.values():
+        papers.setdefault(paper, []).append((experiment, verdict))
+    parts: list[Part] = [count_text([verdict for _, _, verdict in chosen.values()])]
+    for paper, rows in papers.items():
+        parts += ["", f"{paper}: {count_text([verdict for _, verdict in rows])}"]
+        parts.append(Table(_HEAD, [_row(*row) for row in rows]))
+    return parts
+
+
+def count_text(verdicts: Sequence[Verdict]) -> str:
+    """'82 claims: 46 hold, 15 fail, 21 are not settled'."""
+    counts = Counter(verdict["verdict"] for verdict in verdicts)
+    words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
+    return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"
+
+
+def _paper(source: str) -> str:
+    """A source without its figure."""
+    return source.partition(", Figure")[0].partition(", Table")[0]
+
+
+def _row(experiment: str, verdict: Verdict) -> list[str]:
+    return [
+        experiment,
+        verdict["sentence"],
+        verdict["quantity"],
+        verdict["published"] or "–",
+        estimate_text(verdict),
+        line_text(verdict),
+        str(verdict["seeds"]) if verdict["mean"] is not None else "–",
+        verdict["verdict"],
+    ]

@@ -16,8 +16,14 @@ import torch
 
 from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
 from reloop.benchmarks.step.__main__ import measure
-from reloop.benchmarks.step.clocks import Clocks, parse_clocks, read_clocks, span
-from reloop.benchmarks.step.turns import Measured, take_turns
+from reloop.benchmarks.step.turns import (
+    Clocks,
+    Measured,
+    parse_clocks,
+    read_clocks,
+    span,
+    take_turns,
+)
 from reloop.benchmarks.step.worker import Plan, Worker
 from reloop.benchmarks.timing import Step, Times
 from reloop.benchmarks.variants import Variant

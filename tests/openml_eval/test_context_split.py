@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reloop.conf.mistakes import RunError
-from reloop.openml_eval.context_split import split_contexts
+from reloop.openml_eval.scoring import split_contexts
 
 
 @pytest.mark.parametrize(

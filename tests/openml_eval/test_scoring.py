@@ -15,9 +15,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from reloop.models import Model
-from reloop.openml_eval.context_split import ContextSplit, split_contexts
-from reloop.openml_eval.reference_scoring import reference_accuracies
-from reloop.openml_eval.scoring import ABSENT, TrainedModel, model_hits, solver_hits
+from reloop.openml_eval.scoring import (
+    ABSENT,
+    ContextSplit,
+    TrainedModel,
+    model_hits,
+    reference_accuracies,
+    solver_hits,
+    split_contexts,
+)
 from reloop.openml_eval.solvers import SOLVERS, solve
 from reloop.openml_eval.tables.table import Table
 from reloop.tasks import Prompts, make_task

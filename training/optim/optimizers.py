@@ -7,6 +7,7 @@ optimizer.step(bad)
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,13 +17,11 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
-from reloop.conf.schema import Config, TrainingConfig
+from reloop.conf.schema import Config, ModelConfig, TrainingConfig
 from reloop.models import Model
+from reloop.models.blocks.parameters import Role
 
-from .multipliers import multiplier
-from .muon import BlockMuon, MatrixMuon
-from .rates import learning_rate
-from .sphere import SphereMuon
+from .muon import BlockMuon, MatrixMuon, SphereMuon
 
 _DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
@@ -141,3 +140,45 @@ def _make_adam(
         warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
     betas = (training.beta1, training.beta2)
     return kind(groups, betas=betas, fused=True, capturable=capturable)
+
+
+def learning_rate(training: TrainingConfig, step: int, peak: float | None = None) -> float:
+    """The rate of step `step`, counted from 0: linear warm-up to `peak` (none: learning_rate), then
+    constant, then over the last fraction `decay` of the steps linear to `decay_to` of the peak.
+
+    It reaches its end at the step after the last. Warm-up-stable-decay and the trapezoid are
+    examples: 500 steps of warm-up, and to 0 over the last 1,000 of 20,000 (warmup=500,
+    decay=0.05; arXiv 2606.18524); no warm-up, and to 0 over the last fifth (decay=0.2; arXiv
+    2605.18797); over the whole run to a tenth (decay=1, decay_to=0.1; arXiv 2604.21106).
+    """
+    rate = training.learning_rate if peak is None else peak
+    if step < training.warmup:
+        rate *= (step + 1) / training.warmup
+    decay_steps = training.steps * training.decay
+    if training.steps - step < decay_steps:
+        fraction = (training.steps - step) / decay_steps
+        rate *= training.decay_to + (1 - training.decay_to) * fraction
+    return rate
+
+
+_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
+
+
+def multiplier(model: ModelConfig, role: Role) -> float:
+    """The factor of a parameter's rate, and of its epsilon, since gradients shrink with the
+    branches: sqrt(12 / U) in the looped stack (biases and norms included) where residual_scaling is
+    factored, else 1."""
+    if model.residual_scaling != "factored" or role.layer is None:
+        return 1.0
+    return math.sqrt(_BASE_LAYERS / model.n_layer)
+
+
+def describe_groups(model: ModelConfig) -> str:
+    """One line with the multipliers, empty where all of them are 1."""
+    factor = multiplier(model, Role("matrix", (1,), layer=0))
+    if factor == 1.0:
+        return ""
+    return (
+        f"rates x {factor:.3g} and epsilon x {factor:.3g} in the looped stack "
+        f"(the root of {_BASE_LAYERS} / {model.n_layer} layers)"
+    )

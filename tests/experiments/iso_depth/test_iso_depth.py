@@ -27,7 +27,7 @@ from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from reloop.experiments.scaling_law.table import read_csv
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.jobs import Outcome, Workers
-from reloop.training.optim.rates import learning_rate
+from reloop.training.optim.optimizers import learning_rate
 from tests.conftest import times_of
 
 TINY = "r=[1,2] widths=8 steps=2 depth=2 heads=2 dims=2 points=4 batch_size=4 resamples=20"

@@ -10,9 +10,9 @@ import pytest
 
 from reloop.evaluation.tables import Table
 from reloop.experiments.named import settings
-from reloop.experiments.named.claims_table import claims_parts, count_text
 from reloop.experiments.named.command import main
 from reloop.experiments.named.definition import load
+from reloop.experiments.named.perform import claims_parts, count_text
 from reloop.experiments.named.results import ExperimentResult, Verdict
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reloop.experiments.scaling_law.counts import describe_counts, unidentifiable
+from reloop.experiments.scaling_law.certainty import describe_counts, unidentifiable
 from reloop.experiments.scaling_law.published import design, minima
 from reloop.experiments.scaling_law.table import ScalingTable
 

@@ -11,7 +11,7 @@ import pytest
 from reloop.conf.schema import Config, ModelConfig
 from reloop.models.blocks.parameters import Role
 from reloop.training import train
-from reloop.training.optim.multipliers import describe_groups, multiplier
+from reloop.training.optim.optimizers import describe_groups, multiplier
 from tests.training.tiny import tiny
 
 _OUTSIDE = Role("embedding", (16,))

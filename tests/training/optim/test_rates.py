@@ -7,7 +7,7 @@ import math
 import pytest
 
 from reloop.conf.schema import TrainingConfig
-from reloop.training.optim.rates import learning_rate
+from reloop.training.optim.optimizers import learning_rate
 
 
 def test_the_rate_is_constant_by_default() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reloop.training.optim.sphere import SphereMuon
+from reloop.training.optim.muon import SphereMuon
 
 _GOOD, _BAD = torch.tensor(False), torch.tensor(True)
 _QKV = (32, 16, 16)  # the rows of queries, keys and values, of 24 columns
