@@ -1,7 +1,7 @@
 """The verdicts of every claim at the small scale, and what they were judged from: the sharp test of
 a change to experiments, which must give the same numbers from the same errors, without training.
 
-python run.py experiment=all scale=small        # once
+python run.py experiment=all scale=small        # once, by the frozen commit
 python -m tests.golden.claims freeze            # only with a line in the log
 python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
 """
@@ -92,31 +92,37 @@ def _noting_errors(of: select.Group, name: str = "model_at_b") -> Any:
 
 
 def freeze(folder: str) -> None:
-    """Write the three files from what `experiment=all scale=small` has left in a folder."""
+    """Add to the three files what `experiment=NAME scale=small` has left in a folder, of each
+    experiment with claims that is finished there and not in them yet."""
     select.errors = _noting_errors  # before the claims import it
+    from reloop.conf.mistakes import RunError
     from reloop.experiments.claims.claim import find_claim
     from reloop.experiments.claims.judge import judge
     from reloop.experiments.named import perform
     from reloop.experiments.named.measured import measured
     from reloop.experiments.named.settings import ExperimentSettings
 
+    evidence, weights, arrays = _frozen()
     settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
-    evidence: dict[str, Any] = {}
-    weights: dict[str, str] = {}
-    arrays: _Arrays = {}
     for experiment in settings.experiments:
+        if experiment.name in evidence or not experiment.claims:
+            continue
         runs = [measured(member) for member in settings.members(experiment)]
-        assert all(run.arrays for run in runs), f"{experiment.name} has runs that are not finished"
-        results = perform._measured(experiment, settings, runs).results
+        try:
+            measurement = perform._measured(experiment, settings, runs)
+        except RunError:
+            continue
+        if measurement.missing or not all(run.arrays for run in runs):
+            continue
         reading = [Measured(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
-        found = Evidence(reading, results)
+        found = Evidence(reading, measurement.results)
         for name in experiment.claims:
             judge(find_claim(name), found, scale="small", command="")
         weights |= {Path(run.path).name: _weights(Path(run.path)) for run in runs}
         evidence[experiment.name] = {
             "claims": list(experiment.claims),
             "members": [_plain(run, arrays) for run in reading],
-            "results": results,
+            "results": measurement.results,
         }
         print(f"{experiment.name}: {len(runs)} runs", flush=True)
     EVIDENCE.write_bytes(gzip.compress(json.dumps(evidence).encode(), mtime=0))
@@ -129,6 +135,15 @@ def freeze(folder: str) -> None:
         "verdicts": {verdict["claim"]: verdict for verdict in verdicts()},
     }
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
+    """What the files hold: evidence by experiment, sha256 of weights by run, arrays."""
+    if not VERDICTS.exists():
+        return {}, {}, {}
+    weights = json.loads(VERDICTS.read_text(encoding="utf-8"))["weights"]
+    with np.load(ERRORS) as arrays:
+        return json.loads(gzip.decompress(EVIDENCE.read_bytes())), weights, dict(arrays)
 
 
 def verdicts() -> Iterator[dict[str, Any]]:

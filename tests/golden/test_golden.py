@@ -14,6 +14,7 @@ import pytest
 from reloop.conf.schema import Config
 from reloop.conf.setting import all_settings, names_of
 from tests.conftest import HOME
+from tests.golden import predictions
 from tests.golden.__main__ import STORED
 from tests.golden.runs import GOLDEN, config_of
 
@@ -63,3 +64,13 @@ def test_every_name_of_the_schema_is_in_a_golden_run(tmp_path: Path) -> None:
             assert names <= {*used(key)}, key
     tasks = {path.stem for path in (HOME / "conf" / "task").glob("*.yaml")}
     assert tasks - {"tables"} == {config.task.name for config in configs}
+
+
+def test_shipped_and_imported_weights_predict_the_frozen_numbers() -> None:
+    """Evaluations, estimators on three tables, six checkpoints of the reference codes."""
+    stored = json.loads(predictions.STORED.read_text(encoding="utf-8"))
+    found = predictions.predictions()
+    assert [*found] == [*stored]
+    for name, numbers in stored.items():
+        near = pytest.approx(numbers, rel=1e-5, abs=1e-5 * max(map(abs, numbers)))
+        assert found[name] == near, name
