@@ -81,9 +81,10 @@ def _imported(folder: Path) -> dict[str, list[float]]:
     found = {}
     for name, path in files.items():
         run = load_run(import_checkpoint(path, {}, str(folder / "runs")).path)
-        prompts = draw_prompts(points=8)
-        if run.task.labels is not None:
-            prompts = Prompts(prompts.xs, torch.where(prompts.ys > 0, 1.0, run.task.labels[0]))
+        drawn = draw_prompts(points=8)
+        labels = run.task.labels
+        ys = drawn.ys if labels is None else torch.where(drawn.ys > 0, 1.0, labels[0])
+        prompts = Prompts(drawn.xs, ys)
         with torch.no_grad():
             numbers = run.model(prompts, trained_loops(run.config))
         found[f"imported {name}"] = numbers.flatten()[:40].tolist()

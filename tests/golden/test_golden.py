@@ -16,7 +16,7 @@ from reloop.conf.setting import all_settings, names_of
 from tests.conftest import HOME
 from tests.golden import predictions
 from tests.golden.__main__ import STORED
-from tests.golden.runs import GOLDEN, config_of
+from tests.golden.configurations import GOLDEN, config_of
 
 # Settings that decide where and how numbers are computed, shown or kept, not which they are; and
 # values that no machine without a GPU, or only some processors, can repeat to these digits; auto is

@@ -13,7 +13,7 @@ root, folder, what = sys.argv[1:]
 sys.path.insert(0, root)
 
 import torch  # noqa: E402
-from runs import GOLDEN, config_of, numbers  # type: ignore[import-not-found]  # noqa: E402
+from configurations import GOLDEN, config_of, numbers  # type: ignore[import-not-found]  # noqa: E402
 
 from reloop.training import train  # noqa: E402
 
