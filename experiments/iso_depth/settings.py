@@ -75,7 +75,10 @@ class IsoDepthSettings:
         check_settings("", self)
         self._check_divisors()
         largest = self.config(max(self.steps), max(self.widths), min(self.r))
-        check_size(largest)
+        try:
+            check_size(largest)
+        except ConfigError as error:
+            raise in_settings(error) from None
         check_folder("folder", self.folder)
 
     def config(self, steps: int, width: int, r: int) -> Config:

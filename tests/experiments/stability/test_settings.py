@@ -40,7 +40,6 @@ def test_what_is_given_counts() -> None:
         ({"rates": (0.0, 1e-3, 2e-3)}, "rates must be rising numbers above 0"),
         ({"rates": (1e-3, 2e-3, float("inf"))}, "rates must be rising numbers above 0"),
         ({"figure": "variants", "rates": (1e-3, 2e-3)}, "rates must be one for figure=variants"),
-        ({"tasks": ("linear",)}, "tasks does not bear on figure=sweep"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"seed": 2**62}, "seed must be below"),
