@@ -33,6 +33,8 @@ class Metrics:
         records: list[dict[str, Any]] = []
         problems: list[str] = []
         for number, line in enumerate(lines, start=1):
+            if not line:
+                continue
             try:
                 record = json.loads(line)
                 record.pop("checksum", None)  # of an earlier version
