@@ -39,10 +39,9 @@ class _Read(dict[str, NDArray[Any]]):
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().__init__({name: np.asarray(a, np.float32) for name, a in arrays.items()})
-        # What judging reads of every run, to leave out those that learned nothing.
-        self.read: dict[str, set[int] | None] = (
-            {"model_at_b": {self["model_at_b"].shape[1] - 1}} if "model_at_b" in self else {}
-        )
+        self.read: dict[str, set[int] | None] = {}
+        if "model_at_b" in self:  # judging leaves out runs that learned nothing by its last column
+            self.read["model_at_b"] = {dict.__getitem__(self, "model_at_b").shape[1] - 1}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         self.read[name] = None
@@ -83,6 +82,8 @@ _errors = select.errors
 
 def _noting_errors(of: select.Group, name: str = "model_at_b") -> Any:
     """`select.errors`, whose reader's columns are noted."""
+    if not all(isinstance(member.arrays, _Read) for member in of.members):
+        return _errors(of, name)
     before = [dict(member.arrays.read) for member in of.members]  # type: ignore[attr-defined]
     stacked = _errors(of, name).view(_Stacked)
     stacked.members, stacked.name = of.members, name
@@ -95,9 +96,10 @@ def freeze(folder: str) -> None:
     """Add to the three files what `experiment=NAME scale=small` has left in a folder, of each
     experiment with claims that is finished there and not in them yet."""
     select.errors = _noting_errors  # before the claims import it
-    from reloop.conf.mistakes import RunError
+    from reloop.conf.mistakes import ConfigError, RunError
     from reloop.experiments.claims.claim import find_claim
     from reloop.experiments.claims.judge import judge
+    from reloop.experiments.many_runs import progress
     from reloop.experiments.named import perform
     from reloop.experiments.named.measured import measured
     from reloop.experiments.named.settings import ExperimentSettings
@@ -107,12 +109,15 @@ def freeze(folder: str) -> None:
     for experiment in settings.experiments:
         if experiment.name in evidence or not experiment.claims:
             continue
-        runs = [measured(member) for member in settings.members(experiment)]
+        members = settings.members(experiment)
+        if any(progress(member.config).state != "finished" for member in members):
+            continue
+        runs = [measured(member) for member in members]
         try:
             measurement = perform._measured(experiment, settings, runs)
-        except RunError:
+        except (ConfigError, RunError):
             continue
-        if measurement.missing or not all(run.arrays for run in runs):
+        if measurement.missing or not (runs or measurement.results):
             continue
         reading = [Measured(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
         found = Evidence(reading, measurement.results)
