@@ -59,11 +59,13 @@ def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int
     return {name: _arrays(_path(folder, name))[0].shape for name in names}
 
 
-def tables_digest(folder: str, names: tuple[str, ...]) -> str:
-    """The same for the same files of these tables; RunError as for `load_rows`."""
-    paths = [_path(folder, name) for name in names]
-    digests = [_file_digest(path, path.stat().st_mtime_ns) for path in paths]
-    return sha256(repr(list(zip(names, digests, strict=True))).encode()).hexdigest()[:16]
+def tables_digest(folder: str, names: tuple[str, ...], needed: str) -> str:
+    """The same for the same files of these tables, of which one is needed and others may be absent,
+    as an evaluation on the held-out one has it; RunError as for `load_rows`."""
+    paths = [Path(folder) / f"{name}.npz" for name in names if name != needed]
+    paths = [_path(folder, needed), *(path for path in paths if path.is_file())]
+    digests = [(path.name, _file_digest(path, path.stat().st_mtime_ns)) for path in paths]
+    return sha256(repr(digests).encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=64)

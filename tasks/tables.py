@@ -61,7 +61,9 @@ class _TableTask(Classification):
         return {"data_dir": self.data_dir}
 
     def data_identity(self) -> dict[str, str]:
-        return {"tables": tables_digest(self.data_dir, self.tables)}
+        return {
+            "tables": tables_digest(self.data_dir, self.tables, self.held_out or self.tables[0])
+        }
 
     def check_data(self, points: int = 2) -> None:
         for name, (_, features) in table_sizes(self.data_dir, self.tables).items():

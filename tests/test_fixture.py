@@ -52,17 +52,3 @@ def test_it_is_measured_anew_without_training(
             np.testing.assert_allclose(numbers(now[part]), values, rtol=1e-3, atol=1e-5)
     assert report(result)
     assert (copy / "checkpoints" / "00001500.safetensors").read_bytes() == before
-
-
-def test_an_old_run_whose_configuration_was_altered_is_doubted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It has no copy in its checkpoints, but a hash in its name."""
-    copy = tmp_path / FIXTURE.name
-    shutil.copytree(FIXTURE, copy)
-    load_run(copy)
-    assert capsys.readouterr().out == ""
-    path = copy / "config.yaml"
-    path.write_text(path.read_text().replace("learning_rate", "# learning_rate", 1))
-    load_run(copy)
-    assert "does not give the hash in the folder's name" in capsys.readouterr().out
