@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -19,8 +19,6 @@ from reloop.conf.command import Settings, described, run_command
 from reloop.conf.mistakes import ConfigError, one_line
 from reloop.training.run_folder.environment import versions
 from reloop.training.run_folder.files import write_json
-
-from .timing import Times
 
 # Our names of tasks: the reference's.
 REFERENCE_TASKS = {
@@ -68,34 +66,6 @@ def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
     if len(ratios) == 1:
         return Ratio(*ratios * 3)
     return Ratio(*statistics.quantiles(ratios, n=4, method="inclusive"))
-
-
-class Seconds(TypedDict):
-    """Seconds of each turn, on the clock and of processor time."""
-
-    wall_s: list[float]
-    cpu_s: list[float]
-
-
-class Ratios(TypedDict):
-    """The quartiles of theirs / ours, of both kinds of seconds."""
-
-    ratio_wall: dict[str, float]
-    ratio_cpu: dict[str, float]
-
-
-def seconds_of(times: Sequence[Times]) -> Seconds:
-    """The seconds of several measurements."""
-    return {"wall_s": [turn.wall for turn in times], "cpu_s": [turn.cpu for turn in times]}
-
-
-def ratios_of(theirs: Sequence[Times], ours: Sequence[Times]) -> Ratios:
-    """The paired ratios of two sides measured in turn."""
-    a, b = seconds_of(theirs), seconds_of(ours)
-    return {
-        "ratio_wall": paired_ratio(a["wall_s"], b["wall_s"])._asdict(),
-        "ratio_cpu": paired_ratio(a["cpu_s"], b["cpu_s"])._asdict(),
-    }
 
 
 def write_report(file: str | None, device: torch.device, content: Mapping[str, object]) -> None:

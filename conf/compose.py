@@ -47,12 +47,6 @@ def commands(words: list[str], multirun: bool = False) -> list[Command]:
     return [_command(list(member)) for member in grid]
 
 
-def values_of(words: list[str]) -> dict[str, Any]:
-    """The values of the words of one run, by key; whether they are settings is for `command_of` to
-    check. Raises ConfigError for words that cannot be read."""
-    return {str(each.key_or_group): each.value() for each in _overrides(words, multirun=False)[1]}
-
-
 def _overrides(words: list[str], multirun: bool) -> tuple[list[str], list[Override]]:
     """The words in Hydra's grammar, texts among them quoted, and read; their plugins are loaded."""
     from hydra.core.override_parser.overrides_parser import OverridesParser

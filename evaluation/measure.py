@@ -16,7 +16,7 @@ from reloop.tasks import SHIFTS, Prompts, Shifted, Task
 from reloop.training.assemble import trained_loops
 from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import Run
-from reloop.training.run_folder.sources import sources_of
+from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from .baselines import (
     SLOW,
@@ -38,7 +38,6 @@ _FEW = 16  # prompts that a user's solver is tried on
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
 # The modules of this room that errors depend on, beside those of models, tasks and solvers.
-_ROOMS = ("tasks", "models", "curricula", "training", "evaluation")
 _TEXT_MODULES = ("reloop.evaluation.text.scores", "reloop.evaluation.text.questions")
 
 
@@ -178,7 +177,7 @@ class Measure:
 
     def _sources(self, *modules: str) -> dict[str, str]:
         """The source files that errors depend on, including those of these modules."""
-        return sources_of(*_ROOMS, plugins=[type(self.task).__module__, *modules])
+        return sources_of(*EVALUATED, plugins=[type(self.task).__module__, *modules])
 
     def device_model(self) -> Model:
         """The model on the evaluation's device."""
@@ -194,7 +193,7 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in named_solvers(name, task).values()
     ]
-    return sources_of(*_ROOMS, plugins=[type(task).__module__, *solver_modules])
+    return sources_of(*EVALUATED, plugins=[type(task).__module__, *solver_modules])
 
 
 def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:

@@ -19,7 +19,7 @@ from reloop.training import Run, train
 from reloop.training.assemble import trained_loops
 from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import RunFolder, run_folder
-from reloop.training.run_folder.sources import sources_of
+from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from .scoring import (
     ABSENT,
@@ -37,7 +37,6 @@ from .tables.store import read_table
 from .tables.table import Table
 
 # The modules of this room that hits depend on.
-_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "openml_eval")
 _GROUP_CHUNK = 8
 
 
@@ -138,7 +137,7 @@ class RunJob:
         split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
         content = self.scoring.content(self.table, seed)
         content |= {"weights": weights, "labels": classifier.task.labels, "loops": classifier.loops}
-        content["sources"] = sources_of(*_ROOMS)
+        content["sources"] = sources_of(*EVALUATED, "openml_eval")
         arrays = cache.rows(
             "tables",
             content,
@@ -186,7 +185,7 @@ class SolverJob:
             self.scoring.content(self.table, seed)
             | {
                 "solver": SOLVERS[name],
-                "sources": sources_of(*_ROOMS),
+                "sources": sources_of(*EVALUATED, "openml_eval"),
             },
             len(split.groups),
             _GROUP_CHUNK,

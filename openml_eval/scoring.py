@@ -27,6 +27,9 @@ Hits = NDArray[np.uint8]
 ABSENT = 255  # in place of a hit (1) or a miss (0), where a group has fewer rows than the largest
 # Queries per pass beside a context: the attention mask has all pairs of queries.
 _QUERY_CHUNK = 256
+_MAX_QUERIES = 5000
+_PROMPT_CHUNK = 64
+_GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,6 @@ def _chunks(
 
 
 FIRST_SEED = 4242
-_MAX_QUERIES = 5000
-_PROMPT_CHUNK = 64
 
 
 @torch.no_grad()
@@ -181,7 +182,6 @@ def _prompt(random: np.random.Generator, query: int, rows: int, points: int) -> 
 
 
 Rows = NDArray[np.int64]
-_GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from reloop.evaluation.remarks import remarks
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.files import write_arrays
 from reloop.training.run_folder.run import Run, RunError, RunFolder
-from reloop.training.run_folder.sources import sources_of
+from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from .fit import Fit
 from .pictures import draw_probing
@@ -34,7 +34,6 @@ from .settings import ProbingSettings
 from .targets import find_target
 
 _FORMAT = 3  # of probing.json; a result of another format is measured again
-_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "probing")
 # Settings that do not bear on the result.
 _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
@@ -144,7 +143,7 @@ def _sources(run: Run, settings: ProbingSettings) -> dict[str, str]:
     """The source files that the result depends on, with their fingerprints."""
     targets = {type(find_target(name)).__module__ for name in settings.targets}
     task = type(run.task).__module__
-    return sources_of(*_ROOMS, plugins=[task, *sorted(targets)])
+    return sources_of(*EVALUATED, "probing", plugins=[task, *sorted(targets)])
 
 
 def _check_run(run: Run) -> None:

@@ -142,8 +142,6 @@ class _Queue:
     def work_in_processes(self) -> None:
         """Run each job in a process; whatever ends this, no process is left."""
         self.workers.logs.mkdir(parents=True, exist_ok=True)
-        # Started within `_masked`, it would unblock Ctrl-C.
-        resource_tracker.ensure_running()
         try:
             while self._line or self._locks or self._running:
                 while len(self._running) < self.workers.at_once:
@@ -316,6 +314,7 @@ def _masked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    resource_tracker.ensure_running()  # started within, it would unblock Ctrl-C
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR2})
     try:
         yield

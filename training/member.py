@@ -34,6 +34,13 @@ from .run_folder.snapshots import keep_snapshot, snapshots_of
 from .step import Trainer
 from .trackers import check_trackers
 
+_FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
+_NORM_NOTE = (
+    "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
+    "branches only weaken its block (model=unnormed has none)"
+)
+_LEAST_FACTOR = 2.0**-10
+
 
 class Member:
     """One run in a training of one or more; `step` is its current step, `failure` the error that
@@ -264,13 +271,6 @@ def _now() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-_FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
-_NORM_NOTE = (
-    "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
-    "branches only weaken its block (model=unnormed has none)"
-)
-
-
 def residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list[str]:
     """Lines with the factor of residual branches, whether it follows the loops, and where it is of
     no use. Empty without residual scaling."""
@@ -288,9 +288,6 @@ def residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list
         start = f"{model.residual_scale(first):.4g}"
         lines[0] += f"; in training R is the step's loops, from x {start} at R = {first} on"
     return lines if shape.norm == "at_readout" or shape.lanes else [*lines, _NORM_NOTE]
-
-
-_LEAST_FACTOR = 2.0**-10
 
 
 def recover(folder: RunFolder, trainer: Trainer, bad_step: int) -> tuple[int, str]:

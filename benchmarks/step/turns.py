@@ -22,6 +22,9 @@ from ..variants import Variant
 from .contender import Basis, Contender, Floor
 from .worker import Plan, VariantFailed, Worker
 
+_FIELDS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
+_SECONDS = 10.0  # for nvidia-smi to answer
+
 
 @dataclass
 class Measured:
@@ -119,10 +122,6 @@ def _card_floor(variant: Variant, plan: Plan) -> Floor | None:
 def _note_clocks(measured: Measured, plan: Plan) -> None:
     if plan.device.type == "cuda" and (clocks := read_clocks(plan.device)):
         measured.clocks.append(clocks)
-
-
-_FIELDS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
-_SECONDS = 10.0  # for nvidia-smi to answer
 
 
 class Clocks(NamedTuple):

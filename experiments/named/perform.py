@@ -38,6 +38,13 @@ from .settings import ExperimentSettings
 KIND = "experiment"
 _EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}
 _DRAWN_WITHIN = 120.0  # seconds that another process's drawing of the same experiment is waited for
+_HEAD = ("experiment", "claim", "quantity", "published", "ours (90 %)", "line", "seeds", "verdict")
+_WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "not settled": ("is not settled", "are not settled"),
+    "not measured": ("is not measured", "are not measured"),
+}
 
 
 def perform(settings: ExperimentSettings) -> str:
@@ -206,15 +213,6 @@ def _remarks(result: ExperimentResult) -> list[str]:
         own = " ".join(word for word in each["words"] if word not in common)
         remarks[f"{each['label']} ({own})" if own else each["label"]] = each["remarks"]
     return shared(remarks)
-
-
-_HEAD = ("experiment", "claim", "quantity", "published", "ours (90 %)", "line", "seeds", "verdict")
-_WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
-    "holds": ("holds", "hold"),
-    "fails": ("fails", "fail"),
-    "not settled": ("is not settled", "are not settled"),
-    "not measured": ("is not measured", "are not measured"),
-}
 
 
 def claims_parts(results: Sequence[ExperimentResult]) -> list[Part]:

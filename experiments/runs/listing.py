@@ -27,6 +27,7 @@ _NOT_SHOWN = (
     *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
+_STATES = ("new", "running", "interrupted", "stopped", "failed", "finished", "unknown")
 
 
 def listing(settings: ListSettings, filters: Mapping[str, str]) -> None:
@@ -182,7 +183,6 @@ _OWN: Mapping[str, Callable[[Row], str]] = {
     "model": lambda row: row.model,
     "state": lambda row: row.state,
 }
-_STATES = ("new", "running", "interrupted", "stopped", "failed", "finished", "unknown")
 
 
 def chosen(rows: Sequence[Row], filters: Mapping[str, str]) -> list[Row]:

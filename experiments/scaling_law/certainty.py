@@ -22,6 +22,7 @@ from .table import Floats, ScalingTable
 _WIDER = 2.0  # a profile's interval over the resamples': beyond, these were fitted badly
 _NO_E = 0.05  # of the lowest loss: an E of at most this counts as determined, close to 0
 _BADLY = 2.0  # the ratio of the ends of an interval
+_NOTHING = 1e-9  # of the largest singular value, and of a direction: rounding
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,6 @@ def _flat(name: str, bootstrap_intervals: Intervals, profile_intervals: Profiles
             low, high = math.log(low), math.log(high)
         widths.append(high - low)
     return widths[1] > _WIDER * widths[0]
-
-
-_NOTHING = 1e-9  # of the largest singular value, and of a direction: rounding
 
 
 def unidentifiable(table: ScalingTable, fixed: Collection[str]) -> tuple[str, ...]:

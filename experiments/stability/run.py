@@ -16,11 +16,9 @@ from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
 from reloop.evaluation.tables import Part, document
-from reloop.training.run_folder.sources import sources_of
+from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from .settings import FIGURES, StabilitySettings
-
-_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "experiments/stability")
 
 
 class FigureModule(Protocol):
@@ -74,7 +72,7 @@ class StabilityFigure:
             "settings": {key: _plain(settings, key) for key in keys},
             "figure": settings.figure,
             "runs": [weights_digest(run.model) for run in runs],
-            "sources": sources_of(*_ROOMS),
+            "sources": sources_of(*EVALUATED, "experiments/stability"),
         }
         self._artefacts = Artefacts(Path(settings.folder), "stability", name=settings.name)
         self.path = self._artefacts.path(self._request)

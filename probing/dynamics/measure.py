@@ -21,7 +21,7 @@ from reloop.training.assemble import trained_loops
 from reloop.training.device import Placement, place_exactly
 from reloop.training.progress import Progress
 from reloop.training.run_folder.run import Run, RunError, RunFolder
-from reloop.training.run_folder.sources import sources_of
+from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from .figures import draw_dynamics
 from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
@@ -35,7 +35,6 @@ _FORMAT = 3  # of dynamics.json; a result of another format is measured again
 _WINDOW = 3  # times b: the loops whose increments are all compared
 _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
 _BATCH_BYTES = 2**28
-_ROOMS = ("tasks", "models", "curricula", "training", "evaluation", "probing")
 
 
 def dynamics(settings: DynamicsSettings) -> Dynamics:
@@ -56,7 +55,7 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
         "weights": weights_digest(run.model),
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
         **({"data": data} if (data := run.task.data_identity()) else {}),
-        "sources": sources_of(*_ROOMS, plugins=[type(run.task).__module__]),
+        "sources": sources_of(*EVALUATED, "probing", plugins=[type(run.task).__module__]),
     }
     artefacts = Artefacts(run.path / FIGURES / "kept", "dynamics")
     result: Dynamics | None = artefacts.find(request)

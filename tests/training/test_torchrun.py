@@ -68,7 +68,7 @@ class _Torchrun:
         return [line for line in self.err.read_text().splitlines() if line.startswith("run.py:")]
 
     def end(self) -> None:
-        for pid in self.pids:
+        for pid in {*self.pids, *self.ranks()}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.kill()

@@ -21,6 +21,17 @@ _MOMENTUM = (0.85, 0.95)
 _MOMENTUM_STEPS = 300
 _POLYNOMIALS = ((3.4445, -4.7750, 2.0315),) * 5  # Newton and Schulz's
 _LEAST = 1e-6  # of a norm that a matrix is divided by
+_SPHERE_MOMENTUM = 0.95
+# Polar Express (Amsel et al. 2025, arXiv 2505.16932): the polynomials of five steps.
+_POLAR_EXPRESS = (
+    (8.156554524902461, -22.48329292557795, 15.878769915207462),
+    (4.042929935166739, -2.808917465908714, 0.5000178451051316),
+    (3.8916678022926607, -2.772484153217685, 0.5060648178503393),
+    (3.285753657755655, -2.3681294933425376, 0.46449024233003106),
+    (2.3465413258596377, -1.7097828382687081, 0.42323551169305323),
+)
+_MARGIN = 1.02  # of the norm that a matrix is divided by
+_LEAST_NORM = 1e-10  # of a norm that something is divided by
 
 
 def momentum(step: int) -> float:
@@ -126,19 +137,6 @@ def orthogonalised(
         gram = wide @ wide.T
         wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
     return (wide.T if len(x) > x.shape[1] else wide).to(matrix.dtype)
-
-
-_SPHERE_MOMENTUM = 0.95
-# Polar Express (Amsel et al. 2025, arXiv 2505.16932): the polynomials of five steps.
-_POLAR_EXPRESS = (
-    (8.156554524902461, -22.48329292557795, 15.878769915207462),
-    (4.042929935166739, -2.808917465908714, 0.5000178451051316),
-    (3.8916678022926607, -2.772484153217685, 0.5060648178503393),
-    (3.285753657755655, -2.3681294933425376, 0.46449024233003106),
-    (2.3465413258596377, -1.7097828382687081, 0.42323551169305323),
-)
-_MARGIN = 1.02  # of the norm that a matrix is divided by
-_LEAST_NORM = 1e-10  # of a norm that something is divided by
 
 
 class SphereMuon(MatrixMuon):

@@ -25,6 +25,7 @@ from .muon import BlockMuon, MatrixMuon, SphereMuon
 
 _DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
+_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
 class Optimizer:
@@ -159,9 +160,6 @@ def learning_rate(training: TrainingConfig, step: int, peak: float | None = None
         fraction = (training.steps - step) / decay_steps
         rate *= training.decay_to + (1 - training.decay_to) * fraction
     return rate
-
-
-_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
 def multiplier(model: ModelConfig, role: Role) -> float:

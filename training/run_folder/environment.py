@@ -18,10 +18,9 @@ from reloop.conf.schema import Config
 from reloop.models.loops.make import loop_class
 from reloop.tasks import task_class
 
-from .sources import KERNELS, changed_files, sources_of
+from .sources import KERNELS, TRAINED, changed_files, sources_of
 
 _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
-_ROOMS = ("tasks", "models", "curricula", "training")
 
 
 def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
@@ -46,7 +45,7 @@ def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     """The source files that the weights of a run depend on, with their digests."""
     loop = loop_class(config.model.injection)
     classes = [task_class(config.task.name), *([loop] if loop else [])]
-    rooms = (*_ROOMS, KERNELS) if backend == "triton" else _ROOMS
+    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
     return sources_of(*rooms, plugins=[each.__module__ for each in classes])
 
 

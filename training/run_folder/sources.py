@@ -20,6 +20,8 @@ from reloop.conf.checksum import key_of
 _HOME = Path(__file__).parents[2]
 _PROJECT = "reloop."
 KERNELS = "models/kernels"  # for the backend triton alone
+TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
+EVALUATED = (*TRAINED, "evaluation")  # what errors depend on
 
 
 def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:

@@ -13,17 +13,13 @@ from reloop.evaluation import load_run, snapshots_of
 from reloop.evaluation.artefacts import Artefacts
 from reloop.evaluation.measure import weights_digest
 from reloop.training.run_folder.run import Run
-from reloop.training.run_folder.sources import sources_of
+from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from ....claims.judge import why_unfinished
 from ..request import Measurement, Request
 from .common import Missing
 
 # What a measure's numbers depend on besides its module and the model: followed where it imports it.
-_ROOMS = (
-    *("tasks", "models", "curricula", "training", "evaluation", "probing"),
-    "experiments/named/measures",
-)
 
 
 class MeasureModule(Protocol):
@@ -48,7 +44,7 @@ def measure(name: str, request: Request) -> Measurement:
             for run in runs
         ],
         "settings": asdict(settings),
-        "sources": sources_of(*_ROOMS),
+        "sources": sources_of(*EVALUATED, "probing", "experiments/named/measures"),
     }
     artefacts = Artefacts(Path(request.folder) / "experiments" / "measures", "measure", name=name)
     result = artefacts.find(key)
