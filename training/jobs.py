@@ -336,6 +336,7 @@ class _Progress:
         self._left = left or (lambda: float(self._jobs - self._ended))
         self._total, self._start = max(self._left(), 1e-9), time.monotonic()
         self._looked = self._start
+        self._pause = 0.0  # seconds between two looks, of whose time they may take 2 %
         self._lines = jobs > 1 and not on_terminal()
         self._bar: tqdm[Any] = tqdm(
             total=self._total,
@@ -364,10 +365,11 @@ class _Progress:
     def look(self) -> None:
         """Show how much is left."""
         now = time.monotonic()
-        if now - self._looked < (_BETWEEN_LINES if self._lines else _LOOK):
+        if now - self._looked < max(_BETWEEN_LINES if self._lines else _LOOK, self._pause):
             return
-        self._looked = now
         done = 1 - self._left() / self._total
+        self._looked = time.monotonic()
+        self._pause = 50 * (self._looked - now)
         self._bar.set_postfix_str(f"{self._ended} of {self._jobs} done", refresh=False)
         self._bar.update(max(done * self._total - self._bar.n, 0))
         if self._lines and self._ended < self._jobs:
