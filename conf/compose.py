@@ -7,20 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from .actions import DATA, SUBJECTS, Command, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
-from .checks.grid import check_sweep, members
 from .checks.language import plain_paths
 from .checks.size import check_size
 from .checks.task_settings import own_settings
-from .groups import GROUPS, choices, composed
+from .groups import GROUPS, choices, composed, stretch
 from .mistakes import ConfigError, check_choice, nearest, one_line
 from .plugins import load_plugins
-from .proportional import stretch
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .setting import all_settings
@@ -35,6 +34,7 @@ _OTHER_ACTIONS = (*("figure", "report", "list", "status", "cancel", "generate"),
 _PLAIN = re.compile(r"([A-Za-z_]|\.{0,2}/)[\w./@+:%*?|-]*", re.ASCII)  # begins as no number does
 _SWEEP = re.compile(r"(choice|glob|shuffle|sort|tag)\(.*\)")  # Hydra's functions of texts
 _NO_TEXTS = ("null", "true", "false", "nan", "inf")  # for Hydra
+_MOST = 10_000  # runs of a grid
 
 
 def commands(words: list[str], multirun: bool = False) -> list[Command]:
@@ -336,3 +336,55 @@ def _nearest_key(key: str, settings: dict[str, Any]) -> str:
         last = get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.7)
         matches = [by_last[name] for name in last]
     return f"; did you mean {matches[0]!r}?" if matches else "; --help and conf/schema.py list them"
+
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override, RangeSweep
+
+
+def check_sweep(override: Override, multirun: bool) -> None:
+    """Raises ConfigError, naming the key, for several values without -m, and for none, too many or
+    repeated ones in a grid."""
+    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep, Sweep
+
+    if not override.is_sweep_override():
+        return
+    key = str(override.key_or_group)
+    if not multirun:
+        raise ConfigError(key, "has several values: run them one by one with -m")
+    sweep = override.value()
+    if isinstance(sweep, RangeSweep):
+        _check_range(key, sweep)
+    elif not isinstance(sweep, ChoiceSweep) or any(isinstance(x, Sweep) for x in sweep.list):
+        raise ConfigError(key, "cannot be read: name the values of a grid, as in key=a,b")
+    values = list(override.sweep_string_iterator())
+    if not values:
+        raise ConfigError(key, "has no value: the grid is empty")
+    for value in values:
+        if values.count(value) > 1:
+            raise ConfigError(key, f"holds {value} twice")
+
+
+def members(overrides: list[Override]) -> list[list[str]]:
+    """The words of each run of a grid. Raises ConfigError where there are too many to list."""
+    number, choices = 1, []
+    for override in overrides:
+        key = override.get_key_element()
+        if override.is_sweep_override():
+            values = [str(value) for value in override.sweep_string_iterator()]
+        else:
+            values = [override.get_value_element_as_str()]
+        number *= len(values)
+        if number > _MOST:
+            raise ConfigError(key, f"makes a grid of more than {_MOST:,} runs")
+        choices.append([f"{key}={value}" for value in values])
+    return [list(member) for member in product(*choices)]
+
+
+def _check_range(key: str, sweep: RangeSweep) -> None:
+    assert sweep.start is not None
+    assert sweep.stop is not None
+    if sweep.step == 0:
+        raise ConfigError(key, "is a range with a step of 0")
+    if abs(sweep.stop - sweep.start) / abs(sweep.step) > _MOST:
+        raise ConfigError(key, f"makes a grid of more than {_MOST:,} runs")

@@ -4,7 +4,7 @@ given ones."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from .actions import SUBJECTS
 from .build import config_to_mapping, flatten
 from .mistakes import ConfigError
 from .plugins import added_tasks
-from .proportional import PROPORTIONAL
 from .schema import Config
+from .setting import convert_scalar
 from .words import merge, nested, read_yaml
 
 GROUPS = ("task", "model", "scale", "recipe")
@@ -30,6 +30,8 @@ _FILES = (
     "scale/by_model/{scale}-{task}-{model}",
 )  # fmt: skip
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+PROPORTIONAL = "proportional"  # a key of `curriculum` on the command line, no setting of a run
+_KEY = f"curriculum.{PROPORTIONAL}"
 
 
 def choices(group: str) -> list[str]:
@@ -87,3 +89,27 @@ def read_values(name: str) -> Mapping[str, Any]:
     """The values in a file of conf/; none where it does not exist."""
     path = _FOLDER / f"{name}.yaml"
     return read_yaml(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
+
+
+def stretch(mapping: dict[str, Any], base_steps: int, keys: Sequence[str]) -> None:
+    """Remove `curriculum.proportional` from the composed `mapping`; where it is true, multiply
+    every interval by the run's steps over `base_steps`, those of scale and task: growth then ends
+    at the same fraction of training.
+
+    Intervals are rounded down, to at least 1. Numbers that do not grow, and sampled loops, keep
+    theirs. Raises ConfigError where `keys`, the given ones, include an interval.
+    """
+    curriculum, steps = mapping["curriculum"], mapping["training"]["steps"]
+    if not convert_scalar(bool, curriculum.pop(PROPORTIONAL), _KEY):
+        return
+    for key in keys:
+        if key.startswith("curriculum.") and key.endswith(".intervals"):
+            raise ConfigError(_KEY, f"cannot be true beside {key}=, which says how long itself")
+    steps = convert_scalar(int, steps, "training.steps")
+    for name, growth in curriculum.items():
+        grows = growth["start"] is not None
+        if name == "loops":
+            looped = mapping["model"]["family"] == "looped"
+            grows = looped and mapping["loops"]["sampling"] == "none"
+        if grows:
+            growth["intervals"] = [max(1, i * steps // base_steps) for i in growth["intervals"]]

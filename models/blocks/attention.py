@@ -3,6 +3,7 @@ latent (Multi-head Latent Attention), and within a sliding window."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
@@ -11,8 +12,20 @@ from torch.nn import functional as F
 
 from ..operations import attend, linear, rotate
 from .norms import free_norm, make_norm
-from .rotary import rotation
 from .spec import BlockSpec
+
+_BASE = 1e4  # of rotary frequencies
+
+
+def rotation(positions: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [S, 1, size] of rotary position embedding (Su et al. 2021) for positions
+    [S]: numbers i and i + size / 2 of a head rotate by position / 10⁴^(2i / size). At least in
+    float32: bfloat16 rounds positions beyond 256."""
+    dtype = torch.promote_types(dtype, torch.float32)
+    pairs = torch.arange(size // 2, device=positions.device, dtype=dtype)
+    angles = positions.to(dtype)[:, None, None] * torch.exp(pairs * (-2 * math.log(_BASE) / size))
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos(), angles.sin()
 
 
 def attend_heads(heads: Tensor, mask: Tensor | None) -> Tensor:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from reloop.models.blocks.attention import rotation
 from reloop.models.blocks.gpt2 import Block
 from reloop.models.blocks.make import PreNormBlock, make_block
 from reloop.models.blocks.parameters import initialise_block
-from reloop.models.blocks.rotary import rotation
 from reloop.models.blocks.spec import BlockSpec
 from reloop.models.operations import Operations, using
 from reloop.models.queries import Queries, lay_out

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-from reloop.models.cpu import CpuOperations
+from reloop.models.cpu import CpuOperations, gelu
 from reloop.models.cpu_attention import attend_causally
-from reloop.models.cpu_gelu import gelu
 from reloop.models.operations import Operations
 from tests.models.small import as_double, draw_prompts, make_model
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models.blocks.rotary import rotation
+from reloop.models.blocks.attention import rotation
 from reloop.models.cpu import CpuOperations
 from reloop.models.operations import Operations
 from tests.models.small import as_double, draw_prompts, make_model
