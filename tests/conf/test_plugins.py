@@ -96,7 +96,14 @@ def test_settings_and_names_of_a_file(folder: Path) -> None:
     assert mistakes[2].startswith("evaluation.shifts cannot be 'scaled_x_8'; did you mean")
 
 
-@pytest.mark.parametrize("name", ["json", "statistics", "numpy", "torch", "my-own.v2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch",
+        "my-own.v2",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("json", "statistics", "numpy")),
+    ],
+)
 def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Path) -> None:
     """It has a module name of its own, other modules keep theirs, and so does the run: its name
     depends on the file's."""

@@ -68,13 +68,13 @@ TEXT = replace(
 @pytest.mark.parametrize(
     "configs",
     [
-        pytest.param(seeds_of(CONFIG, 0, 1, 2), id="seeds"),
+        pytest.param(seeds_of(CONFIG, 0, 1, 2), id="seeds", marks=pytest.mark.slow),
         pytest.param(
             [CONFIG, changed(CONFIG, "training", learning_rate=4e-3, init_std=0.1, clip=0.5)],
             id="rates, initial weights and clipping",
         ),
         pytest.param(seeds_of(changed(CONFIG, "training", ema_decay=0.9), 0, 1), id="averages"),
-        pytest.param(seeds_of(LLAMA, 0, 1), id="llama"),
+        pytest.param(seeds_of(LLAMA, 0, 1), id="llama", marks=pytest.mark.slow),
         pytest.param(seeds_of(TEXT, 0, 1), id="text"),
         pytest.param(seeds_of(UNNORMED, 0, 1), id="factored residual scaling"),
         pytest.param(seeds_of(SHARDS, 0, 1), id="shards and posterior means"),

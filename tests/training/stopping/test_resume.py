@@ -30,6 +30,8 @@ _GROWTH = CurriculumConfig(
     points=GrowthConfig(start=3, intervals=(25,)),
     loops=GrowthConfig(inc=1, intervals=(16,)),
 )
+SLOW = pytest.mark.slow
+_SHOWN = ("muon, factored", "jacobian", "growth", "text")  # between them all that a state holds
 _VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "optimiser": {
@@ -62,7 +64,9 @@ def _variant(name: str, folder: Path) -> Config:
     return replace(tiny(folder, **changes.pop("training", {})), **changes)
 
 
-@pytest.mark.parametrize("name", _VARIANTS)
+@pytest.mark.parametrize(
+    "name", [name if name in _SHOWN else pytest.param(name, marks=SLOW) for name in _VARIANTS]
+)
 def test_stopped_run_ends_as_undisturbed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +85,9 @@ def test_stopped_run_ends_as_undisturbed(
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-@pytest.mark.parametrize("step", [0, 8, 9, 58, 59])
+@pytest.mark.parametrize(
+    "step", [0, pytest.param(8, marks=SLOW), 9, pytest.param(58, marks=SLOW), 59]
+)
 def test_crash_at_the_edges(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first and the last step, and both sides of a checkpoint."""
     whole, stopped = tiny(tmp_path / "whole"), tiny(tmp_path / "stopped")
@@ -93,7 +99,7 @@ def test_crash_at_the_edges(step: int, tmp_path: Path, monkeypatch: pytest.Monke
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
+@pytest.mark.parametrize("optimizer", [pytest.param("adam", marks=SLOW), "adamw", "muon"])
 def test_interrupted_after_every_step(
     optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
