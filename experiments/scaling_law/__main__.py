@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reloop.conf.command import described, run_command
-from reloop.experiments.scaling_law.run_folders import run_folders
-from reloop.experiments.scaling_law.settings import PUBLISHED, ScalingSettings
+from reloop.experiments.scaling_law.settings import PUBLISHED, ScalingSettings, run_folders
 
 if TYPE_CHECKING:
     from reloop.experiments.scaling_law.table import ScalingTable

@@ -14,8 +14,7 @@ import numpy as np
 
 from reloop.conf.mistakes import RunError
 
-from .problem import DELTA, NAMES, Law, Problem
-from .search import RANGES, polished, ranges_of, search
+from .problem import DELTA, NAMES, RANGES, Law, Problem, polished, ranges_of, search
 from .table import Flags, Floats, ScalingTable
 
 _NONE_FIXED: Mapping[str, float] = MappingProxyType({})

@@ -5,6 +5,7 @@ draw_scaling(table, law, pictures)                # scaling_law.png and .csv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from reloop.evaluation.figures import Curve, Pictures, name_curves, outer_labels
 from reloop.evaluation.style import styles_in_order
 
 from .problem import Law
-from .table import Floats, ScalingTable, parabola_minimum
+from .table import Floats, ScalingTable
 
 _MAX_LABELS = 8  # of a legend
 
@@ -105,6 +106,21 @@ def _minima(table: ScalingTable, curves: NDArray[np.intp]) -> Floats:
         if lowest is not None:
             minima[mask] = lowest
     return minima
+
+
+def parabola_minimum(sizes: Floats, losses: Floats) -> tuple[float, float] | None:
+    """Size and loss at the minimum of the least-squares parabola in log N; None for fewer than
+    three sizes, or if it has no minimum between the ends."""
+    if len(np.unique(sizes)) < 3:
+        return None
+    centre = np.log(sizes).mean()
+    curvature, slope, level = np.polyfit(np.log(sizes) - centre, losses, 2)
+    if curvature <= 0:
+        return None
+    lowest = -slope / (2 * curvature)
+    if not np.log(sizes).min() <= lowest + centre <= np.log(sizes).max():
+        return None
+    return math.exp(lowest + centre), float(level - slope**2 / (4 * curvature))
 
 
 def _legend(

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.stats import norm, t
 
 from .fit import Fit
-from .problem import DELTA, NAMES, Problem
-from .search import End, polished, ranges_of, search
+from .problem import DELTA, NAMES, End, Problem, polished, ranges_of, search
 from .table import Floats, ScalingTable
 
 # The least noise of log L: without it, losses that are exactly a law's would give no interval at

@@ -1,27 +1,22 @@
-"""The published iso-depth experiment (arXiv 2604.21106): its models and amounts of data, the law
-and the minima that its authors report. Numbers and sources are in published.json.
-
-table = sample_table(published_law(), noise=0.003, seed=0)      # 116 rows, as if measured
-"""
+"""The minima that the authors of the iso-depth experiment (arXiv 2604.21106) report, and the counts
+of its models. Numbers and sources are in published.json."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .problem import Law
 from .table import ScalingTable
 
 _PATH = Path(__file__).with_suffix(".json")
 _ONCE, _REC = 4, 16  # blocks outside the loop (prelude 2, coda 2) and, over r, inside
 _POSITIONS = 2048  # a sequence's
-_BATCH = 2**18  # tokens
 _VOCABULARY = 32064  # 32,001 tokens, padded to a multiple of 64
 
 
@@ -33,11 +28,6 @@ class Counts:
     once: float
     rec: float
     flops: float
-
-
-def width(size: int) -> int:
-    """Model width of a size s: 64 s, rounded up to a multiple of the heads' 128."""
-    return -(-64 * size // 128) * 128
 
 
 def counts(d: float, r: int) -> Counts:
@@ -57,43 +47,15 @@ def counts(d: float, r: int) -> Counts:
     return Counts(_ONCE * block + inject, rec, flops)
 
 
-def published_law() -> Law:
-    """The law that the authors report."""
-    law = {name: value for name, value in _published()["law"].items() if name != "source"}
-    return Law(**law)
-
-
-def sample_table(law: Law, noise: float, seed: int) -> ScalingTable:
-    """The 116 runs of the design with losses of this law times exp(ε), ε normal with standard
-    deviation `noise`."""
-    table = design()
-    normal = np.random.default_rng(seed).normal(0, noise, len(table))
-    return replace(table, loss=law.loss(table) * np.exp(normal))
-
-
-def design() -> ScalingTable:
-    """The 116 runs: N and D as trained, the published law's losses. A budget of C FLOPs gives
-    C / (flops · batch) steps, rounded."""
-    rows = []
-    for entry in _published()["design"]["grid"]:
-        for r in _published()["design"]["r"]:
-            for size in entry["sizes"]:
-                model = counts(width(size), r)
-                tokens = _BATCH * round(entry["budget"] / (model.flops * _BATCH))
-                rows.append((model.once, model.rec, r, tokens, 1.0, entry["budget"]))
-    table = _table(rows)
-    return replace(table, loss=published_law().loss(table))
-
-
 def minima() -> ScalingTable:
     """The authors' 24 empirical minima, one for each r and budget. Only N is printed: the
     (fractional) width with as many parameters gives N_once and N_rec, and the budget gives D."""
     rows = []
-    for cell in _published()["minima"]["cells"]:
+    for cell in published()["minima"]["cells"]:
         r, budget = cell["r"], cell["budget"]
         model = counts(_width_of(cell["N"] * 1e6, r), r)
         rows.append((model.once, model.rec, r, budget / model.flops, cell["loss"], budget))
-    return _table(rows)
+    return table_of(rows)
 
 
 def _width_of(parameters: float, r: int) -> float:
@@ -103,7 +65,8 @@ def _width_of(parameters: float, r: int) -> float:
     return float((-linear + np.sqrt(linear**2 + 4 * quadratic * parameters)) / (2 * quadratic))
 
 
-def _table(rows: Sequence[tuple[float, ...]]) -> ScalingTable:
+def table_of(rows: Sequence[tuple[float, ...]]) -> ScalingTable:
+    """A table of N_once, N_rec, r, D, loss and budget of each model."""
     columns = np.array(rows, dtype=np.float64).T
     once, rec, r, data, loss, budget = columns
     labels = {"budget": tuple(f"{value:.3g}" for value in budget)}
@@ -111,5 +74,6 @@ def _table(rows: Sequence[tuple[float, ...]]) -> ScalingTable:
 
 
 @cache
-def _published() -> Any:
+def published() -> Any:
+    """The content of published.json."""
     return json.loads(_PATH.read_text(encoding="utf-8"))

@@ -18,8 +18,7 @@ from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.tables import Part, Table
 from reloop.training.run_folder.files import write_json
 
-from .bootstrap import Intervals, intervals
-from .certainty import Certainty, certainty
+from .certainty import Certainty, Intervals, certainty, intervals
 from .fit import Fit, fit_law
 from .pictures import draw_scaling
 from .problem import NAMES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +11,7 @@ from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
-
-from .run_folders import run_folders
+from reloop.training.run_folder.find import is_run
 
 PUBLISHED = "minima"  # the name of the table that comes with the project
 
@@ -41,3 +42,22 @@ class ScalingSettings:
             raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
         check_settings("", self)
         check_folder("folder", self.folder)
+
+
+def run_folders(paths: Sequence[str]) -> list[Path]:
+    """Each path that is a run folder, and the run folders directly inside each that is not, except
+    those that again=true set aside; each once.
+
+    Raises ConfigError for a path that neither is a run folder nor holds any.
+    """
+    folders: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise ConfigError("runs", f"must name folders, got '{path}'")
+        inside = (each for each in path.iterdir() if not re.search(r"-before-\d+$", each.name))
+        runs = [path] if is_run(path) else sorted(filter(is_run, inside))
+        if not runs:
+            raise ConfigError("runs", f"names {path}, which neither is a run nor holds any")
+        for run in runs:
+            folders.setdefault(run.resolve(), run)
+    return list(folders.values())

@@ -16,8 +16,7 @@ from reloop.conf.checks.config import check_config
 from reloop.conf.mistakes import ConfigError
 from reloop.experiments.iso_depth import run as iso_depth_run
 from reloop.experiments.iso_depth.__main__ import main
-from reloop.experiments.iso_depth.report import Measurements, verdict
-from reloop.experiments.iso_depth.run import Measured, TrainAndMeasure, grid
+from reloop.experiments.iso_depth.run import Measured, Measurements, TrainAndMeasure, grid, verdict
 from reloop.experiments.iso_depth.settings import IsoDepthSettings, in_settings
 from reloop.experiments.plateau import bayes_error, highest
 from reloop.experiments.scaling_law.certainty import Certainty

@@ -15,8 +15,9 @@ from scipy.optimize import approx_fprime, least_squares
 from reloop.conf.mistakes import RunError
 from reloop.experiments.scaling_law.fit import edges, fit_law
 from reloop.experiments.scaling_law.problem import Law, Problem
-from reloop.experiments.scaling_law.published import design, minima, published_law, sample_table
+from reloop.experiments.scaling_law.published import minima
 from reloop.experiments.scaling_law.table import ScalingTable
+from tests.experiments.scaling_law.design import design, published_law, sample_table
 
 TRUTH = published_law()
 NOISE = 0.003

@@ -20,8 +20,9 @@ from reloop.experiments.scaling_law.profile import (
     noise_of,
     profiles,
 )
-from reloop.experiments.scaling_law.published import design, minima, published_law, sample_table
+from reloop.experiments.scaling_law.published import minima
 from reloop.experiments.scaling_law.table import ScalingTable
+from tests.experiments.scaling_law.design import design, published_law, sample_table
 
 TRUTH = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)
 

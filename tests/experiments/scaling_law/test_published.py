@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.experiments.scaling_law.published import (
-    counts,
-    design,
-    minima,
-    published_law,
-    sample_table,
-    width,
-)
+from reloop.experiments.scaling_law.published import counts, minima
+from tests.experiments.scaling_law.design import design, published_law, sample_table, width
 
 
 def test_widths_are_whole_heads() -> None:

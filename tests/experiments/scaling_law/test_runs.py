@@ -1,4 +1,5 @@
-"""Run folders as rows of a table: what is counted, which losses are read, who is left out."""
+"""Run folders as rows of a table: what is counted, which losses are read, who is left out; and the
+folders that a user names."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import RunError
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import (
     Config,
     CurriculumConfig,
@@ -23,6 +24,7 @@ from reloop.conf.schema import (
 from reloop.evaluation import evaluate
 from reloop.experiments.scaling_law.__main__ import main
 from reloop.experiments.scaling_law.runs import parameter_counts, read_runs, row_of
+from reloop.experiments.scaling_law.settings import run_folders
 from reloop.models import Model, ModelSpec
 from reloop.training import Run, train
 from reloop.training.run_folder.files import read_record, write_record
@@ -156,3 +158,33 @@ def test_a_row_of_a_run_of_other_code_is_marked(tiny_run: Run) -> None:
     _, told = read_runs([tiny_run.path])
     (line,) = told
     assert line.startswith(f"{tiny_run.path.name}: trained by other code: ")
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").touch()
+    return folder
+
+
+def test_each_run_is_found_once_in_order(tmp_path: Path) -> None:
+    b, a, other = (made(tmp_path / name) for name in ("runs/b", "runs/a", "other"))
+    (tmp_path / "runs" / "iso_depth-1").mkdir()
+    runs = str(tmp_path / "runs")
+    assert run_folders([runs]) == [a, b]
+    assert run_folders([str(b), runs, str(other), f"{runs}/../runs"]) == [b, a, other]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere", "must name folders, got '{}'"),
+        ("runs/a/config.yaml", "must name folders, got '{}'"),
+        (".", "names {}, which neither is a run nor holds any"),
+    ],
+)
+def test_what_is_no_run_is_refused(name: str, said: str, tmp_path: Path) -> None:
+    made(tmp_path / "runs/a")
+    path = tmp_path / name
+    with pytest.raises(ConfigError) as caught:
+        run_folders([str(path)])
+    assert str(caught.value) == "runs " + said.format(path)

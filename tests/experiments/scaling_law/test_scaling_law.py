@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from reloop.evaluation.figures import Pictures
 from reloop.experiments.scaling_law.__main__ import main
 from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.pictures import draw_scaling
+from reloop.experiments.scaling_law.pictures import draw_scaling, parabola_minimum
 from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.published import minima, published_law, sample_table
-from reloop.experiments.scaling_law.table import ScalingTable, parabola_minimum
+from reloop.experiments.scaling_law.published import minima
+from reloop.experiments.scaling_law.table import ScalingTable
+from tests.experiments.scaling_law.design import published_law, sample_table
 
 TABLE = sample_table(published_law(), 0.003, 0)
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from reloop.conf.mistakes import RunError
-from reloop.experiments.scaling_law.table import ScalingTable, parabola_minimum, read_csv
+from reloop.experiments.scaling_law.pictures import parabola_minimum
+from reloop.experiments.scaling_law.table import ScalingTable, read_csv
 
 HEADER = "loss,r,budget,N_once,N_rec,D\n"
 
@@ -59,13 +60,6 @@ def test_rows_that_agree_in_all_columns_are_a_group() -> None:
         (HEADER + "2.5,4,x,1,2,-3\n", "D must be above 0, got -3.0 in row 1"),
         (HEADER + "nan,4,x,1,2,3\n", "loss must be above 0, got nan in row 1"),
         (HEADER + "2.5,4,x,1,2,inf\n", "D must be above 0, got inf in row 1"),
-        (HEADER + "2.5,4,x,1,2,1e200\n", "D must be between 1e-20 and 1e+20, got 1e+200 in row 1"),
-        (HEADER + "2.5,4,x,1e21,2,3\n", "N_once must be between 1e-20 and 1e+20, got 1e+21 in"),
-        (HEADER + "2.5,4,x,1,1e-200,3\n", "N_rec must be between 1e-20 and 1e+20, got 1e-200"),
-        (
-            HEADER + "2.5,1e7,x,1,2,3\n",
-            "r must be between 1e-06 and 1e+06, got 10000000.0 in row 1",
-        ),
         (HEADER + "2.5,4,x,1,2,3\n2.5,4,x,1,2,3,000\n", "row 2 has 7 fields, the header 6 columns"),
         ("r," + HEADER + "1,2.5,4,x,1,2,3\n", "names the column 'r' twice"),
         (HEADER.replace("\n", ",budget\n"), "names the column 'budget' twice"),
