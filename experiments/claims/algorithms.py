@@ -3,17 +3,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from reloop.experiments.named.measures.of_runs.iterates import (
-    GroupResult,
-    IteratesResult,
-    NearestIterate,
-)
-from reloop.experiments.named.measures.of_runs.preconditioner import Learned, PreconditionerResult
+from typing import Any
 
 from .claim import Estimate, Evidence, NotMeasured, claim
-from .measured import estimate_of
+from .select import estimate_of
 
 _FU = "arXiv 2310.17086, section 4"
 _ACCELERATION = (
@@ -76,11 +69,11 @@ def newton_nearer_than_descent(evidence: Evidence) -> Estimate:
     return estimate_of(_nearest(evidence, "newton")["nearer"])
 
 
-def _nearest(evidence: Evidence, method: str) -> NearestIterate:
+def _nearest(evidence: Evidence, method: str) -> Any:
     """A method's iterates beside the looped model with the most loops in training."""
-    result = cast(IteratesResult, evidence.result("iterates"))
+    found = evidence.result("iterates")["groups"]
     evidence.where(family="looped")  # whose seeds and steps the verdict rests on
-    groups: list[GroupResult] = [g for g in result["groups"] if g["family"] == "looped"]
+    groups = [group for group in found if group["family"] == "looped"]
     if not groups:
         raise NotMeasured("no looped model was compared with iterates")
     return max(groups, key=lambda group: group["b"])["methods"][method]
@@ -131,11 +124,10 @@ def linear_attention_beats_plain_descent(evidence: Evidence) -> Estimate:
     return estimate_of(_learned(evidence)["over_descent"])
 
 
-def _learned(evidence: Evidence) -> Learned:
+def _learned(evidence: Evidence) -> Any:
     """What the loop of linear attention with the fewest loops in training learned: the more loops,
     the less they need a preconditioner."""
-    result = cast(PreconditionerResult, evidence.result("preconditioner"))
-    if not (groups := result["groups"]):
+    if not (groups := evidence.result("preconditioner")["groups"]):
         raise NotMeasured("no loop of linear attention was measured")
     group = min(groups, key=lambda group: group["b"])
     evidence.where(injection="linear_attention", b=group["b"])

@@ -20,9 +20,8 @@ from reloop.conf.schema import Config
 
 _Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
-    *("in_context", "stability", "stability_trained", "fully_looped", "iso_depth"),
-    *("algorithms", "conditioning", "diversity", "mixture", "plateau", "jacobian", "length"),
-    *("halting", "language"),
+    *("in_context", "stability", "fully_looped", "iso_depth", "algorithms", "of_measures"),
+    *("plateau", "jacobian", "language"),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reloop.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, NotMeasured, claim
-from .in_context.paper import NO_WORSE, STAYS
+from .in_context.accuracy import NO_WORSE, STAYS
 from .select import Group, at_loop, groups, ratio, within, within_ratio
 
 _PENALTY = "arXiv 2106.14342 (for equilibrium models)"

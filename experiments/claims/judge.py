@@ -1,6 +1,7 @@
-"""The verdict on a claim from what an experiment measured.
+"""The verdict on a claim from what an experiment measured, and verdicts as a table.
 
-judge(find_claim("fig03_tied_grows"), evidence, scale="small", command="python run.py …")
+verdict = judge(find_claim("fig03_tied_grows"), evidence, scale="small", command="python run.py …")
+print(document(verdict_parts([verdict])))
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from textwrap import shorten
 
 from reloop.conf.checks.language import is_text
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.remarks import shared, unfinished
+from reloop.evaluation.tables import Part, Table
 from reloop.training.assemble import build_task
 
 from ..named.results import Verdict, VerdictName
@@ -19,6 +22,8 @@ from .claim import Claim, Estimate, Evidence, Measured, NotMeasured, Unfinished
 
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
+_HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
+_SENTENCE = 60  # characters
 
 
 def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:
@@ -181,3 +186,45 @@ def _verdict(
 
 def _finite(end: float) -> float | None:
     return end if math.isfinite(end) else None
+
+
+def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
+    """A table (the shortened sentence, the published number, ours with its 90 % interval, the line,
+    seeds, steps of the published steps, the verdict), and each note once, with its rows."""
+    rows, notes = [], dict[str, list[int]]()
+    for number, verdict in enumerate(verdicts, start=1):
+        measured, published = verdict["mean"] is not None, verdict["published_steps"]
+        steps = f"{verdict['steps']:,}" + ("" if published is None else f" of {published:,}")
+        row = [
+            f"{number} {shorten(verdict['sentence'], _SENTENCE, placeholder=' …')}",
+            shorten(verdict["published"], 24, placeholder=" …") or "–",
+            estimate_text(verdict),
+            line_text(verdict),
+            str(verdict["seeds"]) if measured else "–",
+            steps if measured else "–",
+            verdict["verdict"],
+        ]
+        rows.append(row)
+        if verdict["note"]:
+            notes.setdefault(verdict["note"], []).append(number)
+    return [
+        Table(_HEAD, rows),
+        *(f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()),
+    ]
+
+
+def estimate_text(verdict: Verdict) -> str:
+    """'0.983 (0.979 to 0.986)', a dash where nothing was measured."""
+    if verdict["mean"] is None:
+        return "–"
+    values = (verdict["low"], verdict["mean"], verdict["high"])
+    for digits in (3, 4, 5):  # as many as tell the ends apart
+        low, mean, high = ("" if value is None else f"{value:.{digits}g}" for value in values)
+        if low != high:
+            break
+    return f"{mean} ({low or '−∞'} to {high or '∞'})"
+
+
+def line_text(verdict: Verdict) -> str:
+    """'< 1.1': the side of the line on which the claim holds."""
+    return f"{'>' if verdict['holds_if'] == 'above' else '<'} {verdict['line']:g}"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any
 
 import numpy as np
 
 from reloop.evaluation.bootstrap import Floats
-from reloop.experiments.named.measures.of_runs.plateau import PlateauGroup, PlateauResult
 
 from .claim import Estimate, Evidence, NotMeasured, claim
-from .measured import estimate_of
-from .select import check_same_prompts, group, over_examples
+from .select import check_same_prompts, estimate_of, group, over_examples
 from .statistics import hierarchical_bootstrap
 
 _PLATEAU = "arXiv 2506.13688"
@@ -59,7 +57,7 @@ def states_are_parallel_on_the_plateau(evidence: Evidence) -> Estimate:
     published="fewer steps than Adam",
 )
 def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
-    ratio = _result(evidence)["muon_over_adam"]
+    ratio = evidence.result("plateau")["muon_over_adam"]
     if ratio is None:
         raise NotMeasured("no run of Muon beside one of Adam")
     for optimizer in ("muon", "adam"):
@@ -91,13 +89,9 @@ def muon_suffers_more_from_shifts(evidence: Evidence) -> Estimate:
     return hierarchical_bootstrap(parts, statistic, log=True)
 
 
-def _result(evidence: Evidence) -> PlateauResult:
-    return cast(PlateauResult, evidence.result("plateau"))
-
-
-def _with(evidence: Evidence, optimizer: str) -> PlateauGroup:
+def _with(evidence: Evidence, optimizer: str) -> Any:
     """The group of an optimiser, whose runs the verdict rests on."""
-    for found in _result(evidence)["groups"]:
+    for found in evidence.result("plateau")["groups"]:
         if found["optimizer"] == optimizer:
             evidence.where(optimizer=_name(evidence, optimizer))
             return found

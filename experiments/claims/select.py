@@ -1,4 +1,5 @@
-"""What claims take from runs: the groups of one configuration's seeds, and their errors as arrays.
+"""What claims take from runs: the groups of one configuration's seeds, and their errors as arrays;
+and from what a measure of experiments/named/measures/of_runs/ found.
 
 looped = group(evidence, family="looped", name="linear")
 last(looped)                            # [seeds, prompts], the last query's error
@@ -6,7 +7,7 @@ last(looped)                            # [seeds, prompts], the last query's err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -142,6 +143,16 @@ def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> 
         return np.exp(np.mean(logs, axis=0))
 
     return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
+
+
+def estimate_of(values: Mapping[str, Any]) -> Estimate:
+    """A number with its interval, as a measure has it; NotMeasured if it is not finite."""
+    mean, low, high = values["mean"], values["low"], values["high"]
+    if mean is None:
+        raise NotMeasured("the quantity is not finite")
+    if low is None or high is None:
+        raise NotMeasured(values["note"] or "its interval is not finite")
+    return Estimate(mean, low, high, values["seeds"], note=values["note"])
 
 
 def within(of: Sequence[Group], above: Errors, below: Errors) -> Estimate:

@@ -1,6 +1,8 @@
-"""What a named experiment is: conf/experiment/NAME.yaml, read and checked. No torch here.
+"""What a named experiment is: conf/experiment/NAME.yaml, read and checked, and where its result is
+kept. No torch here.
 
 experiment = load("fig03")
+folder = folder_of("runs", "fig03", "small")        # runs/experiments/fig03-small
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any, Literal
 import yaml
 
 from reloop.conf.build import build
+from reloop.conf.checksum import key_of
 from reloop.conf.groups import choices, read_values
 from reloop.conf.mistakes import ConfigError, check_choice, one_line
 from reloop.conf.words import read_yaml
@@ -28,6 +31,8 @@ MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUN
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 ALL, ALL_LANGUAGE = "all", "all_language"
 SCALES = ("small", "medium", "paper")
+# A folder's name.
+_NAME = re.compile(rf"(?P<experiment>.+)-(?:{'|'.join(SCALES)})(?:-\d+-seeds?)?(?:-on-\w+-\w+)?")
 
 
 @dataclass(frozen=True)
@@ -157,3 +162,22 @@ def _experiment(name: str, word: str, content: dict[str, Any]) -> Experiment:
             if "label" not in entry or "scale" in entry:
                 raise ValueError("each of its runs has a label, and none a scale")
     return replace(experiment, scales=scales)
+
+
+def folder_of(
+    folder: str, experiment: str, scale: str, seeds: int | None = None, text: str = ""
+) -> Path:
+    """The folder of an experiment's result.json and pictures; one of its own for a number of seeds
+    that is not the experiment's, and for a text."""
+    own = f"-{seeds}-seed{'s' * (seeds > 1)}" if seeds else ""
+    if text:
+        place = Path(text).absolute()
+        stem = re.sub(r"[^A-Za-z0-9]+", "_", place.stem)
+        own += f"-on-{stem}-{key_of(str(place))[:4]}"
+    return Path(folder) / "experiments" / f"{experiment}-{scale}{own}"
+
+
+def experiment_of(folder: Path) -> str:
+    """The experiment whose result a folder holds, by the folder's name."""
+    match = _NAME.fullmatch(folder.name)
+    return match["experiment"] if match else folder.name

@@ -53,8 +53,8 @@ def members_of(
         for values in _grid(given):
             config = command_of(values | _evaluation(at_scale, values)).config
             config = replace(config, folder=folder, device=device)
-            words = tuple(f"{key}={as_word(_tuples(value))}" for key, value in values.items())
-            members.append(Member(_label(str(entry["label"]), config), words, config))
+            label = _label(str(entry["label"]), config)
+            members.append(Member(label, tuple(words_of(values)), config))
     return members
 
 
@@ -63,6 +63,14 @@ def described(member: Member, members: Sequence[Member]) -> str:
     common = set.intersection(*(set(each.words) for each in members))
     words = [word for word in member.words if word not in common]
     return f"{member.label} ({' '.join(words)})" if words else member.label
+
+
+def words_of(values: Mapping[str, Any]) -> list[str]:
+    """Settings as words of a command."""
+    return [
+        f"{key}={as_word(tuple(value) if isinstance(value, list) else value)}"
+        for key, value in values.items()
+    ]
 
 
 def setting_of(config: Config, key: str) -> Any:
@@ -96,7 +104,3 @@ def _evaluation(at_scale: AtScale, values: Mapping[str, Any]) -> dict[str, Any]:
 def _label(template: str, config: Config) -> str:
     """The template with {key} replaced by the setting's value."""
     return _PLACE.sub(lambda match: str(setting_of(config, match[1])), template)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -14,25 +14,23 @@ from pathlib import Path
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.output import FigureSettings
+from reloop.evaluation import evaluate_run, load_run
 from reloop.evaluation.artefacts import is_shown, show
-from reloop.evaluation.remarks import shared
+from reloop.evaluation.remarks import remarks, shared
 from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.files import write_bytes
 from reloop.training.run_folder.lock import holding
+from reloop.training.run_folder.run import RunFolder
 
 from ..claims.claim import Evidence, Measured, find_claim
-from ..claims.judge import judge
-from ..claims.text import estimate_text, line_text, verdict_parts
-from ..many_runs import Plan, Wanted, train_all
-from .definition import ALL, OF_RUNS, Experiment
-from .folders import folder_of
-from .measured import measured, member_result
-from .measures.of_runs import adapter
-from .measures.request import Measurement, Request
+from ..claims.judge import estimate_text, judge, line_text, verdict_parts
+from ..many_runs import Plan, Wanted, progress, train_all
+from .definition import ALL, OF_RUNS, Experiment, folder_of
+from .measures.measurement import Measurement, Request, measure_runs
 from .members import Member, described
 from .panels import panels
 from .pictures import draw_panels
-from .results import ExperimentResult, Verdict, VerdictName
+from .results import ExperimentResult, MemberResult, State, Verdict, VerdictName
 from .settings import ExperimentSettings
 
 KIND = "experiment"
@@ -167,7 +165,7 @@ def _measured(
     at_scale = experiment.at(settings.scale)
     request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
     if experiment.measure in OF_RUNS:
-        return adapter.measure(experiment.measure, request)
+        return measure_runs(experiment.measure, request)
     module = import_module(f"{__package__}.measures.{experiment.measure}")
     answer: Measurement = module.measure(request)
     return answer
@@ -258,3 +256,48 @@ def _row(experiment: str, verdict: Verdict) -> list[str]:
         str(verdict["seeds"]) if verdict["mean"] is not None else "–",
         verdict["verdict"],
     ]
+
+
+def measured(member: Member) -> Measured:
+    """A member with the errors of its evaluation, measured now where they are not stored; without
+    errors where its training is not finished."""
+    now = progress(member.config)
+    if now.state != "finished":
+        return Measured(member.label, member.config, now.step, {})
+    run = load_run(now.path)
+    result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
+    return Measured(
+        member.label,
+        member.config,
+        run.step,
+        arrays,
+        {"": result["labels"]} | {name: s["labels"] for name, s in result["shifts"].items()},
+        str(run.path),
+        tuple(remarks(run)),
+    )
+
+
+def member_result(member: Member, run: Measured, failures: Mapping[str, str]) -> MemberResult:
+    """How far a member is, as plain values; `run` is what `measured` returned for it."""
+    now = progress(member.config)
+    state: State = "missing"
+    if now.path in failures or now.state == "failed":
+        state = "failed"
+    elif now.state == "finished":
+        state = "finished"
+    elif now.step:
+        state = "unfinished"
+    lines = list(run.remarks)
+    if state == "failed":
+        reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
+        lines = [failures.get(now.path) or str(reason)]
+    return {
+        "label": member.label,
+        "run": now.path,
+        "words": list(member.words),
+        "seed": member.config.seed,
+        "step": now.step,
+        "steps": member.config.training.steps,
+        "state": state,
+        "remarks": lines,
+    }

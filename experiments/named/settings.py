@@ -12,8 +12,7 @@ from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.schema import Config
 from reloop.conf.setting import check_settings, setting
 
-from .definition import ALL, ALL_LANGUAGE, Experiment, selected
-from .folders import folder_of
+from .definition import ALL, ALL_LANGUAGE, Experiment, folder_of, selected
 from .members import Member, members_of
 
 

@@ -19,8 +19,7 @@ from reloop.evaluation.figures import (
 from reloop.evaluation.style import style_of
 from reloop.evaluation.tables import Part, Table
 
-from .first_steps import PLACES, STEPS, all_first_steps
-from .near_init import Stack
+from .near_init import PLACES, STEPS, Stack, all_first_steps
 from .settings import INITS, SCALINGS, SLOPES_FROM, StabilitySettings
 from .tables import (
     Description,

@@ -15,11 +15,11 @@ from reloop.evaluation.tables import Part, Table
 from reloop.training.run_folder.metrics import smoothed
 
 from ..population import measured
-from .collapse import DECAY
 from .regression import DIMS
 from .settings import StabilitySettings
 from .tables import Floats, number
 from .variants import all_variants
+from .verdict import DECAY
 
 VARIANTS = ("LT", "FLT")
 _EVERY = 10  # steps between the points of a curve; the last step is always one

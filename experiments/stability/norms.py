@@ -9,8 +9,7 @@ from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels,
 from reloop.evaluation.style import style_of_number
 from reloop.evaluation.tables import Part, Table
 
-from .first_steps import STEPS, all_first_steps
-from .near_init import SHARED, Stack
+from .near_init import SHARED, STEPS, Stack, all_first_steps
 from .settings import INITS, StabilitySettings
 from .tables import (
     LABELS,

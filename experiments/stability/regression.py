@@ -1,9 +1,8 @@
-"""Regression in context for the figures that train: small enough that a grid of rates, loops and
-seeds takes minutes."""
+"""Linear regression in context for the figures that train: small enough that a grid of rates, loops
+and seeds takes minutes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from reloop.conf.schema import (
@@ -17,15 +16,9 @@ from reloop.conf.schema import (
 )
 
 from ..population import Population
-from .settings import LINEAR, StabilitySettings
+from .settings import StabilitySettings
 
 DIMS, POINTS, WIDTH, HEADS, BATCH = 3, 7, 32, 4, 32
-# The settings of each function class that are its own.
-_OWN: Mapping[str, Mapping[str, int]] = {
-    "sparse_linear": {"sparsity": 1},
-    "decision_tree": {"depth": 1},
-    "relu_network": {"hidden": 4},
-}
 
 
 def regression_runs(
@@ -34,13 +27,12 @@ def regression_runs(
     loops: int,
     model: ModelConfig,
     training: TrainingConfig,
-    task: str = LINEAR,
 ) -> Population:
-    """All rates and seeds of a model with `loops` loops from the first step on, on a function
-    class. `model` and `training` are completed by the settings that all figures share: the size of
-    prompts, the width, the batch, the steps and gradients through all loops."""
+    """All rates and seeds of a model with `loops` loops from the first step on. `model` and
+    `training` are completed by the settings that all figures share: the size of prompts, the width,
+    the batch, the steps and gradients through all loops."""
     config = Config(
-        task=TaskConfig(task, dims=DIMS, points=POINTS, settings=_OWN.get(task, {})),
+        task=TaskConfig("linear", dims=DIMS, points=POINTS),
         model=replace(model, n_embd=WIDTH, n_head=HEADS, n_positions=POINTS),
         loops=LoopsConfig(b=loops, T=1, grad_loops="all"),
         curriculum=CurriculumConfig(loops=GrowthConfig(start=loops)),

@@ -5,33 +5,19 @@ print(stability(StabilitySettings("toy")))
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from reloop.evaluation import load_run
 from reloop.evaluation.artefacts import Artefacts
 from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks, shared
-from reloop.evaluation.tables import Part, document
+from reloop.evaluation.tables import document
 from reloop.training.run_folder.sources import EVALUATED, sources_of
 
 from .settings import FIGURES, StabilitySettings
-
-
-class FigureModule(Protocol):
-    """The functions of a figure's module."""
-
-    def measure(self, settings: StabilitySettings) -> Mapping[str, object]:
-        """The figure's numbers, a TypedDict of plain values; the same for the same settings."""
-
-    def report(self, result: Any) -> list[Part]:
-        """The numbers as tables with sentences."""
-
-    def draw(self, result: Any, pictures: Pictures, name: str) -> None:
-        """Save the pictures, called `name` or names that begin with it."""
 
 
 def stability(settings: StabilitySettings) -> str:
@@ -64,7 +50,9 @@ class StabilityFigure:
         self.settings = settings
         figure = FIGURES[settings.figure]
         name = f"{__package__}.{figure.module or settings.figure}"
-        self.module = cast(FigureModule, import_module(name))
+        # Has measure(settings), a TypedDict of plain values, the same for the same settings;
+        # report(result), tables with sentences; draw(result, pictures, name).
+        self.module = import_module(name)
         runs = [load_run(run) for run in settings.runs]
         self.remarks = shared({run.path.name: remarks(run) for run in runs})
         keys = sorted(key for key in figure.takes if key != "jobs")

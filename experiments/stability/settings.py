@@ -33,7 +33,6 @@ class Figure(NamedTuple):
     module: str = ""
 
 
-LINEAR = "linear"  # the function class of all figures that train
 SCALINGS = ("none", "sqrt", "linear")  # of arXiv 2606.18524: 1, 1/√R, 1/R
 _SEEDS = ("seeds", "seed")
 _TRAINED = ("loops", "rates", *_SEEDS, "steps", "jobs")

@@ -24,11 +24,10 @@ from reloop.evaluation.tables import Part, Table
 
 from ..plateau import bayes_error
 from ..population import Population, measured
-from .collapse import collapse
 from .regression import DIMS, POINTS, regression_runs
-from .settings import LINEAR, StabilitySettings
+from .settings import StabilitySettings
 from .tables import LABELS, Floats, mean_and_range
-from .verdict import Verdict, gain, least_move, movement, optimum
+from .verdict import Verdict, collapse, gain, least_move, movement, optimum
 
 PLATEAU = 0.9  # of the initial error; above it a model has hardly learned
 _WARMUP, _DECAY = 1 / 40, 1 / 20  # of the steps: the paper's 500 and 1,000 of 20,000
@@ -138,15 +137,12 @@ def measure(settings: StabilitySettings) -> Sweep:
     return result
 
 
-def scaling_runs(
-    settings: StabilitySettings, loop: Loop, scaling: Any, loops: int, task: str = LINEAR
-) -> Population:
+def scaling_runs(settings: StabilitySettings, loop: Loop, scaling: Any, loops: int) -> Population:
     """Every rate and seed of one scaling of a loop with R loops from the first step: one GPT-2
     block, Adam, warm-up, constant rate, decay to 0."""
     model = replace(loop.model, residual_scaling=scaling)
     training = TrainingConfig(warmup=int(_WARMUP * settings.steps), decay=_DECAY)
-    name = f"{task}, {scaling}, R = {loops}"
-    return regression_runs(settings, name, loops, model, training, task)
+    return regression_runs(settings, f"linear, {scaling}, R = {loops}", loops, model, training)
 
 
 def _without_collapsed(population: Population, errors: list[list[float | None]]) -> Cell:

@@ -25,9 +25,9 @@ from reloop.probing.dynamics.trajectory import Movements, follow, prompts_on
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.run import Run, RunError
 
-from .collapse import MARGIN, collapse
 from .settings import StabilitySettings
 from .tables import Floats, Means, band_of, csv_columns, number, over_seeds
+from .verdict import MARGIN, collapse
 
 PROMPTS = 64
 

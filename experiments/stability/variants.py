@@ -17,19 +17,18 @@ from reloop.models.loops.connected import CONNECTIVITIES
 from reloop.training.assemble import build_task
 
 from ..population import Errors, Population, measured
-from .collapse import collapse, plateau_exit
 from .regression import regression_runs
-from .settings import LINEAR, StabilitySettings
+from .settings import StabilitySettings
 from .tables import mean_and_range
+from .verdict import collapse, plateau_exit
 
+_HEAD = ("", "K", "error", "of the initial", "plateau left at step", "collapsed")
 # Of the initial error: a smoothed loss below it has left the plateau, and the ASKED variants must
 # end below it.
 LEFT = 0.7
 ASKED, ASKED_LOOPS, ASKED_STEPS = ("LT_i", "FLT", "FLT_res"), 4, 2000
 _LAYERS = 2
 _CLIP, _DECAY = 1.0, 0.2  # the paper's
-# The columns of `cell_texts` after K.
-CELL_HEAD = ("K", "error", "of the initial", "plateau left at step", "collapsed")
 
 
 class Cell(TypedDict):
@@ -58,11 +57,8 @@ class Variants(TypedDict):
     learned: dict[str, bool]
 
 
-def measure(
-    settings: StabilitySettings, asked_loops: int = ASKED_LOOPS, asked_steps: int = ASKED_STEPS
-) -> Variants:
-    """Train what is not trained yet, and compare. Whether the ASKED variants learned is decided
-    with `asked_loops` loops, from `asked_steps` steps on."""
+def measure(settings: StabilitySettings) -> Variants:
+    """Train what is not trained yet, and compare."""
     runs = {("LT", 1): variant_runs(settings, "LT", 1)} | all_variants(settings, CONNECTIVITIES)
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     (plain,) = results[0]["errors"]
@@ -79,10 +75,10 @@ def measure(
         "steps": settings.steps,
         "plain": plain,
         "left_below": LEFT,
-        "asked_loops": asked_loops,
+        "asked_loops": ASKED_LOOPS,
         "variants": variants,
         # Fewer steps need not suffice.
-        "learned": _learned(variants, asked_loops) if settings.steps >= asked_steps else {},
+        "learned": _learned(variants) if settings.steps >= ASKED_STEPS else {},
     }
 
 
@@ -94,14 +90,12 @@ def all_variants(
     return {key: variant_runs(settings, *key) for key in keys}
 
 
-def variant_runs(
-    settings: StabilitySettings, name: Any, loops: int, task: str = LINEAR
-) -> Population:
+def variant_runs(settings: StabilitySettings, name: Any, loops: int) -> Population:
     """All seeds of one variant and number of loops, from the first step: two of the paper's blocks,
     Adam, gradients clipped at 1, the rate constant and to 0 over the last fifth."""
     model = ModelConfig(n_layer=_LAYERS, injection="none", block="flt", connectivity=name)
     training = TrainingConfig(clip=_CLIP, decay=_DECAY)
-    return regression_runs(settings, f"{task}, {name}, K = {loops}", loops, model, training, task)
+    return regression_runs(settings, f"linear, {name}, K = {loops}", loops, model, training)
 
 
 def summed_up(population: Population, result: Errors, plain: float | None) -> Cell:
@@ -123,11 +117,9 @@ def summed_up(population: Population, result: Errors, plain: float | None) -> Ce
     }
 
 
-def _learned(
-    variants: Mapping[str, Mapping[str, Cell]], asked_loops: int = ASKED_LOOPS
-) -> dict[str, bool]:
+def _learned(variants: Mapping[str, Mapping[str, Cell]]) -> dict[str, bool]:
     """Whether all seeds of each ASKED variant ended below 0.7 of their initial error."""
-    cells = {name: variants[name].get(str(asked_loops)) for name in ASKED}
+    cells = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
     return {
         name: all(
             error is not None and error < LEFT * initial_error
@@ -148,11 +140,11 @@ def report(result: Variants) -> list[Part]:
         "",
     ]
     rows = [
-        [name, K, *cell_texts(cell)]
+        [name, K, *_texts(cell)]
         for name, by_loops in result["variants"].items()
         for K, cell in by_loops.items()
     ]
-    lines.append(Table(["", *CELL_HEAD], rows))
+    lines.append(Table(_HEAD, rows))
     if result["learned"]:
         texts = (
             f"{name} {'yes' if learned else 'NO'}" for name, learned in result["learned"].items()
@@ -171,7 +163,12 @@ def draw(result: Variants, pictures: Pictures, name: str) -> None:
     figure = pictures.figure()
     axes = figure.subplots()
     for variant, by_loops in result["variants"].items():
-        columns[variant] = cell_columns([by_loops[str(K)] for K in loops])
+        cells = [by_loops[str(K)] for K in loops]
+        columns[variant] = mean_and_range([cell["error"] for cell in cells]) | {
+            "left_at": mean_and_range([cell["left"] for cell in cells])["mean"],
+            "never_left": [cell["left"].count(None) for cell in cells],
+            "collapsed": [sum(map(bool, cell["collapse"])) for cell in cells],
+        }
         band(axes, loops, columns[variant], variant, style_of(variant))
     errors = [error for error in result["plain"] if error is not None]
     if errors:
@@ -184,22 +181,14 @@ def draw(result: Variants, pictures: Pictures, name: str) -> None:
     pictures.save(figure, name, "loops", loops, columns)
 
 
-def cell_texts(cell: Cell) -> list[str]:
-    """What a table shows of a cell, under CELL_HEAD without K."""
+def _texts(cell: Cell) -> list[str]:
+    """What a table shows of a cell, under the last columns of _HEAD."""
     pairs = zip(cell["error"], cell["initial"], strict=True)
     ratios = [None if error is None else error / initial_error for error, initial_error in pairs]
     left = ", ".join("never" if step is None else f"{step}" for step in cell["left"])
-    return [_range(cell["error"]), _range(ratios), left, _reasons(cell["collapse"])]
-
-
-def cell_columns(cells: Sequence[Cell]) -> dict[str, list[float | None]]:
-    """Mean, least and most error of each cell's seeds, the mean step that leaves the plateau (of
-    those that do), and the numbers that never do and that collapse."""
-    return mean_and_range([cell["error"] for cell in cells]) | {
-        "left_at": mean_and_range([cell["left"] for cell in cells])["mean"],
-        "never_left": [cell["left"].count(None) for cell in cells],
-        "collapsed": [sum(map(bool, cell["collapse"])) for cell in cells],
-    }
+    kinds = sorted(filter(None, set(cell["collapse"])))
+    reasons = [f"{cell['collapse'].count(kind)} ({kind})" for kind in kinds]
+    return [_range(cell["error"]), _range(ratios), left, ", ".join(reasons) or "none"]
 
 
 def _range(values: Sequence[float | None]) -> str:
@@ -209,9 +198,3 @@ def _range(values: Sequence[float | None]) -> str:
     if len(numbers) == 1:
         return f"{numbers[0]:.3f}"
     return f"{np.mean(numbers):.3f} ({min(numbers):.3f} to {max(numbers):.3f})"
-
-
-def _reasons(reasons: Sequence[str]) -> str:
-    """The number of runs for each reason, or none."""
-    kinds = sorted({reason for reason in reasons if reason})
-    return ", ".join(f"{reasons.count(kind)} ({kind})" for kind in kinds) or "none"

@@ -101,7 +101,7 @@ def freeze(folder: str) -> None:
     from reloop.experiments.claims.judge import judge
     from reloop.experiments.many_runs import progress
     from reloop.experiments.named import perform
-    from reloop.experiments.named.measured import measured
+    from reloop.experiments.named.perform import measured
     from reloop.experiments.named.settings import ExperimentSettings
 
     evidence, weights, arrays = _frozen()

@@ -1,4 +1,5 @@
-"""How well a looped model predicts, beside a standard one and solvers (Figures 2, 10 and 11).
+"""How well a looped model predicts, beside a standard one and solvers (Figures 2, 10 and 11), after
+few distinct prompts in training, and on shifted ones (Figures 5, 6 and 14 to 16).
 
 Published numbers are those printed in the paper's notebooks (evaluation/published.json).
 """
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 from reloop.evaluation.bootstrap import Floats
 
-from ..claim import Estimate, Evidence, NotMeasured
+from ..claim import Estimate, Evidence, NotMeasured, Paper
 from ..select import (
     Group,
+    alike,
     errors,
     group,
+    groups,
     last,
     over_examples,
     pairs_by,
@@ -20,10 +23,16 @@ from ..select import (
     solver,
 )
 from ..statistics import hierarchical_bootstrap
-from .paper import NO_WORSE, of_paper
+
+# A ratio of errors that counts as no difference: curves a tenth apart lie on each other in the
+# paper's figures, whose axes span one to four decades.
+NO_WORSE = 1.1
+STAYS = 1.5  # an error that grows by half is still of one size on the figures' axes
+
+of_paper = Paper("arXiv 2311.12424", steps=500_000, size="d = 20").claim
 
 
-def pair(evidence: Evidence, task: str) -> tuple[Group, Group]:
+def _pair(evidence: Evidence, task: str) -> tuple[Group, Group]:
     """The largest looped and standard models of a task, trained on endless prompts."""
     looped = group(evidence, family="looped", name=task, distinct_prompts=0)
     return looped, group(evidence, family="standard", name=task, distinct_prompts=0)
@@ -43,7 +52,7 @@ _AGAINST_SOLVER = (True, False)  # trainings, and a solver, which has no seeds
 )
 def linear_matches_standard(evidence: Evidence) -> Estimate:
     """Over all numbers of examples."""
-    return ratio([pair(evidence, "linear")], over_examples)
+    return ratio([_pair(evidence, "linear")], over_examples)
 
 
 @of_paper(
@@ -58,7 +67,7 @@ def linear_matches_standard(evidence: Evidence) -> Estimate:
 )
 def linear_last_query(evidence: Evidence) -> Estimate:
     """At the last query alone, where the errors are least."""
-    return ratio([pair(evidence, "linear")], last)
+    return ratio([_pair(evidence, "linear")], last)
 
 
 @of_paper(
@@ -122,7 +131,7 @@ def sparse_near_lasso(evidence: Evidence) -> Estimate:
 )
 def sparse_below_standard(evidence: Evidence) -> Estimate:
     """Over all numbers of examples."""
-    return ratio([pair(evidence, "sparse_linear")], over_examples)
+    return ratio([_pair(evidence, "sparse_linear")], over_examples)
 
 
 @of_paper(
@@ -155,7 +164,7 @@ def _matching(name: str, task: str, what: str, published: str) -> None:
         published=published,
     )
     def matches(evidence: Evidence) -> Estimate:
-        return ratio([pair(evidence, task)], over_examples)
+        return ratio([_pair(evidence, task)], over_examples)
 
 
 _matching("fig10_tree_matches_standard", "decision_tree", "decision trees", "")
@@ -210,3 +219,67 @@ _below_solvers(
 
 def _mean(values: Floats) -> float:
     return float(values.mean())
+
+
+@of_paper(
+    "fig05_few_prompts",
+    "Trained on few distinct prompts, a looped model has less error than a standard one trained on "
+    "the same number.",
+    figure="Figures 5 and 14",
+    quantity="error of the last query, looped over standard, geometric mean over the numbers of "
+    "distinct prompts",
+    line=1.0,
+    holds_if="below",
+    size="d = 10",
+)
+def few_prompts(evidence: Evidence) -> Estimate:
+    """Each family at the better of its learning rates, as in Figure 14."""
+    best = [
+        {
+            repr(same[0].config.task): min(same, key=lambda g: float(last(g).mean()))
+            for same in alike(groups(evidence, family=family), lambda config: config.task)
+            if same[0].config.task.distinct_prompts
+        }
+        for family in ("looped", "standard")
+    ]
+    looped, standard = best
+    pairs = [(looped[task], standard[task]) for task in looped if task in standard]
+    if not pairs:
+        raise NotMeasured("no looped and standard model of the same number of distinct prompts")
+    return ratio(pairs, last)
+
+
+# By figure; where several show a shift, by the first.
+_SHIFTS = {
+    "fig06_skewed_covariance": ("Figures 6 and 15", "inputs of skewed covariance"),
+    "fig06_noise": ("Figures 6 and 15", "noisy outputs"),
+    "fig06_scaled_x_3": ("Figures 6 and 16", "inputs three times as long"),
+    "fig15_half_subspace": ("Figure 15", "inputs from half of the dimensions"),
+    "fig15_orthogonal_query": ("Figure 15", "queries orthogonal to the examples"),
+    "fig15_repeated_query": ("Figure 15", "queries that are one of the examples"),
+    "fig15_random_orthants": ("Figure 15", "examples from one orthant"),
+    "fig16_scaled_x_2": ("Figure 16", "inputs twice as long"),
+    "fig16_scaled_w_2": ("Figure 16", "weights twice as large"),
+    "fig16_scaled_w_3": ("Figure 16", "weights three times as large"),
+}
+
+
+def _no_worse_on(name: str, figure: str, what: str) -> None:
+    shift = name.partition("_")[2]
+
+    @of_paper(
+        name,
+        f"On {what}, which it was not trained on, a looped model errs no more than a standard one.",
+        figure=figure,
+        quantity="mean error over all numbers of examples, looped over standard",
+        line=NO_WORSE,
+        holds_if="below",
+        published="better or equal",
+    )
+    def no_worse(evidence: Evidence) -> Estimate:
+        models = _pair(evidence, "linear")
+        return ratio([models], lambda g: over_examples(g, f"{shift}/model_at_b"))
+
+
+for _name, (_figure, _what) in _SHIFTS.items():
+    _no_worse_on(_name, _figure, _what)

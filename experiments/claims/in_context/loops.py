@@ -10,7 +10,7 @@ from reloop.evaluation.bootstrap import Floats
 
 from ..claim import Estimate, Evidence, NotMeasured
 from ..select import Group, alike, at_loop, groups, over_examples, ratio, within, within_ratio
-from .paper import NO_WORSE, STAYS, of_paper
+from .accuracy import NO_WORSE, STAYS, of_paper
 
 _FAR, _FARTHER = 3, 5  # times b: what an evaluation follows unless it is told more, and Figure 2's
 _FLAT = 0.8  # of an error that a third more loops leave

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from reloop.conf.build import build
-from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.mistakes import RunError
 from reloop.evaluation.bootstrap import numbers
 from reloop.experiments.iso_depth.run import iso_depth, stored
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 
 from ..curves import curve, panel, without_interval
 from ..results import Panel
-from .request import Measurement, Request
+from .measurement import Measurement, Request
 
 Rows = Sequence[Mapping[str, Any]]
 _LOSS = "error / variance of y, mean over k"
@@ -46,12 +46,7 @@ def measure(request: Request) -> Measurement:
 
 def settings_of(request: Request) -> IsoDepthSettings:
     """The settings of the command."""
-    if len(request.settings) != 1:
-        raise ConfigError("settings", f"must be one for the law, got {len(request.settings)}")
-    given = dict(request.settings[0])
-    for key in ("folder", "jobs"):
-        if key in given:
-            raise ConfigError(key, "is not for an experiment's file: its command decides it")
+    given = request.only_settings("the law", "folder", "jobs")
     own = {"folder": request.folder, "jobs": request.processes}
     settings = build(IsoDepthSettings, given | own)
     settings.check()

@@ -15,7 +15,7 @@ from typing import Any
 
 from reloop.conf.build import build
 from reloop.conf.compose import command_of
-from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.evaluation.bootstrap import Interval, numbers
 from reloop.openml_eval.leave_one_out import leave_one_out, stored
@@ -25,7 +25,7 @@ from reloop.openml_eval.tables.store import check_tables
 
 from ..curves import curve, panel, without_interval
 from ..results import Curve, Panel
-from .request import Measurement, Request
+from .measurement import Measurement, Request
 
 _PAPER = ", paper"  # ends the names of published accuracies
 
@@ -56,12 +56,7 @@ def measure(request: Request) -> Measurement:
 
 def settings_of(request: Request) -> tuple[RunSettings, dict[str, Config]]:
     """The command's own settings, and the configurations of its models by family."""
-    if len(request.settings) != 1:
-        raise ConfigError("settings", f"must be one for the tables, got {len(request.settings)}")
-    given = dict(request.settings[0])
-    for key in ("folder", "jobs"):
-        if key in given:
-            raise ConfigError(key, "is not for an experiment's file: its command decides it")
+    given = request.only_settings("the tables", "folder", "jobs")
     split_words([f"{key}=" for key in given])  # refuses what follows from other settings
     names = {field.name for field in fields(RunSettings)}
     own = {key: value for key, value in given.items() if key in names}

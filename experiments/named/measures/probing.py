@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from reloop.conf.build import build
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.mistakes import RunError
 from reloop.evaluation import load_run
 from reloop.evaluation.bootstrap import Interval, numbers
 from reloop.evaluation.results import unit
@@ -23,10 +21,10 @@ from reloop.probing.probe import probe, stored
 from reloop.probing.results import Probing
 from reloop.probing.settings import ProbingSettings
 
-from ...claims.claim import Measured
 from ..curves import curve, padded, panel, without_interval
+from ..members import words_of
 from ..results import Panel
-from .request import Measurement, Request
+from .measurement import Measurement, Request
 
 _LEAST, _MOST = "control, {}", "knowing nothing"
 
@@ -34,12 +32,8 @@ _LEAST, _MOST = "control, {}", "knowing nothing"
 def measure(request: Request) -> Measurement:
     """Probe each run, or read what is stored in its folder; a run that cannot be probed is said in
     `missing`. Raises ConfigError for invalid settings."""
-    if len(request.settings) != 1:
-        raise ConfigError("settings", f"must be one for the probes, got {len(request.settings)}")
-    given = dict(request.settings[0])
-    if "run" in given:
-        raise ConfigError("run", "is not for an experiment's file: its own runs are probed")
-    probed: list[tuple[Measured, Probing]] = []
+    given = request.only_settings("the probes", "run", why="its own runs are probed")
+    probed: dict[str, list[Probing]] = {}
     missing = []
     for measured in request.runs:
         settings = build(ProbingSettings, {**given, "run": measured.path})
@@ -52,24 +46,18 @@ def measure(request: Request) -> Measurement:
             missing.append(f"{what}: {error}")
             continue
         if result is None:
-            missing.append(f"{what}: {_command(given, measured)}")
+            words = ["python", "-m", "probing", f"run={measured.path}", *words_of(given)]
+            missing.append(f"{what}: not measured yet: {shlex.join(words)}")
         else:
-            probed.append((measured, result))
-    return Measurement(_by_label(probed), panels_of(probed), missing)
-
-
-def panels_of(probed: Sequence[tuple[Measured, Probing]]) -> list[Panel]:
-    """The errors of probes by layer or loop, a panel for each target and a curve for each label;
-    the control's least errors as levels. The band of a label with several seeds covers each seed's
-    own interval."""
-    labels: dict[str, list[Probing]] = {}
-    for measured, result in probed:
-        labels.setdefault(measured.label, []).append(result)
-    names = dict.fromkeys(name for _, result in probed for name in result["targets"])
-    return [_panel(name, labels) for name in names]
+            probed.setdefault(measured.label, []).append(result)
+    names = dict.fromkeys(name for rs in probed.values() for r in rs for name in r["targets"])
+    panels = [_panel(name, probed) for name in names]
+    return Measurement({"probing": probed} if probed else {}, panels, missing)
 
 
 def _panel(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
+    """The errors of probes by layer or loop, a curve for each label; the control's least errors as
+    levels. The band of a label with several seeds covers each seed's own interval."""
     having = {
         label: [each for each in results if name in each["targets"]]
         for label, results in labels.items()
@@ -108,21 +96,3 @@ def _panel(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
         curves,
         levels=levels,
     )
-
-
-def _by_label(probed: Sequence[tuple[Measured, Probing]]) -> dict[str, Any]:
-    """The probings of each label, one for each seed."""
-    results: dict[str, list[Probing]] = {}
-    for measured, result in probed:
-        results.setdefault(measured.label, []).append(result)
-    return {"probing": results} if results else {}
-
-
-def _command(given: Mapping[str, Any], measured: Measured) -> str:
-    words = [f"{key}={as_word(_tuples(value))}" for key, value in given.items()]
-    command = ["python", "-m", "probing", f"run={measured.path}", *words]
-    return f"not measured yet: {shlex.join(command)}"
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -14,16 +14,14 @@ from typing import Any
 
 from reloop.conf.build import build
 from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError, RunError
+from reloop.conf.mistakes import RunError
 from reloop.experiments.stability.run import StabilityFigure
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
 from reloop.training.jobs import cores
 
 from ..results import Panel
-from . import near_init, trainings
-from .request import Measurement, Request
-
-_PANELS = {**near_init.PANELS, **trainings.PANELS}
+from .measurement import Measurement, Request, own_settings
+from .stability_panels import PANELS
 
 
 def measure(request: Request) -> Measurement:
@@ -66,7 +64,7 @@ def panels_of(
             {**run, "what": (names or {}).get(run["run"], run["what"])} for run in result["runs"]
         ]
         result = {**result, "runs": runs}
-    return _PANELS[figure](result)
+    return PANELS[figure](result)
 
 
 def settings_of(
@@ -74,10 +72,8 @@ def settings_of(
 ) -> tuple[StabilitySettings, tuple[str, ...]]:
     """The command's settings of an entry, and the beginnings of the names of the panels that it
     shows. ConfigError for a key that is no setting, or is not for an experiment to give."""
-    given = {key: value for key, value in entry.items() if key != "panels"}
-    for key in ("folder", "jobs", "runs"):
-        if key in given:
-            raise ConfigError(key, "is not for an experiment's file: its command decides it")
+    given = own_settings(entry, "folder", "jobs", "runs")
+    shown = tuple(given.pop("panels", ()))
     given["folder"] = str(Path(request.folder) / "experiments" / "stability")
     name = given.get("figure")
     takes = FIGURES[name].takes if name in FIGURES else ()
@@ -88,7 +84,7 @@ def settings_of(
     settings = build(StabilitySettings, given)
     if settings.figure != "trained" or settings.runs:
         settings.check()
-    return settings, tuple(entry.get("panels", ()))
+    return settings, shown
 
 
 def command(settings: StabilitySettings) -> str:

@@ -9,7 +9,7 @@ from reloop.experiments.claims.claim import Evidence
 from .synthetic import DIMS, Made, evidence, seeds
 
 
-def number(value: float) -> dict[str, Any]:
+def number(value: float | None) -> dict[str, Any]:
     return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
 
 

@@ -10,17 +10,15 @@ from reloop.conf.schema import Config, LoopsConfig, ModelConfig
 from reloop.experiments.claims import algorithms as algorithms
 from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
 
+from .of_runs import number
+
 _MEMBER = Measured("looped", Config(), Config().training.steps, {})
-
-
-def _number(value: float | None) -> dict[str, float | str | None]:
-    return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
 
 
 def _found(b: int, newton: float | None, descent: float) -> dict[str, Any]:
     values = {"newton": newton, "gradient_descent": descent}
     methods = {
-        method: {name: _number(value) for name in ("per_loop", "acceleration", "nearer")}
+        method: {name: number(value) for name in ("per_loop", "acceleration", "nearer")}
         for method, value in values.items()
     }
     return {"label": f"b = {b}", "family": "looped", "b": b, "methods": methods}
@@ -73,7 +71,7 @@ def test_of_linear_attention_the_model_with_the_fewest_loops_counts(name: str, k
         loops=LoopsConfig(b=4, T=1),
     )
     members = [Measured("b = 4", config, config.training.steps, {})]
-    groups = [{"b": 8, key: _number(9.0)}, {"b": 4, key: _number(1.5)}]
+    groups = [{"b": 8, key: number(9.0)}, {"b": 4, key: number(1.5)}]
     evidence = Evidence(members, {"preconditioner": {"groups": groups}})
     assert CLAIMS[name].estimate(evidence).mean == 1.5
     for nothing in (

@@ -11,7 +11,7 @@ import pytest
 
 from reloop.conf.saved import read_config
 from reloop.conf.schema import GrowthConfig
-from reloop.evaluation.tables import document
+from reloop.evaluation.tables import Table, document
 from reloop.experiments.claims.claim import (
     Claim,
     Estimate,
@@ -20,8 +20,7 @@ from reloop.experiments.claims.claim import (
     NotMeasured,
     find_claim,
 )
-from reloop.experiments.claims.judge import judge
-from reloop.experiments.claims.text import HEAD, verdict_parts, verdict_rows
+from reloop.experiments.claims.judge import judge, verdict_parts
 from reloop.experiments.named.results import Verdict
 from tests.conftest import HOME
 
@@ -214,12 +213,13 @@ def test_verdicts_as_rows() -> None:
         verdict_of(Estimate(math.nan, 0, 0, 0)),
         verdict_of(Estimate(0.5, 0.4, 0.6, 2), **published),
     ]
-    first, second, _ = verdict_rows(verdicts)
+    parts = verdict_parts(verdicts)
+    assert isinstance(parts[0], Table)
+    first, second, _ = parts[0].rows
     assert first == [
-        "A sentence.", "1.62", "0.5 (0.4 to ∞)", "< 1", "2", "1,000 of 500,000", "not settled"
+        "1 A sentence.", "1.62", "0.5 (0.4 to ∞)", "< 1", "2", "1,000 of 500,000", "not settled"
     ]  # fmt: skip
-    assert second == ["A sentence.", "–", "–", "< 1", "–", "–", "not measured"]
-    lines = document(verdict_parts(verdicts)).splitlines()
-    assert all(name in lines[0] for name in HEAD)
+    assert second == ["2 A sentence.", "–", "–", "< 1", "–", "–", "not measured"]
+    lines = document(parts).splitlines()
+    assert lines[0].split() == ["claim", "published", "ours", "line", "seeds", "steps", "verdict"]
     assert lines[4].startswith("1, 3: at small scale (d = 4, 1,000 steps; published: 500,000")
-    assert verdict_parts([]) == []

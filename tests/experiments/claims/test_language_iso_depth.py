@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from reloop.experiments.claims.claim import CLAIMS, Evidence, NotMeasured
-from reloop.experiments.claims.language import iso_depth as iso_depth
 from tests.experiments.claims.of_texts import language
 from tests.experiments.claims.synthetic import evidence
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.experiments.named.folders import experiment_of
+from reloop.experiments.named.definition import experiment_of
 from reloop.experiments.named.settings import ExperimentSettings
 
 

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from reloop.experiments.stability import changes, cosines, norms
-from reloop.experiments.stability import first_steps as first_steps_module
+from reloop.experiments.stability import near_init as first_steps_module
 from reloop.experiments.stability.__main__ import main
-from reloop.experiments.stability.first_steps import first_steps
-from reloop.experiments.stability.near_init import Stack, token_model
+from reloop.experiments.stability.near_init import Stack, first_steps, token_model
 from reloop.experiments.stability.settings import FIGURES, INITS, StabilitySettings
 from reloop.experiments.stability.tables import slopes
 from tests.conftest import HOME

@@ -113,11 +113,15 @@ def test_learned_is_of_every_seed() -> None:
 
 
 @pytest.mark.parametrize(("asked_steps", "said"), [(3, ["LT_i", "FLT", "FLT_res"]), (4, [])])
-def test_learned_is_said_of_enough_steps(asked_steps: int, said: list[str], tmp_path: Path) -> None:
+def test_learned_is_said_of_enough_steps(
+    asked_steps: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variants, "ASKED_LOOPS", 2)
+    monkeypatch.setattr(variants, "ASKED_STEPS", asked_steps)
     settings = StabilitySettings(
         "variants", loops=(2,), seeds=1, steps=3, jobs=1, folder=str(tmp_path)
     )
-    result = variants.measure(settings, asked_loops=2, asked_steps=asked_steps)
+    result = variants.measure(settings)
     assert list(result["learned"]) == said
     assert ("at K = 2, every seed" in document(report(result))) == bool(said)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -13,10 +13,13 @@ from reloop.conf.build import config_to_mapping, flatten
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.bootstrap import Band, Floats, Interval, crossed_means
+from reloop.evaluation.evaluate_run import measured
 from reloop.experiments.claims.claim import Estimate
 from reloop.experiments.claims.statistics import Statistic, hierarchical_bootstrap, over_seeds
+from reloop.experiments.named.results import Panel
 from reloop.tasks import Prompts, Task
 from reloop.tasks.linear import Linear, NoisyLinear
+from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import IRRELEVANT, Run
 
 _ENDS = (5, 95)  # percentiles of a 90 % interval
@@ -37,6 +40,22 @@ class EstimateJson(TypedDict):
     high: float | None
     seeds: int
     note: str
+
+
+_Group = TypeVar("_Group")
+
+
+class Groups(TypedDict, Generic[_Group]):
+    """What a measure found of all groups of runs, and the pictures."""
+
+    groups: list[_Group]
+    panels: list[Panel]
+
+
+class GroupsOnPrompts(Groups[_Group]):
+    """The same, on so many prompts."""
+
+    prompts: int
 
 
 class Group(NamedTuple):
@@ -62,21 +81,34 @@ def grouped(runs: Sequence[Run]) -> list[Group]:
         # A schedule that follows from another setting would say the same again.
         own = [key for key in differing if not key.startswith("curriculum.")]
         differing = own or differing
-        texts = [f"{_short(key)} = {first[key]}" for key in differing if _is_word(first[key])]
+        texts = [
+            f"{key.rpartition('.')[2]} = {first[key]}"
+            for key in differing
+            if not isinstance(first[key], list | dict)
+        ]
         words = [str(family)] if len(set(families)) > 1 or not texts else []
         label = ", ".join([*words, *texts])
         groups.append(Group(label, str(family), sorted(members, key=lambda run: run.config.seed)))
     return groups
 
 
-def unrolled(run: Run, prompts: Prompts, loops: int, batch_size: int) -> Floats:
-    """The predictions after each of these loops, [loops, B, n], on the CPU."""
+def unrolled(runs: Sequence[Run], prompts: Prompts, loops: int, batch_size: int) -> Floats:
+    """The predictions of each run after each of these loops, [runs, loops, B, n], on the CPU."""
     batches = [prompts[slice(i, i + batch_size)] for i in range(0, len(prompts), batch_size)]
-    parts = []
-    for batch in batches:
-        steps = [prediction for _, prediction in run.model.unroll(batch, loops)]
-        parts.append(torch.stack(steps[1:]).double())  # without the read-in
-    return np.asarray(torch.cat(parts, dim=1).numpy(), np.float64)
+    found = []
+    for run in runs:
+        parts = []
+        for batch in batches:
+            steps = [prediction for _, prediction in run.model.unroll(batch, loops)]
+            parts.append(torch.stack(steps[1:]).double())  # without the read-in
+        found.append(torch.cat(parts, dim=1).numpy())
+    return np.stack(found)
+
+
+def bits_per_byte(run: Run) -> float:
+    """Of the held-out text after b loops."""
+    _, arrays = measured(run, run.config.evaluation)
+    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
 
 
 def penalty(task: Task) -> float:
@@ -152,22 +184,12 @@ def band_of(estimates: Sequence[EstimateJson]) -> Band:
 
 
 def _json(found: Estimate) -> EstimateJson:
-    mean, low, high = map(_finite, (found.mean, found.low, found.high))
+    mean, low, high = (
+        value if math.isfinite(value) else None for value in (found.mean, found.low, found.high)
+    )
     return {"mean": mean, "low": low, "high": high, "seeds": found.seeds, "note": found.note}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _named(run: Run) -> dict[str, object]:
     flat = flatten(config_to_mapping(run.config))
     return {key: value for key, value in flat.items() if not key.startswith(_NOT_NAMED)}
-
-
-def _short(key: str) -> str:
-    return key.rpartition(".")[2]
-
-
-def _is_word(value: object) -> bool:
-    return not isinstance(value, list | dict)

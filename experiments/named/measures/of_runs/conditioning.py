@@ -22,7 +22,7 @@ from reloop.tasks.conditioned_linear import ConditionedLinear
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, band_of, estimate, grouped, unrolled
+from .common import EstimateJson, Group, GroupsOnPrompts, band, band_of, estimate, grouped, unrolled
 
 _ERROR = "squared error of the last query over the variance of y"
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -43,16 +43,13 @@ class ConditioningGroup(TypedDict):
     beyond: EstimateJson
 
 
-class ConditioningResult(TypedDict):
+class ConditioningResult(GroupsOnPrompts[ConditioningGroup]):
     """All groups, and the pictures. Of looped models `gain` has, by condition number, the error
     with the fewest loops in training over that with the most, each at its own b; `gain_ratio` is
     that at the largest condition number of training over that at the smallest measured one."""
 
-    prompts: int
-    groups: list[ConditioningGroup]
     gain: dict[str, EstimateJson]
     gain_ratio: EstimateJson | None
-    panels: list[Panel]
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResult:
@@ -93,8 +90,8 @@ def _errors(
     one = replace(task, condition=max(1.0, factor * task.condition), varied=False)
     prompts = evaluation_prompts(one, settings.prompts, config.task.points, settings.seed)
     loops, outputs = trained_loops(config), prompts.ys[:, -1].double().numpy()
-    models = [unrolled(run, prompts, loops, settings.batch_size)[..., -1] for run in group.runs]
-    return np.square(np.stack(models) - outputs).swapaxes(1, 2) / task.divisor
+    models = unrolled(group.runs, prompts, loops, settings.batch_size)[..., -1]
+    return np.square(models - outputs).swapaxes(1, 2) / task.divisor
 
 
 def _group(

@@ -20,12 +20,12 @@ from reloop.evaluation.bootstrap import Band, Floats
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.experiments.named.curves import curve, panel
 from reloop.experiments.named.results import Curve, Panel
-from reloop.tasks import Prompts, Task
+from reloop.tasks import Prompts
 from reloop.tasks.linear import NoisyLinear
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band_of, estimate, grouped, unrolled
+from .common import EstimateJson, Group, GroupsOnPrompts, band_of, estimate, grouped, unrolled
 
 _SETS = ("training", "new")  # the functions of the prompts
 _LABELS = {"training": "functions of training", "new": "new functions"}
@@ -56,14 +56,11 @@ class DiversityGroup(TypedDict):
     new: Diversity
 
 
-class DiversityResult(TypedDict):
+class DiversityResult(GroupsOnPrompts[DiversityGroup]):
     """All groups; by number of functions, `looped_over_standard`, the error of the looped model
     over that of the standard one on new functions; and the pictures."""
 
-    prompts: int
-    groups: list[DiversityGroup]
     looped_over_standard: dict[str, EstimateJson]
-    panels: list[Panel]
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> DiversityResult:
@@ -117,12 +114,13 @@ def _compared(
     group: Group, task: NoisyLinear, prompts: Prompts, settings: EvaluationConfig
 ) -> tuple[Diversity, Floats]:
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    weights = task.functions().double().numpy()
     solvers = {
-        "dmmse": discrete_posterior(xs, ys, xs, _weights(task), task.noise_std),
+        "dmmse": discrete_posterior(xs, ys, xs, weights, task.noise_std),
         "ridge": ridge(xs, ys, xs, task.noise_std**2),
     }
     loops = trained_loops(group.runs[0].config)
-    models = np.stack([unrolled(r, prompts, loops, settings.batch_size)[-1] for r in group.runs])
+    models = unrolled(group.runs, prompts, loops, settings.batch_size)[:, -1]
 
     def differences(first: Floats, second: Floats) -> Floats:
         return np.square(first - second).mean(-1) / task.divisor  # [seeds, prompts]
@@ -150,10 +148,6 @@ def _ratio(means: Sequence[Floats]) -> Floats:
 def _share(means: Sequence[Floats]) -> Floats:
     """The first of the last axis over their sum."""
     return np.asarray(means[0][..., 0] / means[0].sum(-1))
-
-
-def _weights(task: Task) -> Floats:
-    return np.asarray(task.functions().double().numpy(), np.float64)
 
 
 def _panels(groups: Sequence[DiversityGroup]) -> list[Panel]:

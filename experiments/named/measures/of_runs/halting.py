@@ -24,7 +24,16 @@ from reloop.tasks import Prompts
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, first_at_most, grouped, value_at
+from .common import (
+    EstimateJson,
+    Group,
+    GroupsOnPrompts,
+    band,
+    estimate,
+    first_at_most,
+    grouped,
+    value_at,
+)
 
 _RULES = ("fixed", "measured", "learned")
 _LABELS = {
@@ -52,14 +61,6 @@ class HaltingGroup(TypedDict):
     measured_over_fixed: EstimateJson
 
 
-class HaltingResult(TypedDict):
-    """All groups, and the pictures."""
-
-    prompts: int
-    groups: list[HaltingGroup]
-    panels: list[Panel]
-
-
 class _Batch(NamedTuple):
     """Some prompts after each of the b loops, by query: `errors`, squared, over the task's divisor,
     and `changes` of the state over the loop, [queries, b]; `distances` of the prediction from the
@@ -80,14 +81,15 @@ class _Signals(NamedTuple):
     learned: Floats
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> HaltingResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> GroupsOnPrompts[HaltingGroup]:
     """Halt on `settings.prompts` prompts; the readout is fitted on as many others. ConfigError for
     runs of a standard model or of a classification."""
     for run in runs:
         if run.config.model.family != "looped" or run.task.classes:
             raise ConfigError("model", f"must be looped, on a regression: {run.path} is not")
     groups = grouped(runs)
-    found = [_by_rule(group, settings) for group in groups]
+    # The rules one after another in one array, so that they are compared on the same seeds.
+    found = [np.stack([_of_run(run, settings) for run in group.runs]) for group in groups]
     titles = [group.runs[0].task.name.replace("_", " ") for group in groups]
     if len(set(titles)) < len(titles):
         titles = [group.label for group in groups]
@@ -102,13 +104,6 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> HaltingResult:
     }
 
 
-def _by_rule(group: Group, settings: EvaluationConfig) -> Floats:
-    """The error and the loops used at each threshold of each rule, from loose to strict, the rules
-    one after another, [seeds, prompts, b + 2 thresholds, 2]: as one array, so that the rules are
-    compared on the same seeds."""
-    return np.stack([_of_run(run, settings) for run in group.runs])
-
-
 def _rule(values: Floats, rule: str, b: int) -> Floats:
     """The part of a rule, [..., thresholds, 2]."""
     ends = np.cumsum([0, b, _THRESHOLDS, _THRESHOLDS])
@@ -117,7 +112,8 @@ def _rule(values: Floats, rule: str, b: int) -> Floats:
 
 
 def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
-    """Those of one run, [prompts, b + 2 thresholds, 2]."""
+    """The error and the loops used at each threshold of each rule, from loose to strict, the rules
+    one after another, [prompts, b + 2 thresholds, 2]."""
     b, points = trained_loops(run.config), run.config.task.points
     signals = _signals(run, _readouts(run, settings), settings)
     count = len(signals.errors)

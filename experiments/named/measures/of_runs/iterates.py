@@ -30,7 +30,7 @@ from reloop.tasks import Prompts
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, grouped, penalty, unrolled
+from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, penalty, unrolled
 
 METHODS = {
     "gradient_descent": "gradient descent, one rate",
@@ -79,15 +79,7 @@ class GroupResult(TypedDict):
     methods: dict[str, NearestIterate]
 
 
-class IteratesResult(TypedDict):
-    """All groups, and the pictures."""
-
-    prompts: int
-    groups: list[GroupResult]
-    panels: list[Panel]
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> IteratesResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> GroupsOnPrompts[GroupResult]:
     """Compare every loop of each run with every iterate, on `settings.prompts` prompts of
     `settings.seed`. The single rate of gradient descent is the best for b steps, chosen on other
     prompts. ConfigError for a task other than dense linear functions."""
@@ -107,7 +99,7 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[GroupResult, list[
         evaluation_prompts(task, settings.prompts, run.config.task.points, seed)
         for seed in (settings.seed, settings.seed + 1)
     )
-    models = np.stack([unrolled(r, prompts, loops, settings.batch_size) for r in group.runs])
+    models = unrolled(group.runs, prompts, loops, settings.batch_size)
     iterates = _iterates(prompts, other_prompts, penalty(task), b)
     outputs = prompts.ys.double().numpy()
     squares = np.square(models[..., -1] - outputs[:, -1]) / task.divisor

@@ -19,7 +19,7 @@ from reloop.experiments.named.results import Panel
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, grouped, unrolled
+from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, unrolled
 
 TIMES = (2, 4)  # the lengths over that of training
 
@@ -34,15 +34,12 @@ class LengthGroup(TypedDict):
     growth: dict[str, EstimateJson]
 
 
-class LengthResult(TypedDict):
+class LengthResult(GroupsOnPrompts[LengthGroup]):
     """All groups; `looped_over_standard`, the looped model's error over the standard one's at the
     longest prompts, by block where both were trained; and the pictures."""
 
-    prompts: int
     points: int
-    groups: list[LengthGroup]
     looped_over_standard: dict[str, EstimateJson]
-    panels: list[Panel]
 
 
 class _Errors(NamedTuple):
@@ -73,8 +70,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> LengthResult:
     found = []
     for group in grouped(runs):
         loops = trained_loops(group.runs[0].config)
-        models = [unrolled(run, prompts, loops, settings.batch_size)[-1] for run in group.runs]
-        errors = np.square(np.stack(models) - ys) / group.runs[0].task.divisor
+        models = unrolled(group.runs, prompts, loops, settings.batch_size)[:, -1]
+        errors = np.square(models - ys) / group.runs[0].task.divisor
         found.append(_Errors(group, errors))
     by_kind = {(each.group.family, each.block): each for each in found}
     if len(by_kind) < len(found):

@@ -23,7 +23,7 @@ from reloop.tasks.mixture import Mixture
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, grouped, unrolled
+from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, unrolled
 
 _SUMS = "sums of functions of all classes"
 
@@ -42,14 +42,11 @@ class MixtureGroup(TypedDict):
     sums: EstimateJson
 
 
-class MixtureResult(TypedDict):
+class MixtureResult(GroupsOnPrompts[MixtureGroup]):
     """All groups, `looped_over_standard`, the looped mixture's error over the standard one's, means
     over classes, None without both; and the pictures."""
 
-    prompts: int
-    groups: list[MixtureGroup]
     looped_over_standard: EstimateJson | None
-    panels: list[Panel]
 
 
 class _Errors(NamedTuple):
@@ -115,8 +112,8 @@ def _errors(group: Group, prompts: Prompts, scale: float, settings: EvaluationCo
     """Errors at b over the variance of y, for models that know outputs `scale` times as large."""
     scaled = Prompts(prompts.xs, prompts.ys * scale)
     loops = trained_loops(group.runs[0].config)
-    models = [unrolled(run, scaled, loops, settings.batch_size)[-1] for run in group.runs]
-    return np.square(np.stack(models) / scale - prompts.ys.double().numpy())
+    models = unrolled(group.runs, scaled, loops, settings.batch_size)[:, -1]
+    return np.square(models / scale - prompts.ys.double().numpy())
 
 
 def _result(

@@ -12,15 +12,15 @@ from typing import Any, TypedDict
 import numpy as np
 
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.evaluate_run import logged, measured
+from reloop.evaluation.evaluate_run import logged
 from reloop.experiments.named.curves import curve, over_seeds, panel
 from reloop.experiments.named.results import Panel
-from reloop.experiments.stability.collapse import collapse
+from reloop.experiments.stability.verdict import collapse
 from reloop.training.assemble import trained_loops
 from reloop.training.norms import NORMS
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, Missing, grouped, over_runs
+from .common import EstimateJson, Group, Groups, Missing, bits_per_byte, grouped, over_runs
 
 _LABELS = {
     "first_residual": "residual norm after the first loop",
@@ -49,41 +49,27 @@ class NormsGroup(TypedDict):
     collapsed: list[str]
 
 
-class NormsResult(TypedDict):
-    """All groups, and the pictures."""
-
-    groups: list[NormsGroup]
-    panels: list[Panel]
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> NormsResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Groups[NormsGroup]:
     """Read each run's log. Missing for runs without logged norms."""
-    plain = [_bits(run) for run in runs if run.task.is_text and trained_loops(run.config) == 1]
+    one_loop = [run for run in runs if run.task.is_text and trained_loops(run.config) == 1]
+    plain = [bits_per_byte(run) for run in one_loop]
     found = [_of_group(group, float(np.mean(plain)) if plain else None) for group in grouped(runs)]
     return {"groups": [each for each, _ in found], "panels": _panels(found)}
-
-
-def kind_of(run: Run) -> str:
-    """Its way to connect loops, as LT or FLT, or its family."""
-    return run.config.model.connectivity or run.config.model.family
 
 
 def _of_group(group: Group, plain: float | None) -> tuple[NormsGroup, list[dict[str, float]]]:
     """The group, and each seed's norms; `plain` are the bits per byte of one loop, if known."""
     seeds = [_of_run(run) for run in group.runs]
+    by_seed = {name: [each[name] for each in seeds] for name in NORMS}
     first = group.runs[0]
     result: NormsGroup = {
         "label": group.label,
-        "kind": kind_of(first),
+        "kind": first.config.model.connectivity or group.family,
         "loops": trained_loops(first.config),
-        "norms": {name: _norm([each[name] for each in seeds]) for name in NORMS},
+        "norms": {name: {**over_runs(v), "by_seed": v} for name, v in by_seed.items()},
         "collapsed": [_collapse(run, plain) for run in group.runs],
     }
     return result, seeds
-
-
-def _norm(values: list[float]) -> NormJson:
-    return {**over_runs(values), "by_seed": values}
 
 
 def _of_run(run: Run) -> dict[str, float]:
@@ -95,14 +81,8 @@ def _of_run(run: Run) -> dict[str, float]:
 
 
 def _collapse(run: Run, plain: float | None) -> str:
-    final = None if plain is None else _bits(run)
+    final = None if plain is None else bits_per_byte(run)
     return collapse([each["loss"] for each in logged(run)], final, plain)
-
-
-def _bits(run: Run) -> float:
-    """Bits per byte of the held-out text after b loops."""
-    _, arrays = measured(run, run.config.evaluation)
-    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
 
 
 def _panels(found: Sequence[tuple[NormsGroup, list[dict[str, float]]]]) -> list[Panel]:

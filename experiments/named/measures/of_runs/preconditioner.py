@@ -32,7 +32,16 @@ from reloop.tasks.linear import Linear
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, grouped, over_runs, unrolled
+from .common import (
+    EstimateJson,
+    Group,
+    GroupsOnPrompts,
+    band,
+    estimate,
+    grouped,
+    over_runs,
+    unrolled,
+)
 
 _LABELS = {
     "gradient_descent": "gradient descent",
@@ -62,15 +71,7 @@ class Learned(TypedDict):
     over_descent: EstimateJson
 
 
-class PreconditionerResult(TypedDict):
-    """All groups, and the pictures."""
-
-    prompts: int
-    groups: list[Learned]
-    panels: list[Panel]
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> PreconditionerResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> GroupsOnPrompts[Learned]:
     """The learned preconditioner of each run. ConfigError for a model that is no loop of linear
     attention, and for a task whose prompts do not share a covariance."""
     groups, panels = [], []
@@ -92,7 +93,7 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[Learned, Panel]:
     )
     outputs, pairs = prompts.ys.double().numpy()[:, -1], prompts.xs.shape[1] - 1
     steps, rate = _solvers(prompts, other_prompts, covariance, b, loops)
-    models = np.stack([unrolled(r, prompts, loops, settings.batch_size) for r in group.runs])
+    models = unrolled(group.runs, prompts, loops, settings.batch_size)
     errors: dict[str, Floats] = {}  # [seeds, prompts, loops]
     for name, values in {"model": models[..., -1], **steps}.items():
         squares = np.square(np.atleast_3d(values.T).T - outputs) / task.divisor

@@ -14,14 +14,15 @@ import numpy as np
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.evaluate_run import logged, measured
+from reloop.evaluation.evaluate_run import logged
 from reloop.experiments.named.curves import curve, over_seeds, panel
 from reloop.experiments.named.results import Panel
-from reloop.experiments.stability.collapse import collapse
 from reloop.experiments.stability.tables import LABELS
-from reloop.experiments.stability.verdict import Verdict, gain, movement, optimum
+from reloop.experiments.stability.verdict import Verdict, collapse, gain, movement, optimum
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
+
+from .common import bits_per_byte
 
 _SCALINGS = ("none", "sqrt", "linear")
 
@@ -51,7 +52,7 @@ class _Cell(NamedTuple):
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> RatesResult:
     """Read each run's bits per byte after b loops. ConfigError for runs of pairs of numbers."""
-    bits = {_cell(run): _bits(run) for run in runs}
+    bits = {_cell(run): np.nan if _collapsed(run) else bits_per_byte(run) for run in runs}
     rates = sorted({cell.rate for cell in bits})
     loops = sorted({cell.loops for cell in bits})
     seeds = sorted({cell.seed for cell in bits})
@@ -91,12 +92,8 @@ def _cell(run: Run) -> _Cell:
     return _Cell(scaling, loops, config.training.learning_rate, config.seed)
 
 
-def _bits(run: Run) -> float:
-    """After b loops, nan where the training collapsed."""
-    if collapse([each["loss"] for each in logged(run)]):
-        return float("nan")
-    _, arrays = measured(run, run.config.evaluation)
-    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
+def _collapsed(run: Run) -> bool:
+    return bool(collapse([each["loss"] for each in logged(run)]))
 
 
 def _value(bits: Mapping[_Cell, float], scaling: str, loops: int, rate: float, seed: int) -> float:

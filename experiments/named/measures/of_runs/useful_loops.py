@@ -19,7 +19,7 @@ from reloop.experiments.named.curves import curve, panel
 from reloop.experiments.named.results import Panel
 from reloop.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, band, estimate, first_at_most, grouped
+from .common import EstimateJson, Group, Groups, band, estimate, first_at_most, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
 
@@ -40,15 +40,13 @@ class UsefulGroup(TypedDict):
     beyond: EstimateJson
 
 
-class UsefulResult(TypedDict):
+class UsefulResult(Groups[UsefulGroup]):
     """All groups, by T, and the pictures; `loops`, the most that were evaluated, limit `useful`.
     `all_over_last`: the loops reached with the loss of the most loops over those with the loss of
     the fewest."""
 
     loops: int
-    groups: list[UsefulGroup]
     all_over_last: EstimateJson
-    panels: list[Panel]
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> UsefulResult:

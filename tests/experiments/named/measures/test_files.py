@@ -7,7 +7,7 @@ import pytest
 from reloop.conf.build import build
 from reloop.experiments.named.definition import OF_RUNS, load, names
 from reloop.experiments.named.measures import iso_depth, openml, stability
-from reloop.experiments.named.measures.request import Request
+from reloop.experiments.named.measures.measurement import Request
 from reloop.experiments.named.members import members_of
 from reloop.probing.settings import ProbingSettings
 

@@ -13,7 +13,7 @@ from reloop.conf.mistakes import ConfigError
 from reloop.experiments.iso_depth import run as iso_depth_run
 from reloop.experiments.iso_depth.run import Measured, TrainAndMeasure
 from reloop.experiments.named.measures.iso_depth import measure, settings_of
-from reloop.experiments.named.measures.request import Measurement, Request
+from reloop.experiments.named.measures.measurement import Measurement, Request
 from reloop.experiments.scaling_law.problem import Law
 from reloop.experiments.scaling_law.runs import Row, table_of
 from reloop.training.jobs import Outcome, Workers

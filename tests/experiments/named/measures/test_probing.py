@@ -11,8 +11,8 @@ import pytest
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
+from reloop.experiments.named.measures.measurement import Request
 from reloop.experiments.named.measures.probing import measure
-from reloop.experiments.named.measures.request import Request
 from reloop.training import train
 from tests.conftest import tiny_config
 from tests.experiments.named.measures.checks import check_panels, handed_over

@@ -12,10 +12,10 @@ import pytest
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import LoopsConfig
-from reloop.experiments.named.measures.request import Measurement, Request
+from reloop.experiments.named.measures.measurement import Measurement, Request
 from reloop.experiments.named.measures.stability import measure, panels_of, settings_of
 from reloop.experiments.stability import changes, cosines, norms
-from reloop.experiments.stability import first_steps as first_steps_module
+from reloop.experiments.stability import near_init as first_steps_module
 from reloop.experiments.stability.__main__ import main
 from reloop.experiments.stability.settings import FIGURES
 from reloop.training import train

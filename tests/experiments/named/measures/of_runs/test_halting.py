@@ -15,7 +15,8 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.experiments.named.measures.of_runs.halting import HaltingResult, measure
+from reloop.experiments.named.measures.of_runs.common import GroupsOnPrompts
+from reloop.experiments.named.measures.of_runs.halting import HaltingGroup, measure
 from reloop.tasks import Prompts
 from reloop.training import Run
 from reloop.training.assemble import build_task
@@ -48,7 +49,7 @@ class Done:
             yield SimpleNamespace(stream=stream), prompts.ys + torch.where(done, self.end, 1.0)
 
 
-def measured(tells: bool, rests: bool, *ends: float) -> HaltingResult:
+def measured(tells: bool, rests: bool, *ends: float) -> GroupsOnPrompts[HaltingGroup]:
     config = Config(
         task=TaskConfig("linear", 3, 6), model=ModelConfig(n_embd=3, n_head=1),
         loops=LoopsConfig(b=_B, T=2),
@@ -63,7 +64,7 @@ def measured(tells: bool, rests: bool, *ends: float) -> HaltingResult:
     return measure(runs, _SETTINGS)
 
 
-def loops_of(result: HaltingResult, rule: str) -> float:
+def loops_of(result: GroupsOnPrompts[HaltingGroup], rule: str) -> float:
     found = result["groups"][0]["loops"][rule]["mean"]
     assert found is not None
     return found

@@ -21,8 +21,9 @@ from reloop.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
+from reloop.experiments.named.measures.of_runs.common import GroupsOnPrompts
 from reloop.experiments.named.measures.of_runs.iterates import (
-    IteratesResult,
+    GroupResult,
     NearestIterate,
     _falling,
     measure,
@@ -60,7 +61,7 @@ def solved(method: str, seed: int = 0, noise: float = 0.0, config: Config = _CON
     return Run(Path(f"{method}-{seed}"), config, build_task(config), model, config.training.steps)
 
 
-def nearest(result: IteratesResult, method: str) -> NearestIterate:
+def nearest(result: GroupsOnPrompts[GroupResult], method: str) -> NearestIterate:
     (group,) = result["groups"]
     return group["methods"][method]
 
@@ -97,7 +98,7 @@ def test_seeds_are_one_group_and_widen_the_interval() -> None:
     (group,) = two["groups"]
     assert group["methods"]["newton"]["mean_cosine"]["seeds"] == 2
 
-    def width(result: IteratesResult) -> float:
+    def width(result: GroupsOnPrompts[GroupResult]) -> float:
         values = nearest(result, "newton")["mean_cosine"]
         return cast(float, values["high"]) - cast(float, values["low"])
 

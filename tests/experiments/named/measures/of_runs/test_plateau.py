@@ -16,8 +16,12 @@ from reloop.evaluation import load_run, snapshots_of
 from reloop.evaluation.bootstrap import Floats
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.experiments.named.measures.of_runs.common import Group, Missing
-from reloop.experiments.named.measures.of_runs.plateau import compare, measure
-from reloop.experiments.named.measures.of_runs.snapshots import Trajectory, trajectories
+from reloop.experiments.named.measures.of_runs.plateau import (
+    Trajectory,
+    compare,
+    measure,
+    trajectories,
+)
 from reloop.probing.attention import previous_token_shares
 from reloop.training import Run, train
 from tests.training.tiny import tiny

@@ -18,6 +18,7 @@ from reloop.conf.schema import (
     TrainingConfig,
 )
 from reloop.evaluation.bootstrap import Floats
+from reloop.experiments.named.measures.of_runs import common
 from reloop.training import Run
 
 _TASK = TaskConfig("language", 1, 8, settings={"tokens": "bytes"})
@@ -58,5 +59,6 @@ def give(
         return (logs or {}).get(run.path.name) or [{"step": int(s), "loss": 1.0} for s in steps]
 
     for name, replacement in (("measured", measured), ("logged", logged)):
-        if hasattr(module, name):
-            monkeypatch.setattr(module, name, replacement)
+        for place in (module, common):
+            if hasattr(place, name):
+                monkeypatch.setattr(place, name, replacement)

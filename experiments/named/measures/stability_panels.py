@@ -1,5 +1,4 @@
-"""The pictures of the figures of `experiments.stability` that train nothing, or ten steps, as
-numbers."""
+"""The pictures of the figures of `experiments.stability` as numbers."""
 
 from __future__ import annotations
 
@@ -8,13 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from reloop.experiments.stability.first_steps import PLACES
+from reloop.evaluation.bootstrap import Interval, numbers
+from reloop.experiments.stability.near_init import PLACES
 from reloop.experiments.stability.tables import LABELS
 
-from ..curves import curve, over_seeds, panel
+from ..curves import curve, over_seeds, padded, panel, without_interval
 from ..results import Curve, Panel
 
 _HIGHEST = 1e3  # as in the figure of the toy: exploding norms leave it
+_Z = 1.645  # standard errors in half a 90 % interval
+_ERROR = "error / error of predicting zero"
+_METRICS = {
+    "loss": "loss, smoothed",
+    "last_residual": "residual norm, last loop",
+    "first_residual": "residual norm, first loop",
+    "mlp_grad_norm": "gradient norm of the first MLP, before clipping",
+    "mlp_grad_norm_clipped": "gradient norm of the first MLP, clipped",
+}
 _KINDS = {"looped": "looped", "deep": "not shared", "non_shared": "not shared"}
 
 
@@ -59,7 +68,7 @@ def cosines(result: Mapping[str, Any]) -> list[Panel]:
     """The matrices of cosines in two panels: by the distance between two loops, and each loop's
     mean with all others."""
     matrices = {sharing: np.array(of["by_seed"]) for sharing, of in result["cosine"].items()}
-    return cosine_panels(
+    return _cosine_panels(
         "cosines",
         f"increments of {len(result['loops'])} loops, {result['what']}",
         [
@@ -69,7 +78,7 @@ def cosines(result: Mapping[str, Any]) -> list[Panel]:
     )
 
 
-def cosine_panels(
+def _cosine_panels(
     name: str, title: str, curves: Sequence[tuple[str, str, Any]], numbers: Sequence[float] = ()
 ) -> list[Panel]:
     """Two panels of cosines between increments, given as labels, kinds and matrices [seeds, loops,
@@ -133,6 +142,87 @@ def changes(result: Mapping[str, Any]) -> list[Panel]:
     return found
 
 
+def sweep(result: Mapping[str, Any]) -> list[Panel]:
+    """Error by rate, a panel for each scaling, a curve for each number of loops."""
+    levels = {"predicting zero": result["zero"], "least possible": result["bayes"]}
+    found = []
+    for scaling, cells in result["scalings"].items():
+        curves = [
+            curve(f"R = {R}", "loops", over_seeds(list(zip(*cell["errors"], strict=True))), int(R))
+            for R, cell in cells.items()
+        ]
+        errors = [e for cell in cells.values() for row in cell["errors"] for e in row]
+        title = (
+            f"{LABELS[scaling]}; {result['what']}; {errors.count(None)} of {len(errors)} runs "
+            "collapsed"
+        )
+        name, axes = f"{result['figure']}-{scaling}", ("learning rate", _ERROR)
+        found.append(panel(name, title, axes, result["rates"], curves, log="xy", levels=levels))
+    return found
+
+
+def variants(result: Mapping[str, Any]) -> list[Panel]:
+    """Error by loops, a curve for each variant."""
+    loops, plain = result["loops"], [error for error in result["plain"] if error is not None]
+    curves = []
+    for variant, cells in result["variants"].items():
+        errors = [cells[str(K)]["error"] for K in loops]
+        curves.append(curve(variant, variant, over_seeds(list(zip(*errors, strict=True)))))
+    levels = {"one loop": float(np.mean(plain))} if plain else {}
+    title = f"linear regression in context, two layers, {result['steps']:,} steps"
+    return [panel("variants", title, ("loops K", _ERROR), loops, curves, log="x", levels=levels)]
+
+
+def fully_looped(result: Mapping[str, Any]) -> list[Panel]:
+    """A panel for each variant and metric, a curve for each number of loops; without intervals."""
+    return [
+        panel(
+            f"fully-looped-{variant}-{metric.replace('_', '-')}",
+            f"{variant}, {len(result['seeds'])} seeds",
+            ("step", label),
+            result["steps"],
+            [
+                curve(f"K = {K}", "loops", without_interval(numbers(curves[metric])), int(K))
+                for K, curves in by_loops.items()
+            ],
+            log="y",
+        )
+        for variant, by_loops in result["curves"].items()
+        for metric, label in _METRICS.items()
+    ]
+
+
+def trained(result: Mapping[str, Any]) -> list[Panel]:
+    """Norms by loop, and cosines between increments; runs of one model are seeds of one curve."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for run in result["runs"]:
+        groups.setdefault(run["what"], []).append(run)
+    longest = 1 + max(run["loops"] for run in result["runs"])
+    curves = []
+    for what, runs in groups.items():
+        means = [padded(run["norm"]["mean"], longest) for run in runs]
+        interval = _over_prompts(runs[0]["norm"], longest) if len(runs) == 1 else over_seeds(means)
+        curves.append(curve(what, "loops", interval, runs[0]["loops"]))
+    axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
+    title = f"trained runs, {result['prompts']} prompts"
+    matrices = [
+        (what, "loops", np.array([run["cosine"] for run in runs], dtype=np.float64))
+        for what, runs in groups.items()
+        if runs[0]["loops"] > 1
+    ]
+    loops = [float(runs[0]["loops"]) for runs in groups.values() if runs[0]["loops"] > 1]
+    return [
+        panel("trained-norms", title, axes, range(longest), curves, log="y"),
+        *(_cosine_panels("trained-cosines", title, matrices, loops) if matrices else []),
+    ]
+
+
+def _over_prompts(norm: Mapping[str, Any], length: int) -> Interval:
+    mean = numbers(padded(norm["mean"], length))
+    half = _Z * numbers(padded(norm["standard_error"], length))
+    return Interval(mean, mean - half, mean + half)
+
+
 def _by_loops(loops: Sequence[int], values: Any) -> list[Curve]:
     """A curve for each number of loops, of values [seeds, loops, x]."""
     return [
@@ -174,4 +264,9 @@ PANELS: Mapping[str, Callable[[Mapping[str, Any]], list[Panel]]] = {
     "norms": norms,
     "cosines": cosines,
     "changes": changes,
+    "sweep": sweep,
+    "contrast": sweep,
+    "variants": variants,
+    "fully_looped": fully_looped,
+    "trained": trained,
 }
