@@ -67,7 +67,8 @@ class Population:
 
         Raises HeldElsewhere if another process is training it; Interrupted at Ctrl-C or SIGTERM
         (everything is saved)."""
-        artefacts, request = self._artefacts(), self._request()
+        artefacts = Artefacts(Path(self.config.folder) / "populations", "errors")
+        request = self._request()
         cached = artefacts.find(request)
         if cached is None:
             path = artefacts.path(request)
@@ -121,9 +122,6 @@ class Population:
         columns = len(self.seeds)
         return [errors[i * columns : (i + 1) * columns] for i in range(len(self.rates))]
 
-    def _artefacts(self) -> Artefacts:
-        return Artefacts(Path(self.config.folder) / "populations", "errors")
-
     def _request(self) -> dict[str, Any]:
         """The key of the errors: the runs, the prompts and the code that they depend on."""
         return {
@@ -140,7 +138,13 @@ def measured(populations: Sequence[Population], processes: int, logs: Path) -> l
 
     Raises RunError if any of them failed.
     """
-    order = sorted(range(len(populations)), key=lambda i: -_work(populations[i]))
+
+    def work(index: int) -> int:
+        """Of one step, in blocks per prompt."""
+        config, runs = populations[index].config, len(populations[index].configs)
+        return config.loops.b * config.model.n_layer * (2 + runs)
+
+    order = sorted(range(len(populations)), key=work, reverse=True)
     jobs = [populations[i] for i in order]
     outcomes = run_jobs(jobs, Workers(processes, logs))
     failures = [
@@ -152,9 +156,3 @@ def measured(populations: Sequence[Population], processes: int, logs: Path) -> l
         raise RunError("; ".join(failures))
     results = dict(zip(order, (outcome.result for outcome in outcomes), strict=True))
     return [results[i] for i in range(len(populations))]
-
-
-def _work(population: Population) -> int:
-    """The work of one step, in blocks per prompt."""
-    config, runs = population.config, len(population.configs)
-    return config.loops.b * config.model.n_layer * (2 + runs)

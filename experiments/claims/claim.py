@@ -104,7 +104,8 @@ class Evidence:
             if _matches(each.member.config, settings):
                 _add(self.left_out, each)
         if not found:
-            raise NotMeasured("no finished run with " + _text(settings))
+            text = ", ".join(f"{key} = {value}" for key, value in settings.items())
+            raise NotMeasured(f"no finished run with {text or 'any settings'}")
         for member in found:
             _add(self.asked, member)
         return sorted(found, key=lambda member: member.config.seed)
@@ -138,7 +139,6 @@ class Claim:
     estimate: Callable[[Evidence], Estimate]
     published: str = ""
     published_steps: int | None = None
-    published_scale: str = "paper"
     published_size: str = ""
 
 
@@ -147,27 +147,13 @@ Estimator = Callable[[Evidence], Estimate]
 CLAIMS: dict[str, Claim] = {}
 
 
-def claim(
-    name: str,
-    sentence: str,
-    *,
-    source: str,
-    quantity: str,
-    line: float,
-    holds_if: Literal["above", "below"],
-    published: str = "",
-    published_steps: int | None = None,
-    published_scale: str = "paper",
-    published_size: str = "",
-) -> Callable[[Estimator], Estimator]:
-    """Register the function that estimates a claim's quantity, under the claim's name."""
+def claim(name: str, sentence: str, **fields: Any) -> Callable[[Estimator], Estimator]:
+    """Register the function that estimates a claim's quantity, under the claim's name; `fields` are
+    the others of `Claim`."""
 
     def register(estimate: Estimator) -> Estimator:
         assert name not in CLAIMS, name
-        CLAIMS[name] = Claim(
-            name, sentence, source, quantity, line, holds_if, estimate,
-            published, published_steps, published_scale, published_size,
-        )  # fmt: skip
+        CLAIMS[name] = Claim(name, sentence, estimate=estimate, **fields)
         return estimate
 
     return register
@@ -237,7 +223,3 @@ def _matches(config: Config, settings: Mapping[str, Any]) -> bool:
         any(value == wanted for key, value in flat.items() if key.rpartition(".")[2] == name)
         for name, wanted in settings.items()
     )
-
-
-def _text(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in settings.items()) or "any settings"

@@ -6,7 +6,7 @@ from reloop.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, NotMeasured, claim
 from .in_context.accuracy import NO_WORSE, STAYS
-from .select import Group, at_loop, groups, ratio, within, within_ratio
+from .select import Group, at_b, at_loop, groups, ratio, within, within_ratio
 
 _PENALTY = "arXiv 2106.14342 (for equilibrium models)"
 _FAR = 10  # times b
@@ -22,7 +22,7 @@ _FAR = 10  # times b
     holds_if="below",
 )
 def settles_the_loop(evidence: Evidence) -> Estimate:
-    return within_ratio([_pair(evidence, "looped")], _far, _at_b)
+    return within_ratio([_pair(evidence, "looped")], _far, at_b)
 
 
 @claim(
@@ -34,7 +34,7 @@ def settles_the_loop(evidence: Evidence) -> Estimate:
     holds_if="below",
 )
 def free_at_b(evidence: Evidence) -> Estimate:
-    return ratio([_pair(evidence, "looped")], _at_b)
+    return ratio([_pair(evidence, "looped")], at_b)
 
 
 @claim(
@@ -48,7 +48,7 @@ def free_at_b(evidence: Evidence) -> Estimate:
     holds_if="above",
 )
 def needs_injection(evidence: Evidence) -> Estimate:
-    return within([_pair(evidence, "tied")[0]], _far, _at_b)
+    return within([_pair(evidence, "tied")[0]], _far, at_b)
 
 
 def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
@@ -62,7 +62,3 @@ def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
 
 def _far(of: Group) -> Floats:
     return at_loop(of, _FAR * of.loops)
-
-
-def _at_b(of: Group) -> Floats:
-    return at_loop(of, of.loops)

@@ -47,7 +47,8 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     )
     try:
         estimate = claim.estimate(usable)
-        steps = _steps(estimate, usable.asked)
+        known = [] if estimate.steps is None else [estimate.steps]
+        steps = min([*known, *(member.step for member in usable.asked)], default=0)  # the fewest
         _check(claim, estimate, steps)
     except NotMeasured as reason:
         note = "; ".join([str(reason), *_left_out(usable.left_out)])
@@ -104,12 +105,6 @@ def _check(claim: Claim, estimate: Estimate, steps: int) -> None:
         raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
 
 
-def _steps(estimate: Estimate, asked: Sequence[Measured]) -> int:
-    """The fewest steps of all runs behind an estimate."""
-    steps = [member.step for member in asked]
-    return min([*steps, *([] if estimate.steps is None else [estimate.steps])], default=0)
-
-
 def _size_note(
     claim: Claim, estimate: Estimate, asked: Sequence[Measured], steps: int, scale: str
 ) -> str:
@@ -120,7 +115,7 @@ def _size_note(
     unit = next((unit for unit, _ in sizes), "")
     size = estimate.size or (f"{unit} = {shown}" if shown else "")
     ours, published = _size(size, steps), _size(claim.published_size, claim.published_steps)
-    if ours == published and (scale == claim.published_scale or not steps):
+    if ours == published and (scale == "paper" or not steps):
         return ""
     return f"at {scale} scale ({ours}" + (f"; published: {published})" if published else ")")
 

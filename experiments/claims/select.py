@@ -44,7 +44,12 @@ def groups(evidence: Evidence, **settings: Any) -> list[Group]:
     for member in evidence.where(**settings):
         config = _without_seed(member.config)
         found.setdefault(repr(config), Group(config, [])).members.append(member)
-    return sorted(found.values(), key=_size)
+
+    def size(each: Group) -> tuple[int, ...]:
+        model, loops = each.config.model, each.config.loops
+        return model.n_layer, model.n_embd, loops.b, loops.T
+
+    return sorted(found.values(), key=size)
 
 
 def group(evidence: Evidence, **settings: Any) -> Group:
@@ -107,6 +112,11 @@ def at_loop(of: Group, loop: int) -> Floats:
             f"evaluation.max_loops={loop}"
         )
     return found[..., loop - 1]
+
+
+def at_b(of: Group) -> Floats:
+    """The same after the loops of training."""
+    return at_loop(of, of.loops)
 
 
 def solver(of: Group, *names: str) -> dict[str, Floats]:
@@ -212,8 +222,3 @@ def _without_seed(config: Config) -> Config:
     return replace(
         config, seed=0, evaluation=EvaluationConfig(), folder="", device="auto", backend="auto"
     )
-
-
-def _size(each: Group) -> tuple[int, ...]:
-    model, loops = each.config.model, each.config.loops
-    return model.n_layer, model.n_embd, loops.b, loops.T

@@ -31,7 +31,7 @@ from reloop.training.run_folder.run import RunFolder
 from ..plateau import LEAVES, bayes_error, has_left_plateau, highest
 from ..scaling_law.certainty import Certainty
 from ..scaling_law.fit import Fit
-from ..scaling_law.report import Fitted, digest, fitted, report, write
+from ..scaling_law.report import digest, fitted, report, write
 from ..scaling_law.runs import Row, row_of, table_of
 from ..scaling_law.table import COLUMNS, ScalingTable, csv_of, read_csv
 from .settings import IsoDepthSettings, in_settings
@@ -293,7 +293,10 @@ def _fit_and_write(
         "bayes": measurements.bayes,
         "bayes_expected": expected,
         "zero": measurements.zero,
-        "losses": _losses(off_plateau),
+        "losses": [
+            {name: row[name] for name in ("r", "width", "steps", "loss")}
+            for row in _rows(off_plateau)
+        ],
         "fitted": len(off_plateau),
         "on_plateau": list(on_plateau.labels["run"]),
         "failed": list(failures),
@@ -314,29 +317,10 @@ def _fit_and_write(
     write(fits, folder, settings.figures)
     text = verdict(fits.fits["free"], fits.certainty, measurements, expected)
     undetermined = list(fits.certainty.not_determined)
-    result |= {"verdict": text, "not_determined": undetermined, "phi": _phi(fits)}
+    result |= {"verdict": text, "not_determined": undetermined, "phi": fits.phi()}
     write_json(folder / "iso_depth.json", result)
     files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
     return f"{document([*parts, *report(fits), '', text], form)}\n\n{folder}: {files}"
-
-
-def _phi(fits: Fitted) -> dict[str, float | None]:
-    """phi and the ends of its 90 % interval, None where the search's edge is one."""
-    known = fits.certainty
-    return {
-        "value": fits.fits["free"].law.phi,
-        "low": None if "phi" in known.low_at_edge else known.low["phi"],
-        "high": None if "phi" in known.high_at_edge else known.high["phi"],
-    }
-
-
-def _losses(table: ScalingTable) -> list[dict[str, float]]:
-    """The loss of each run, with its r, width and steps."""
-    columns = (table.r, table.labels["width"], table.labels["steps"], table.loss)
-    return [
-        {"r": float(r), "width": int(width), "steps": int(steps), "loss": float(loss)}
-        for r, width, steps, loss in zip(*columns, strict=True)
-    ]
 
 
 def _plain(settings: IsoDepthSettings) -> dict[str, Any]:

@@ -50,9 +50,10 @@ def curve(
 ) -> Curve:
     """A curve, its values None where they are not finite; `number` and `b`: see `Curve`. `name`, by
     default made of the label, is that of its columns."""
-    band = _finite(values).to_json() if isinstance(values, Interval) else values
-    mean, low, high = band["mean"], band["low"], band["high"]
+    if isinstance(values, Interval):
+        values = Interval(*(np.where(np.isfinite(part), part, np.nan) for part in values)).to_json()
     name = name or file_name(label)
+    mean, low, high = values["mean"], values["low"], values["high"]
     found = Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high)
     if number is not None:
         found["number"] = number
@@ -99,7 +100,3 @@ def _interval(column: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tupl
     if len(column) < 2:
         return (float(column[0]) if len(column) else np.nan), np.nan, np.nan
     return tuple(float(part) for part in bootstrap(column, _RESAMPLES, _SEED))
-
-
-def _finite(values: Interval) -> Interval:
-    return Interval(*(np.where(np.isfinite(part), part, np.nan) for part in values))

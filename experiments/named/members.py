@@ -50,10 +50,14 @@ def members_of(
         given.setdefault("seed", list(range(seeds or at_scale.seeds)))
         if text and given.get("task") == "language":
             given["task.text"] = text
-        for values in _grid(given):
+        lists = [value if isinstance(value, list) else [value] for value in given.values()]
+        for combination in product(*lists):
+            values = dict(zip(given, combination, strict=True))
             config = command_of(values | _evaluation(at_scale, values)).config
             config = replace(config, folder=folder, device=device)
-            label = _label(str(entry["label"]), config)
+            label = str(entry["label"])
+            for key in _PLACE.findall(label):
+                label = label.replace(f"{{{key}}}", str(setting_of(config, key)))
             members.append(Member(label, tuple(words_of(values)), config))
     return members
 
@@ -84,12 +88,6 @@ def setting_of(config: Config, key: str) -> Any:
     raise ConfigError("experiment", f"names {key}, which is not a setting")
 
 
-def _grid(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each combination of the listed values."""
-    lists = [value if isinstance(value, list) else [value] for value in given.values()]
-    return [dict(zip(given, values, strict=True)) for values in product(*lists)]
-
-
 def _evaluation(at_scale: AtScale, values: Mapping[str, Any]) -> dict[str, Any]:
     """The words of the evaluation; without those about loops for a standard model, which has
     none."""
@@ -99,8 +97,3 @@ def _evaluation(at_scale: AtScale, values: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in at_scale.evaluation.items()
         if key not in absent
     }
-
-
-def _label(template: str, config: Config) -> str:
-    """The template with {key} replaced by the setting's value."""
-    return _PLACE.sub(lambda match: str(setting_of(config, match[1])), template)

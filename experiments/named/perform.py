@@ -221,7 +221,8 @@ def claims_parts(results: Sequence[ExperimentResult]) -> list[Part]:
         for verdict in result["verdicts"]:
             earlier = chosen.get(verdict["claim"])
             if earlier is None or (earlier[2]["mean"] is None and verdict["mean"] is not None):
-                found = (_paper(result["source"]), result["experiment"], verdict)
+                paper = result["source"].partition(", Figure")[0].partition(", Table")[0]
+                found = (paper, result["experiment"], verdict)
                 chosen[verdict["claim"]] = found
     papers: dict[str, list[tuple[str, Verdict]]] = {}
     for paper, experiment, verdict in chosen.values():
@@ -238,11 +239,6 @@ def count_text(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict["verdict"] for verdict in verdicts)
     words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
     return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"
-
-
-def _paper(source: str) -> str:
-    """A source without its figure."""
-    return source.partition(", Figure")[0].partition(", Table")[0]
 
 
 def _row(experiment: str, verdict: Verdict) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from reloop.training.jobs import processes_for
@@ -25,7 +26,8 @@ def plan(settings: ExperimentSettings) -> str:
         for member in each:
             unique.setdefault(run_folder(member.config).path, member)
     configs = [member.config for member in unique.values()]
-    left = dict(zip(unique, Estimates(configs, _say).left(), strict=True))
+    say = partial(print, file=sys.stderr, flush=True)
+    left = dict(zip(unique, Estimates(configs, say).left(), strict=True))
     lines, seen = [], set[Path]()
     for experiment in experiments:
         lines += ["", *_table(experiment, members[experiment.name], left, seen)]
@@ -67,7 +69,3 @@ def _time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

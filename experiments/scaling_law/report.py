@@ -53,6 +53,15 @@ class Fitted:
             "seed": self.seed,
         }
 
+    def phi(self) -> dict[str, Any]:
+        """phi and the ends of its 90 % interval, None where the search's edge is one."""
+        known = self.certainty
+        return {
+            "value": self.fits["free"].law.phi,
+            "low": None if "phi" in known.low_at_edge else known.low["phi"],
+            "high": None if "phi" in known.high_at_edge else known.high["phi"],
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The content of scaling_law.json."""
         ends = asdict(self.certainty)

@@ -116,7 +116,7 @@ def report(result: Trained) -> list[Part]:
             str(run["step"]),
             *(number(run["norm"]["mean"][loop]) for loop in (0, 1, -1)),
             _mean_cosine_text(run),
-            _verdict(run.get("collapsed")),
+            "–" if (reason := run.get("collapsed")) is None else reason or "no",
         ]
         for run in result["runs"]
     ]
@@ -139,10 +139,6 @@ def _mean(cosines: Floats) -> list[list[float | None]]:
         [value if count else None for value, count in zip(values, row_counts, strict=True)]
         for values, row_counts in zip(means.tolist(), counts.tolist(), strict=True)
     ]
-
-
-def _verdict(reason: str | None) -> str:
-    return "–" if reason is None else reason or "no"
 
 
 def _mean_cosine_text(run: TrainedRun) -> str:

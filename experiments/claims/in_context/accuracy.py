@@ -6,7 +6,7 @@ Published numbers are those printed in the paper's notebooks (evaluation/publish
 
 from __future__ import annotations
 
-from reloop.evaluation.bootstrap import Floats
+import numpy as np
 
 from ..claim import Estimate, Evidence, NotMeasured, Paper
 from ..select import (
@@ -185,7 +185,7 @@ def _below_solvers(name: str, task: str, what: str, solvers: dict[str, str]) -> 
     def below(evidence: Evidence) -> Estimate:
         looped = group(evidence, family="looped", name=task)
         by_solver = [each[..., -1] for each in solver(looped, *solvers).values()]
-        return ratio_of([last(looped), min(by_solver, key=_mean)], _AGAINST_SOLVER)
+        return ratio_of([last(looped), min(by_solver, key=np.mean)], _AGAINST_SOLVER)
 
 
 _below_solvers(
@@ -215,10 +215,6 @@ _below_solvers(
     "two-layer networks",
     {"least_squares": "least squares", "nearest_neighbours": "3-nearest neighbours"},
 )
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean())
 
 
 @of_paper(

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reloop.conf.schema import Config
-from reloop.evaluation.bootstrap import Floats
 
 from ..claim import Estimate, Evidence, NotMeasured
-from ..select import Group, alike, at_loop, groups, over_examples, ratio, within, within_ratio
+from ..select import Group, alike, at_b, at_loop, groups, over_examples, ratio, within, within_ratio
 from .accuracy import NO_WORSE, STAYS, of_paper
 
 _FAR, _FARTHER = 3, 5  # times b: what an evaluation follows unless it is told more, and Figure 2's
@@ -18,7 +17,7 @@ _FLAT = 0.8  # of an error that a third more loops leave
 
 def growth(of: Sequence[Group], times: int = _FAR) -> Estimate:
     """The last query's error at `times` b loops over that at b, the geometric mean over groups."""
-    return within(of, lambda g: at_loop(g, times * g.loops), lambda g: at_loop(g, g.loops))
+    return within(of, lambda g: at_loop(g, times * g.loops), at_b)
 
 
 @of_paper(
@@ -126,7 +125,7 @@ def one_layer_is_enough(evidence: Evidence) -> Estimate:
     ]
     if not found:
         raise NotMeasured("no looped blocks of one layer and of more")
-    return ratio(found, _at_b)
+    return ratio(found, at_b)
 
 
 @of_paper(
@@ -139,7 +138,7 @@ def one_layer_is_enough(evidence: Evidence) -> Estimate:
 )
 def width_helps(evidence: Evidence) -> Estimate:
     """One layer, the same heads and b."""
-    return ratio([(widths[-1], widths[0]) for widths in _widths(evidence, 2)], _at_b)
+    return ratio([(widths[-1], widths[0]) for widths in _widths(evidence, 2)], at_b)
 
 
 @of_paper(
@@ -153,7 +152,7 @@ def width_helps(evidence: Evidence) -> Estimate:
 )
 def width_saturates(evidence: Evidence) -> Estimate:
     """The last two of at least three widths."""
-    return ratio([(widths[-1], widths[-2]) for widths in _widths(evidence, 3)], _at_b)
+    return ratio([(widths[-1], widths[-2]) for widths in _widths(evidence, 3)], at_b)
 
 
 @of_paper(
@@ -166,7 +165,7 @@ def width_saturates(evidence: Evidence) -> Estimate:
 )
 def more_loops_help(evidence: Evidence) -> Estimate:
     """The geometric mean over tasks."""
-    return ratio([(by_b[-1], by_b[0]) for by_b in _by_b(evidence)], _at_b)
+    return ratio([(by_b[-1], by_b[0]) for by_b in _by_b(evidence)], at_b)
 
 
 @of_paper(
@@ -180,7 +179,7 @@ def more_loops_help(evidence: Evidence) -> Estimate:
 def flattens(evidence: Evidence) -> Estimate:
     """The largest b of each task."""
     largest = [by_b[-1] for by_b in _by_b(evidence)]
-    return within(largest, _at_b, lambda g: at_loop(g, max(3 * g.loops // 4, 1)))
+    return within(largest, at_b, lambda g: at_loop(g, max(3 * g.loops // 4, 1)))
 
 
 @of_paper(
@@ -219,7 +218,7 @@ def _injected(evidence: Evidence) -> list[Group]:
 
 def _growth_ratio(pairs: Sequence[tuple[Group, Group]]) -> Estimate:
     """The growth from b to 3 b loops of each pair's first group over its second's."""
-    return within_ratio(pairs, lambda g: at_loop(g, _FAR * g.loops), lambda g: at_loop(g, g.loops))
+    return within_ratio(pairs, lambda g: at_loop(g, _FAR * g.loops), at_b)
 
 
 def _windows(evidence: Evidence) -> list[tuple[Group, Group]]:
@@ -253,10 +252,6 @@ def _by_b(evidence: Evidence) -> list[list[Group]]:
     if not found:
         raise NotMeasured("no two numbers of loops b of the same task")
     return found
-
-
-def _at_b(of: Group) -> Floats:
-    return at_loop(of, of.loops)
 
 
 def _grows(config: Config) -> bool:

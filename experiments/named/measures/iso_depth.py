@@ -63,7 +63,9 @@ def panels_of(result: Mapping[str, Any]) -> list[Panel]:
     for width in sorted({row["width"] for row in runs}):
         curves = []
         for r in sorted({row["r"] for row in runs}):
-            values = {row["steps"]: row["loss"] for row in runs if _is(row, r=r, width=width)}
+            values = {
+                row["steps"]: row["loss"] for row in runs if (row["r"], row["width"]) == (r, width)
+            }
             losses = numbers([values.get(step) for step in steps])
             curves.append(curve(f"r = {r:g}", "loops", without_interval(losses), r))
         axes = ("steps of training", _LOSS)
@@ -102,7 +104,3 @@ def _by_effective(law: Mapping[str, float], runs: Rows, levels: dict[str, float]
 
 def _effective(law: Mapping[str, float], row: Mapping[str, Any]) -> float:
     return float(row["N_once"] + row["r"] ** law["phi"] * row["N_rec"])
-
-
-def _is(row: Mapping[str, Any], **values: float) -> bool:
-    return all(row[key] == value for key, value in values.items())

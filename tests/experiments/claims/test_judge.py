@@ -27,7 +27,7 @@ from tests.conftest import HOME
 from .synthetic import evidence, run, seeds
 
 
-def verdict_of(estimate: Estimate, **claimed: Any) -> Verdict:
+def verdict_of(estimate: Estimate, scale: str = "small", **claimed: Any) -> Verdict:
     """The verdict of a claim with line 1 that one finished run has this estimate of."""
 
     def estimates(found: Evidence) -> Estimate:
@@ -36,7 +36,7 @@ def verdict_of(estimate: Estimate, **claimed: Any) -> Verdict:
 
     claim = Claim("name", "A sentence.", "a paper", "a ratio", 1.0, "below", estimates)
     claim = replace(claim, **claimed)
-    return judge(claim, evidence(seeds(2)), scale="small", command="python run.py experiment=x")
+    return judge(claim, evidence(seeds(2)), scale=scale, command="python run.py experiment=x")
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,9 @@ def test_another_scale_is_said() -> None:
     published: dict[str, Any] = {"published_steps": 500_000, "published_size": "d = 20"}
     note = "at small scale (d = 4, 1,000 steps; published: d = 20, 500,000 steps)"
     assert verdict_of(estimate, **published)["note"] == note
-    same: dict[str, Any] = {
-        "published_steps": 1000,
-        "published_size": "d = 4",
-        "published_scale": "small",
-    }
-    assert verdict_of(estimate, **same)["note"] == ""
-    assert verdict_of(estimate, **same | {"published_scale": "paper"})["note"]
+    same: dict[str, Any] = {"published_steps": 1000, "published_size": "d = 4"}
+    assert verdict_of(estimate, "paper", **same)["note"] == ""
+    assert verdict_of(estimate, **same)["note"]
 
 
 def test_steps_and_seeds_are_those_of_the_runs_asked_for() -> None:

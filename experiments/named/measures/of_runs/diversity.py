@@ -73,7 +73,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> DiversityResult:
         groups.append(result)
         errors[group.family, result["functions"]] = new_errors
     ratios = {
-        str(count): estimate([errors["looped", count], values], _ratio, settings, log=True)
+        str(count): estimate(
+            [errors["looped", count], values], lambda means: means[0] / means[1], settings, log=True
+        )
         for (family, count), values in errors.items()
         if family == "standard" and ("looped", count) in errors
     }
@@ -139,10 +141,6 @@ def _compared(
         "error_dmmse": positive(differences(solvers["dmmse"][None], ys)),
         "error_ridge": positive(differences(solvers["ridge"][None], ys)),
     }, errors
-
-
-def _ratio(means: Sequence[Floats]) -> Floats:
-    return means[0] / means[1]
 
 
 def _share(means: Sequence[Floats]) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -41,23 +41,15 @@ class Point(TypedDict):
     loss: float
 
 
-class Phi(TypedDict):
-    """The exponent of the fitted law with its 90 % interval (None: open), and why the losses do not
-    determine it, empty where they do."""
-
-    value: float
-    low: float | None
-    high: float | None
-    not_determined: str
-
-
 class IsoFlopResult(TypedDict):
     """All runs; by budget (log10 of its FLOPs) the least loss over widths by r, of the runs with
-    all gradients; φ by kind, each with the runs of one loop, None where no law can be fitted."""
+    all gradients; φ by kind, each with the runs of one loop: its value with the ends of its 90 %
+    interval (None: open) and why the losses do not determine it, empty where they do; None where no
+    law can be fitted."""
 
     points: list[Point]
     minima: dict[str, dict[str, float]]
-    phi: dict[str, Phi | None]
+    phi: dict[str, dict[str, Any] | None]
     panels: list[Panel]
 
 
@@ -112,7 +104,9 @@ def _measured(run: Run) -> _Measured:
     return _Measured(point, Row(run.path.name, once, rec, b, tokens, loss, ()))
 
 
-def _phi(found: Sequence[_Measured], kind: str, settings: EvaluationConfig) -> Phi | None:
+def _phi(
+    found: Sequence[_Measured], kind: str, settings: EvaluationConfig
+) -> dict[str, Any] | None:
     """Of the runs of a kind, and those of one loop, which are the same for all kinds."""
     part = [each for each in found if each.point["kind"] == kind or each.point["r"] == 1]
     widths = [each.point["width"] for each in part]
@@ -121,13 +115,7 @@ def _phi(found: Sequence[_Measured], kind: str, settings: EvaluationConfig) -> P
         fits = fitted(table, {}, _CLUSTERS, settings.resamples, settings.seed)
     except RunError:
         return None
-    known = fits.certainty
-    return {
-        "value": fits.fits["free"].law.phi,
-        "low": None if "phi" in known.low_at_edge else known.low["phi"],
-        "high": None if "phi" in known.high_at_edge else known.high["phi"],
-        "not_determined": known.not_determined.get("phi", ""),
-    }
+    return {**fits.phi(), "not_determined": fits.certainty.not_determined.get("phi", "")}
 
 
 def _budget(point: Point) -> str:

@@ -81,7 +81,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> LengthResult:
         "points": points,
         "groups": [_result(each, points, settings) for each in found],
         "looped_over_standard": {
-            block: _over([by_kind["looped", block], by_kind["standard", block]], settings)
+            block: estimate(
+                [by_kind[family, block].values[..., -1] for family in ("looped", "standard")],
+                lambda means: means[0] / means[1],
+                settings,
+                log=True,
+            )
             for family, block in by_kind
             if family == "standard" and ("looped", block) in by_kind
         },
@@ -96,21 +101,14 @@ def _result(each: _Errors, points: int, settings: EvaluationConfig) -> LengthGro
         "block": each.block,
         "growth": {
             str(times): estimate(
-                [each.values[..., [times * points - 1, points - 1]]], _growth, settings, log=True
+                [each.values[..., [times * points - 1, points - 1]]],
+                lambda means: means[0][..., 0] / means[0][..., 1],
+                settings,
+                log=True,
             )
             for times in TIMES
         },
     }
-
-
-def _growth(means: Sequence[Floats]) -> Floats:
-    return np.asarray(means[0][..., 0] / means[0][..., 1])
-
-
-def _over(pair: Sequence[_Errors], settings: EvaluationConfig) -> EstimateJson:
-    """The last query's error of the first over that of the second."""
-    last = [each.values[..., -1] for each in pair]
-    return estimate(last, lambda means: np.asarray(means[0] / means[1]), settings, log=True)
 
 
 def _panel(found: Sequence[_Errors], points: int, settings: EvaluationConfig) -> Panel:

@@ -52,7 +52,10 @@ class _Cell(NamedTuple):
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> RatesResult:
     """Read each run's bits per byte after b loops. ConfigError for runs of pairs of numbers."""
-    bits = {_cell(run): np.nan if _collapsed(run) else bits_per_byte(run) for run in runs}
+    bits = {}
+    for run in runs:
+        cell, collapsed = _cell(run), collapse([each["loss"] for each in logged(run)])
+        bits[cell] = np.nan if collapsed else bits_per_byte(run)
     rates = sorted({cell.rate for cell in bits})
     loops = sorted({cell.loops for cell in bits})
     seeds = sorted({cell.seed for cell in bits})
@@ -90,10 +93,6 @@ def _cell(run: Run) -> _Cell:
         raise ConfigError("task", f"must be a text: {run.path} is not")
     scaling, loops = config.model.residual_scaling, trained_loops(config)
     return _Cell(scaling, loops, config.training.learning_rate, config.seed)
-
-
-def _collapsed(run: Run) -> bool:
-    return bool(collapse([each["loss"] for each in logged(run)]))
 
 
 def _value(bits: Mapping[_Cell, float], scaling: str, loops: int, rate: float, seed: int) -> float:
