@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.claims.claim import CLAIMS, Evidence, NotMeasured
+from reloop.experiments.claims.claim import Evidence, NotMeasured, find_claim
 from tests.experiments.claims.of_texts import language
 from tests.experiments.claims.synthetic import evidence
 
-_ORDER = CLAIMS["language_iso_depth_sharing_costs"]
+_ORDER = find_claim("language_iso_depth_sharing_costs")
 
 
 def _minima(*losses: tuple[float, ...]) -> Evidence:
