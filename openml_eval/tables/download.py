@@ -6,111 +6,78 @@ openml_table(720, work=Path("openml_data/.openml"), cache=Path("~/.cache/openml"
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 import shutil
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 from xml.parsers.expat import ExpatError
 
 from reloop.conf.mistakes import RunError, one_line
 
 from ..settings import DATASETS
-from .library import library
 from .table import Source, Table, TableError
 
-_OML = "{http://openml.org/openml}"
-# Without these the package uses the network.
-_REQUIRED_FIELDS = {"id", "name", "version", "format", "url"}
+SERVER = "https://www.openml.org/api/v1/xml"
+_TRIES = 2  # a second apart, before a request counts as failed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
 
 
 def openml_table(openml_id: int, work: Path, cache: Path | None = None) -> Table:
     """The numeric features and the two classes of OpenML's default target.
 
-    A complete copy in `cache` is copied into `work` and read there, without network access;
-    otherwise the openml package downloads the table into `work`, unless it is there already.
+    What `cache` holds of the table is copied into the folder `work` and read there; what is missing
+    the openml package downloads into it. The cache is only read, and `work` is removed.
 
-    Raises RunError if it cannot be fetched (no network, no such id, an altered copy), TableError if
-    it cannot be used; `work` then holds only what a second attempt can start from.
+    Raises RunError if the table cannot be fetched (no network, no such id, an altered copy),
+    TableError if it cannot be used.
     """
-    copy = _complete_copy(openml_id, cache) if cache is not None else None
-    root = work / ("copied" if copy else "downloaded")
-    with library(root, parquet=copy is not None and copy.suffix == ".pq") as openml:
-        folder = Path(openml.config.get_cache_directory()) / "datasets" / str(openml_id)
-        if copy is not None:
-            _copy(copy, folder)
-        elif not _is_complete(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-        _remove_pickles(folder)
-        try:
-            dataset = _dataset(openml, openml_id, cache)
-            frame, target = _frame(dataset)
-            return Table.from_frame(dataset.name, frame, target, _origin(dataset, copy))
-        except TableError as error:
-            raise TableError(f"{openml_id}: {error}") from None
-        finally:
-            _remove_pickles(folder)
-            if copy is not None:
-                shutil.rmtree(root, ignore_errors=True)
-
-
-def _complete_copy(openml_id: int, cache: Path) -> Path | None:
-    """The data file of a table's folder in a cache, if the folder has all that the package needs;
-    else None. RunError if the file contradicts its description."""
-    folder = cache / DATASETS / str(openml_id)
-    description = _description(folder)
-    arff = folder / "dataset.arff"
-    if description is None or not description.keys() >= _REQUIRED_FIELDS:
-        return None
-    if description["id"] != str(openml_id):
-        raise RunError(f"{folder} is damaged: its description.xml is of table {description['id']}")
-    if arff.is_file():
-        if description.get("md5_checksum") not in (None, _md5(arff)):
-            raise RunError(
-                f"{arff} is altered or incomplete: its md5 is not the one in its description.xml; "
-                "repair the cache, or leave cache_dir= out to download the table"
-            )
-        return arff
-    parquet = [folder / f"dataset_{openml_id}.pq", folder / "dataset.pq"]
-    paths = [path for path in parquet if path.is_file() and "parquet_url" in description]
-    return paths[0] if paths else None
-
-
-def _copy(data: Path, folder: Path) -> None:
-    """Copies only what is read: a cache also holds pickles, which could run code."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for path in (data.with_name("description.xml"), data):
-        shutil.copyfile(path, folder / path.name)
-
-
-def _is_complete(folder: Path) -> bool:
-    """Whether an earlier download is complete: the package does not check."""
-    description, arff = _description(folder), folder / "dataset.arff"
-    return (
-        description is not None and arff.is_file() and description.get("md5_checksum") == _md5(arff)
-    )
-
-
-def _description(folder: Path) -> dict[str, str] | None:
-    """The fields of description.xml; None if it is missing or cannot be read."""
+    shutil.rmtree(work, ignore_errors=True)  # of a killed process
+    work.mkdir(parents=True)
     try:
-        root = ElementTree.parse(folder / "description.xml").getroot()
-    except (OSError, ElementTree.ParseError):
-        return None
-    return {field.tag.removeprefix(_OML): (field.text or "").strip() for field in root}
+        copy = _copy(openml_id, cache, work) if cache is not None else None
+        parquet = copy is not None and copy.suffix == ".pq"
+        dataset = _dataset(openml_id, work, cache, parquet=parquet)
+        if copy is not None and not parquet:
+            with open(copy, "rb") as file:
+                md5 = hashlib.file_digest(file, "md5").hexdigest()
+            if dataset.md5_checksum not in (None, md5):
+                raise RunError(
+                    f"{copy} is altered or incomplete: its md5 is not the one in its "
+                    "description.xml; repair the cache, or leave cache_dir= out to download the "
+                    "table"
+                )
+        frame, target = _frame(dataset)
+        return Table.from_frame(dataset.name, frame, target, _origin(dataset, copy))
+    except TableError as error:
+        raise TableError(f"{openml_id}: {error}") from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
-def _remove_pickles(folder: Path) -> None:
-    """The package would read pickles without checking the data, and fail on an incomplete one."""
-    for path in folder.glob("*.pkl*"):
-        path.unlink()
+def _copy(openml_id: int, cache: Path, work: Path) -> Path | None:
+    """Copy only what is read: a cache also holds pickles, which could run code. Returns the data
+    file that it holds, if it does."""
+    source, folder = (root / DATASETS / str(openml_id) for root in (cache, work))
+    folder.mkdir(parents=True)
+    data = [source / name for name in ("dataset.arff", f"dataset_{openml_id}.pq", "dataset.pq")]
+    for path in (source / "description.xml", *data):
+        if path.is_file():
+            shutil.copyfile(path, folder / path.name)
+    return next((path for path in data if path.is_file()), None)
 
 
-def _dataset(openml: Any, openml_id: int, cache: Path | None) -> Any:
-    """The package's data set, with its data on disk; RunError, one line, in place of its errors."""
+def _dataset(openml_id: int, work: Path, cache: Path | None, *, parquet: bool) -> Any:
+    """The package's data set, with its data in `work`: as ARFF, of which OpenML gives a checksum,
+    unless the cache holds `parquet`. RunError, one line, in place of the package's errors."""
+    os.environ["OPENML_SKIP_PARQUET"] = str(not parquet)
+    import openml
     from requests.exceptions import RequestException
 
+    openml.config.server, openml.config.apikey = SERVER, ""
+    openml.config.set_root_cache_directory(work.resolve())
+    openml.config.set_retry_policy("human", _TRIES)
+    logging.getLogger("openml").setLevel(logging.CRITICAL)
     try:
         return openml.datasets.get_dataset(openml_id, download_data=True)
     except RequestException as error:
@@ -153,7 +120,10 @@ def _frame(dataset: Any) -> tuple[Any, str]:
 
 
 def _origin(dataset: Any, copy: Path | None) -> Source:
-    copied = f"copied from a local openml cache: {_first_sentence(dataset)}"
+    # In the first sentence of its description a rebuilt table says that it is one.
+    text = " ".join((dataset.description or "it has no description").split())
+    sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
+    copied = f"copied from a local openml cache: {sentence}"
     return Source(
         openml_id=dataset.dataset_id,
         version=dataset.version,
@@ -164,14 +134,3 @@ def _origin(dataset: Any, copy: Path | None) -> Source:
         date=dataset.upload_date,
         notes=(copied,) if copy else (),
     )
-
-
-def _first_sentence(dataset: Any) -> str:
-    """The first sentence of the description, in which a rebuilt table says that it is one."""
-    text = " ".join((dataset.description or "it has no description").split())
-    return text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
-
-
-def _md5(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "md5").hexdigest()

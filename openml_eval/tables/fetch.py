@@ -5,8 +5,6 @@ print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -15,7 +13,6 @@ from tqdm import tqdm
 from reloop.conf.mistakes import RunError
 
 from ..settings import FetchSettings, table_name
-from .catalogue import entry
 from .csv_file import csv_table
 from .download import openml_table
 from .store import find_table, read_table, write_table
@@ -32,7 +29,11 @@ def fetch(settings: FetchSettings) -> str:
     folder = Path(settings.data_dir)
     folder.mkdir(parents=True, exist_ok=True)
     descriptions, count = [], 0
-    with _lock(folder), tqdm(settings.tables, desc="tables", leave=False, disable=None) as bar:
+    try:
+        lock = FileLock(folder / ".lock").acquire(timeout=0)
+    except Timeout:
+        raise RunError(f"{folder} is being filled by another process") from None
+    with lock, tqdm(settings.tables, desc="tables", leave=False, disable=None) as bar:
         for key in bar:
             bar.set_postfix_str(str(key))
             try:
@@ -55,23 +56,8 @@ def description(table: Table) -> list[str]:
     )
     label = f"{openml_id} {table.name}" if openml_id else table.name
     first = f"{label}: {rows:,} rows, {len(table.features)} features; classes {shares}"
-    catalogue_entry = entry(openml_id) if openml_id else None
-    remarks = catalogue_entry.remarks(rows, len(table.features)) if catalogue_entry else []
     used = f"target {table.source.target}; features {list_names(table.features, _MOST_NAMES)}"
-    return [first, *(f"  {remark}" for remark in [used, *remarks, *table.source.notes])]
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise RunError(f"{folder} is being filled by another process") from None
-    try:
-        yield
-    finally:
-        lock.release()
+    return [first, *(f"  {remark}" for remark in [used, *table.remarks])]
 
 
 def _get_table(folder: Path, key: int | str, settings: FetchSettings) -> tuple[Table, bool]:
@@ -85,7 +71,7 @@ def _get_table(folder: Path, key: int | str, settings: FetchSettings) -> tuple[T
         table = openml_table(key, folder / ".openml", cache)
     else:
         table = csv_table(Path(key), settings.target)
-        if copy is not None and copy.is_as(table):
+        if copy is not None and copy.source == table.source:  # its file and target
             return copy, False
     _check_name(folder, table)
     write_table(folder, table)

@@ -8,21 +8,17 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from reloop.conf.checks.folders import is_hidden
-from reloop.conf.mistakes import RunError, one_line
+from reloop.conf.mistakes import RunError
 from reloop.training.run_folder.files import read_json, write_json, write_with
 
 from .catalogue import ids_by_name
 from .table import Source, Table, TableError
-
-SCHEMA_VERSION = 1
 
 
 def write_table(folder: Path, table: Table) -> Path:
@@ -37,7 +33,7 @@ def write_table(folder: Path, table: Table) -> Path:
     numbers, path = folder / f"{table.name}.npz", folder / f"{table.name}.json"
     write_with(numbers, lambda file: np.savez(file, allow_pickle=False, xs=table.xs, ys=table.ys))
     content = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "name": table.name,
         "rows": len(table.ys),
         "features": list(table.features),
@@ -54,73 +50,51 @@ def read_table(folder: Path, key: int | str) -> Table:
     """A table by its OpenML id or its name, checked against its sha256.
 
     Takes little more memory than the table. Raises RunError if there is none, with the command that
-    fetches it, and for files that are altered, incomplete or of a later version.
+    fetches it, and for files that are altered or incomplete.
     """
+    check_tables(folder, [key])
     path = find_table(folder, key)
-    if path is None:
-        raise RunError(
-            f"{folder} holds no table {key}; {_fetch_command(folder, key)} puts it there"
-        )
-    return _read(path, key)
+    assert path is not None
+    content, numbers = read_json(path), path.with_suffix(".npz")
+    if not isinstance(content, dict) or "sha256" not in content:
+        raise _damage(path, key, "it is no table's JSON")
+    if not numbers.exists():
+        raise _damage(numbers, key, "it is missing")
+    if _sha256(numbers) != content["sha256"]:
+        raise _damage(numbers, key, "its sha256 is not the one in its JSON")
+    with np.load(numbers, allow_pickle=False) as arrays:
+        xs, ys = arrays["xs"], arrays["ys"]
+    source = Source(**{**content["source"], "notes": tuple(content["source"]["notes"])})
+    features, classes = tuple(content["features"]), tuple(content["classes"])
+    return Table(content["name"], features, xs, ys, classes, source)
 
 
 def check_tables(folder: Path, keys: Sequence[int | str]) -> None:
     """Raises RunError, with the command that fetches them, if tables are missing."""
     missing = [each for each in keys if find_table(folder, each) is None]
     if missing:
-        names = ", ".join(map(str, missing))
+        names, them = ", ".join(map(str, missing)), "it" if len(missing) == 1 else "them"
         raise RunError(
-            f"{folder} holds no table {names}; {_fetch_command(folder, *missing)} puts them there"
+            f"{folder} holds no table {names}; {_fetch_command(folder, *missing)} puts {them} there"
         )
 
 
 def find_table(folder: Path, key: int | str) -> Path | None:
-    """The path of a table's JSON, by OpenML id or name; None if there is none.
-
-    Raises RunError if an unreadable file could be that table's.
-    """
+    """The path of a table's JSON, by OpenML id or name; None if there is none."""
     if isinstance(key, str):
         path = folder / f"{key}.json"
         return path if path.exists() else None
-    unreadable = []
-    for path in sorted(path for path in folder.glob("*.json") if not is_hidden(path, folder)):
+    for path in sorted(folder.glob("[!.]*.json")):
         content = read_json(path)
         source = content.get("source") if isinstance(content, dict) else None
-        if not isinstance(source, dict):
-            unreadable.append(path)
-        elif source.get("openml_id") == key:
+        if isinstance(source, dict) and source.get("openml_id") == key:
             return path
-    if unreadable:
-        raise RunError(_damage_message(unreadable[0], key, "it is no table's JSON"))
     return None
 
 
-def _read(path: Path, key: int | str) -> Table:
-    content, numbers = read_json(path), path.with_suffix(".npz")
-    try:
-        if content["schema_version"] > SCHEMA_VERSION:
-            raise RunError(f"{path} was written by a later version, which reads it")
-        sha256, rows, name, origin = (content[key] for key in ("sha256", "rows", "name", "source"))
-        features, classes = tuple(content["features"]), tuple(content["classes"])
-        source = Source(**{**origin, "notes": tuple(origin["notes"])})
-    except (KeyError, TypeError):
-        raise RunError(_damage_message(path, key, "it is no table's JSON")) from None
-    try:
-        if _sha256(numbers) != sha256:
-            raise RunError(_damage_message(numbers, key, "its sha256 is not the one in its JSON"))
-        with np.load(numbers, allow_pickle=False) as arrays:
-            table = Table(name, features, arrays["xs"], arrays["ys"], classes, source)
-    except FileNotFoundError:
-        raise RunError(_damage_message(numbers, key, "it is missing")) from None
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunError(_damage_message(numbers, key, one_line(error))) from None
-    if len(table.ys) != rows or list(table.counts) != content.get("counts"):
-        raise RunError(_damage_message(path, key, "it is of other rows than its .npz"))
-    return table
-
-
-def _damage_message(path: Path, key: int | str, reason: str) -> str:
-    return f"{path} is damaged ({reason}); {_fetch_command(path.parent, key)} makes it again"
+def _damage(path: Path, key: int | str, reason: str) -> RunError:
+    command = _fetch_command(path.parent, key)
+    return RunError(f"{path} is damaged ({reason}); {command} makes it again")
 
 
 def _fetch_command(folder: Path, *keys: int | str) -> str:

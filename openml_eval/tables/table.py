@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .catalogue import entry
+
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
 _FEW = 5  # names that a message lists
 # Of a column that names rows: R writes none or `rownames`, pandas none (it reads one as `Unnamed`)
@@ -46,8 +48,6 @@ class Table:
     """Rows of numbers, each in one of two classes.
 
     xs is float64 [rows, features] and finite; ys is int64 [rows], the index into `classes`.
-
-    Raises TableError, a ValueError, for other arrays.
     """
 
     name: str
@@ -57,23 +57,17 @@ class Table:
     classes: tuple[str, str]
     source: Source = Source()
 
-    def __post_init__(self) -> None:
-        _check_arrays(self)
-
     @property
     def counts(self) -> tuple[int, int]:
         """Rows of class 0 and of class 1."""
         ones = int(self.ys.sum())
         return len(self.ys) - ones, ones
 
-    def is_as(self, other: Table) -> bool:
-        """Whether both hold the same, under the same names and of the same origin."""
-        described = [
-            (table.name, table.features, table.classes, replace(table.source, date=None))
-            for table in (self, other)
-        ]
-        same_numbers = np.array_equal(self.xs, other.xs) and np.array_equal(self.ys, other.ys)
-        return described[0] == described[1] and same_numbers
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences that its results must be read with: the catalogue's and the source's notes."""
+        known = entry(self.source.openml_id) if self.source.openml_id else None
+        return [*(known.remarks(*self.xs.shape) if known else []), *self.source.notes]
 
     @classmethod
     def from_frame(
@@ -104,24 +98,6 @@ class Table:
         source = replace(origin, target=str(target), notes=(*origin.notes, *left_out))
         names = tuple(str(feature) for feature in features)
         return cls(name, names, xs, ys, classes, source)
-
-
-def _check_arrays(table: Table) -> None:
-    xs, ys = table.xs, table.ys
-    rows = len(ys)
-    if xs.dtype != np.float64 or ys.dtype != np.int64:
-        raise TableError(
-            f"{table.name}: xs must be float64 and ys int64, not {xs.dtype}, {ys.dtype}"
-        )
-    if ys.ndim != 1 or xs.shape != (rows, len(table.features)) or not table.features:
-        raise TableError(
-            f"{table.name}: xs must be [rows, features] and ys [rows]; for {len(table.features)} "
-            f"features they are {xs.shape} and {ys.shape}"
-        )
-    if not all(np.isfinite(xs[:, index]).all() for index in range(xs.shape[1])):
-        raise TableError(f"{table.name}: xs must be finite")
-    if len(set(table.classes)) != 2 or not rows or (ys.min(), ys.max()) != (0, 1):
-        raise TableError(f"{table.name}: ys must hold 0 and 1, for two classes of different names")
 
 
 def _target_column(name: str, frame: Any, target: str | None) -> Any:

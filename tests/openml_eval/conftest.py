@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reloop.openml_eval import weights
-from reloop.openml_eval.tables import library
+from reloop.openml_eval.tables import download
 from tests.openml_eval.averaging import write_averaging
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description
@@ -37,7 +37,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (socket.socket, "connect", refuse),
         (socket.socket, "connect_ex", refuse),
         (socket, "getaddrinfo", refuse),
-        (library, "_TRIES", 1),
+        (download, "_TRIES", 1),
     ):
         monkeypatch.setattr(owner, name, value)
     return attempts
@@ -85,7 +85,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{http.server_port}"
     for name, value in (("SERVER", f"{state.url}/api/v1/xml"), ("_TRIES", 1)):
-        monkeypatch.setattr(library, name, value)
+        monkeypatch.setattr(download, name, value)
     monkeypatch.setenv("no_proxy", "*")
     thread = threading.Thread(target=http.serve_forever, daemon=True)
     thread.start()

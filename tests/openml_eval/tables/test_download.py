@@ -12,7 +12,7 @@ from reloop.openml_eval.tables.download import openml_table
 from reloop.openml_eval.tables.fetch import fetch
 from reloop.openml_eval.tables.store import read_table
 from tests.openml_eval.conftest import Server
-from tests.openml_eval.small_cache import arff, rows
+from tests.openml_eval.small_cache import arff, rows, write_data_set
 
 
 def test_a_table_is_downloaded_once_checked_and_kept(server: Server, tmp_path: Path) -> None:
@@ -57,17 +57,11 @@ def test_a_download_cut_short_is_refused_and_the_next_time_is_whole(
     assert len(read_table(tmp_path, 7).ys) == 60
 
 
-@pytest.mark.parametrize("half", ["dataset.arff", "description.xml"])
-def test_what_a_kill_left_half_is_downloaded_again(
-    half: str, server: Server, tmp_path: Path
-) -> None:
-    server.texts = {7: arff(rows(60))}
-    openml_table(7, tmp_path)
-    (path,) = tmp_path.rglob(half)
-    text = path.read_text()
-    path.write_text(text[: text.rindex("\n", 0, -1) + 1])
-    assert len(openml_table(7, tmp_path).ys) == 60
-    assert len(server.asked) == 4
-    assert path.read_text() == text
-    openml_table(7, tmp_path)
-    assert len(server.asked) == 4
+def test_what_a_cache_lacks_is_downloaded(server: Server, tmp_path: Path) -> None:
+    text = arff(rows(60))
+    server.texts = {7: text}
+    folder = write_data_set(tmp_path / "cache", 7, text, url=f"{server.url}/7.arff")
+    (folder / "dataset.arff").unlink()
+    table = openml_table(7, tmp_path / "work", tmp_path / "cache")
+    assert len(table.ys) == 60
+    assert table.source.notes == ("left out, not numeric: colour",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from reloop.openml_eval.__main__ import main
 from reloop.openml_eval.settings import FetchSettings
 from reloop.openml_eval.tables.download import openml_table
 from reloop.openml_eval.tables.fetch import fetch
-from reloop.openml_eval.tables.store import read_table, write_table
+from reloop.openml_eval.tables.store import read_table
 from reloop.openml_eval.tables.table import Table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import arff, contents, rows, write_data_set
@@ -94,8 +93,6 @@ def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str])
     assert "classes a 30 (50.0%), b 30 (50.0%)" in fetch(by_group)
     assert "0 of them fetched now" in fetch(by_group)
     assert "classes x" in fetch(settings)  # its last column again
-    write_table(folder, replace(read_table(folder, "mine"), features=("rownames", "b")))
-    assert "1 of them fetched now" in fetch(settings)  # it was read otherwise
 
 
 @pytest.mark.parametrize(

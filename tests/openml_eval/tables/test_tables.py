@@ -119,30 +119,6 @@ def test_missing_values_of_columns_that_are_left_out_do_not_matter() -> None:
     assert len(table.ys) == 60
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"xs": np.zeros((2, 1), np.float32)},
-        {"xs": np.zeros((3, 1))},
-        {"xs": np.zeros((2, 2))},
-        {"xs": np.array([[0.0], [np.nan]])},
-        {"xs": np.zeros((2, 0)), "features": ()},
-        {"ys": np.array([0, 1], np.int32)},
-        {"ys": np.array([0, 2])},
-        {"ys": np.array([1, 1])},
-        {"ys": np.array([[0, 1]])},
-        {"classes": ("a", "a")},
-        {"ys": np.zeros(0, np.int64), "xs": np.zeros((0, 1))},
-    ],
-)
-def test_arrays_that_are_no_table_are_refused(change: dict[str, Any]) -> None:
-    good: dict[str, Any] = {"features": ("x",), "classes": ("a", "b")}
-    good |= {"xs": np.zeros((2, 1)), "ys": np.array([0, 1])}
-    assert Table("mine", **good).source.notes == ()
-    with pytest.raises(ValueError, match="mine: "):
-        Table("mine", **(good | change))
-
-
 def test_a_million_rows_take_little_beside_the_table() -> None:
     index = np.arange(1_000_000)
     given = pandas.DataFrame({f"x{i}": index * (i + 0.5) for i in range(8)}).assign(y=index % 2)
