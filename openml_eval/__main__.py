@@ -17,8 +17,7 @@ from reloop.conf.command import answered, described, run_command
 from reloop.conf.mistakes import ConfigError, check_choice
 from reloop.conf.schema import Config
 from reloop.conf.words import settings_from_words
-from reloop.openml_eval.run_settings import RunSettings, split_words
-from reloop.openml_eval.settings import FetchSettings, ShipSettings
+from reloop.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, split_words
 
 _RUN_HELP = """\
 Train on all tables but one and test on that one; print the accuracies beside the published Table 2

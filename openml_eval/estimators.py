@@ -7,6 +7,7 @@ LoopedRegressor(checkpoint="runs/NAME", n_loops="auto").fit(X, y).predict(X_new)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
@@ -19,18 +20,85 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.halting import Halting
+from reloop.evaluation.halting import Halting, changes
 from reloop.evaluation.load import LoadedModel
+from reloop.models import Model, Queries
 from reloop.tasks import Prompts, Task
 from reloop.training.assemble import build_task
 from reloop.training.device import place_exactly
 
-from .answers import LoopSettings, answer_queries
 from .context import Floats, Scaling, context_rows, model_inputs
 from .weights import read_model, shipped
+
+# Queries per pass beside a context. A query attends to its context and itself, but the mask has all
+# pairs of queries: longer passes cost more than they save.
+_QUERY_CHUNK = 256
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The number of loops, and the rule by which each answer is fixed once it has converged, if
+    there is one."""
+
+    loops: int
+    halting: Halting | None = None
+    divisor: float = 1.0  # the variance of y
+
+
+@torch.no_grad()
+def _answer_queries(
+    model: Model, contexts: Prompts, queries: Tensor, settings: _Loops, staged: bool = False
+) -> Floats:
+    """Answers to queries [m, d] in each of C contexts: [1, C, m] after the last loop or, `staged`,
+    [loops, C, m] after each. An answer is the prediction or, of a classifier, the probability of
+    class 1.
+
+    Everything is on one device and in float64: the other queries change an answer only by rounding.
+    """
+    answers = []
+    for chunk in queries.split(_QUERY_CHUNK):
+        model_queries = Queries(
+            chunk.expand(len(contexts), -1, -1),
+            torch.full((len(chunk),), contexts.xs.shape[1], device=chunk.device),
+        )
+        if settings.halting is None:
+            window = settings.loops if staged else 1
+            stages = _answers(model, model(contexts, settings.loops, window, queries=model_queries))
+        else:
+            stages = _halting_answers(model, contexts, model_queries, settings, settings.halting)
+        answers.append((stages if staged else stages[-1:]).cpu().numpy())
+    return np.concatenate(answers, axis=2)
+
+
+def _answers(model: Model, predictions: Tensor) -> Tensor:
+    return predictions.softmax(-1)[..., 1] if model.spec.classes else predictions
+
+
+def _halting_answers(
+    model: Model, contexts: Prompts, model_queries: Queries, settings: _Loops, rule: Halting
+) -> Tensor:
+    """Answers [loops, C, m], each fixed once it has converged. Stops when all have."""
+    stages: list[Tensor] = []
+    halted = rule.start(model_queries.xs[..., 0])
+    previous: tuple[Tensor, Tensor] | None = None
+    for loop, (state, prediction) in enumerate(
+        model.unroll(contexts, settings.loops, model_queries)
+    ):
+        if loop == 0:
+            continue  # the read-in precedes the first loop
+        current = state.stream[:, -model_queries.xs.shape[1] :], prediction
+        halted.update(
+            loop, _answers(model, prediction), changes(previous, current, settings.divisor)
+        )
+        stages.append(halted.values)
+        previous = current
+        if halted.all:
+            break
+    return torch.stack(stages + stages[-1:] * (settings.loops - len(stages)))
 
 
 class _Looped(BaseEstimator):  # type: ignore[misc]
@@ -75,16 +143,16 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             )
         return checkpoint
 
-    def _loop_settings(self, checkpoint: LoadedModel, divisor: float) -> LoopSettings:
+    def _loop_settings(self, checkpoint: LoadedModel, divisor: float) -> _Loops:
         if self.n_loops is None:
-            return LoopSettings(checkpoint.loops)
+            return _Loops(checkpoint.loops)
         if self.n_loops == "auto":
             defaults = EvaluationConfig()
             halting = Halting(defaults.halt_on, defaults.tolerance, checkpoint.loops)
-            return LoopSettings(checkpoint.loops, halting, divisor)
+            return _Loops(checkpoint.loops, halting, divisor)
         max_loops = checkpoint.model.loop.most_loops
         loops = _count("n_loops", self.n_loops, max_loops, 'also None or "auto"')
-        return LoopSettings(loops)
+        return _Loops(loops)
 
     def _set_contexts(
         self,
@@ -126,7 +194,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
         answers = [
-            answer_queries(
+            _answer_queries(
                 self._model,
                 Prompts(self._contexts.xs[..., order], self._contexts.ys),
                 queries[:, order],

@@ -4,7 +4,9 @@ table. Both resume after an interruption and reuse stored results."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from reloop.training.run_folder.sources import EVALUATED, sources_of
 from .scoring import (
     ABSENT,
     FIRST_SEED,
+    SOLVERS,
+    ContextSplit,
     Hits,
     TrainedModel,
     model_hits,
@@ -31,13 +35,32 @@ from .scoring import (
     solver_hits,
     split_contexts,
 )
-from .solvers import SOLVERS
-from .table_summary import TableSummary
 from .tables.store import read_table
-from .tables.table import Table
 
-# The modules of this room that hits depend on.
-_GROUP_CHUNK = 8
+_GROUP_CHUNK = 8  # of whose hits each file of a cache holds some
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """A stored table without its rows; `remarks` are notes that its results must be read with."""
+
+    name: str
+    openml_id: int | None
+    rows: int
+    features: int
+    counts: tuple[int, int]
+    sha256: str
+    remarks: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Its id, if it has one, and its name."""
+        return f"{self.openml_id} {self.name}" if self.openml_id else self.name
+
+    @property
+    def majority(self) -> float:
+        """The share of its larger class."""
+        return max(self.counts) / self.rows
 
 
 @dataclass(frozen=True)
@@ -50,14 +73,34 @@ class Scoring:
     contexts: int
     seeds: int
 
-    def content(self, table: TableSummary, seed: int) -> dict[str, object]:
-        """What the hits of one evaluation seed depend on, beside the model or solver."""
-        return {
+    def hits(
+        self,
+        cache: Cache,
+        name: str,
+        content: Mapping[str, object],
+        table: TableSummary,
+        seed: int,
+        score: Callable[[ContextSplit, slice], Hits],
+    ) -> Hits:
+        """Hits of one evaluation seed, from the cache or by `score`, group by group; `content` is
+        what they depend on beside table and scoring."""
+        split = split_contexts(table.rows, self.size, self.contexts, seed)
+        full_content = {
+            **content,
             "table": table.sha256,
             "size": self.size,
             "contexts": self.contexts,
             "seed": seed,
+            "sources": sources_of(*EVALUATED, "openml_eval"),
         }
+        arrays = cache.rows(
+            name,
+            full_content,
+            len(split.groups),
+            _GROUP_CHUNK,
+            lambda groups: {"hits": score(split, groups)},
+        )
+        return arrays["hits"]
 
 
 @dataclass(frozen=True)
@@ -127,25 +170,14 @@ class RunJob:
             points = self.scoring.size + 1
             seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
             return np.array([reference_accuracies(classifier, table, points, s) for s in seeds])
-        cache, weights = Cache(run.path / "cache"), weights_digest(run.model)
-        seeds = range(self.scoring.seeds)
-        return np.stack([self._hits(cache, weights, classifier, table, s) for s in seeds])
-
-    def _hits(
-        self, cache: Cache, weights: str, classifier: TrainedModel, table: Table, seed: int
-    ) -> Hits:
-        split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
-        content = self.scoring.content(self.table, seed)
-        content |= {"weights": weights, "labels": classifier.task.labels, "loops": classifier.loops}
-        content["sources"] = sources_of(*EVALUATED, "openml_eval")
-        arrays = cache.rows(
-            "tables",
-            content,
-            len(split.groups),
-            _GROUP_CHUNK,
-            lambda groups: {"hits": model_hits(classifier, table, split, groups)},
-        )
-        return arrays["hits"]
+        content = {
+            "weights": weights_digest(run.model),
+            "labels": classifier.task.labels,
+            "loops": classifier.loops,
+        }
+        cache, score = Cache(run.path / "cache"), partial(model_hits, classifier, table)
+        hits = partial(self.scoring.hits, cache, "tables", content, self.table, score=score)
+        return np.stack([hits(seed) for seed in range(self.scoring.seeds)])
 
 
 @dataclass(frozen=True)
@@ -168,30 +200,20 @@ class SolverJob:
         lock_folder = self.cache / self.table.sha256[:12]
         lock_folder.mkdir(parents=True, exist_ok=True)
         table = read_table(self.scoring.folder, self.table.name)
-        seeds = range(self.scoring.seeds)
+        hits = {}
         with RunFolder(lock_folder).lock():
-            hits = {name: np.stack([self._hits(name, table, s) for s in seeds]) for name in SOLVERS}
+            for name, description in SOLVERS.items():
+                content, score = {"solver": description}, partial(solver_hits, name, table)
+                by_seed = partial(
+                    self.scoring.hits, Cache(self.cache), name, content, self.table, score=score
+                )
+                hits[name] = np.stack([by_seed(seed) for seed in range(self.scoring.seeds)])
         return SolverScores(hits, time.monotonic() - start)
 
     def describe(self, result: SolverScores) -> str:
         """The accuracies and the time."""
         accuracies = (f"{_accuracy(hits):.3f}" for hits in result.hits.values())
         return f"accuracies {', '.join(accuracies)}, found in {result.seconds:.0f} s"
-
-    def _hits(self, name: str, table: Table, seed: int) -> Hits:
-        split = split_contexts(self.table.rows, self.scoring.size, self.scoring.contexts, seed)
-        arrays = Cache(self.cache).rows(
-            name,
-            self.scoring.content(self.table, seed)
-            | {
-                "solver": SOLVERS[name],
-                "sources": sources_of(*EVALUATED, "openml_eval"),
-            },
-            len(split.groups),
-            _GROUP_CHUNK,
-            lambda groups: {"hits": solver_hits(name, table, split, groups)},
-        )
-        return arrays["hits"]
 
 
 def _accuracy(hits: Hits) -> float:

@@ -22,14 +22,12 @@ from reloop.training.assemble import build_task
 from reloop.training.jobs import Outcome, Workers, processes_for, run_jobs
 from reloop.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
 
-from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores
-from .pictures import draw_accuracies
-from .report import csv_text, report
-from .results import Result
-from .run_settings import RunSettings
+from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores, TableSummary
+from .report import csv_text, draw_accuracies, report
+from .results import Result, summary
 from .scoring import check_features
-from .summary import summary
-from .table_summary import TableSummary, evaluated_tables
+from .settings import RunSettings
+from .tables.store import check_tables, find_table, read_table
 
 
 @dataclass(frozen=True)
@@ -83,12 +81,10 @@ def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
     widest = max(tables, key=lambda table: table.features)
     check_features(widest.name, widest.features, first.task.dims)
     for table in tables:
-        _check_rows(table, first)
+        if table.rows < (points := first.task.points):
+            raise ConfigError("task.points", f"is {points}, and {table.name} has {table.rows} rows")
     scoring = Scoring(
-        Path(settings.data_dir),
-        first.task.points - 1,
-        settings.contexts,
-        settings.draws,
+        Path(settings.data_dir), first.task.points - 1, settings.contexts, settings.draws
     )
     runs = [
         RunJob(config, table, scoring)
@@ -101,15 +97,57 @@ def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
     solver_jobs = []
     if settings.protocol == "corrected":
         solver_jobs = [SolverJob(table, scoring, folder / "openml-cache") for table in held_out]
-    digest = _digest(settings, runs, tables, first)
+    content = {
+        "runs": [job.path.name for job in runs],
+        "tables": [each.sha256 for each in tables],
+        "scored": [settings.protocol, settings.contexts, settings.draws],
+        "resamples": [first.evaluation.resamples, first.evaluation.seed],
+    }
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
     return _Plan([*runs, *solver_jobs], held_out, folder / f"openml-{digest}", first)
 
 
-def _check_rows(table: TableSummary, config: Config) -> None:
-    if table.rows < config.task.points:
-        raise ConfigError(
-            "task.points", f"is {config.task.points}, and {table.name} has {table.rows} rows"
-        )
+def evaluated_tables(settings: RunSettings) -> tuple[list[TableSummary], list[TableSummary]]:
+    """The tables that are held out one after another, and all tables, each checked once against its
+    sha256.
+
+    Raises RunError for a table that is not stored or is damaged, with the command that fetches it;
+    ConfigError for a held-out table that is not among the tables.
+    """
+    folder, keys = Path(settings.data_dir), [_without_ending(key) for key in settings.tables]
+    check_tables(folder, keys)
+    tables = [_summary(folder, key) for key in keys]
+    if settings.held_out == ("all",):
+        return tables, tables
+    by_key = {key: table for table in tables for key in (table.openml_id, table.name)}
+    for key in settings.held_out:
+        if _without_ending(key) not in by_key:
+            names = ", ".join(str(table.openml_id or table.name) for table in tables)
+            problem = f"cannot be {key!r}: the tables that take part are {names}"
+            raise ConfigError("held_out", problem)
+    return [by_key[_without_ending(key)] for key in settings.held_out], tables
+
+
+def _without_ending(key: int | str) -> int | str:
+    """The name of a CSV file's table; any other key unchanged."""
+    return Path(key).stem if isinstance(key, str) and key.endswith(".csv") else key
+
+
+def _summary(folder: Path, key: int | str) -> TableSummary:
+    """A stored table by its id or name; RunError as `read_table`."""
+    table = read_table(folder, key)
+    path = find_table(folder, key)
+    assert path is not None
+    rows, features = table.xs.shape
+    return TableSummary(
+        name=table.name,
+        openml_id=table.source.openml_id,
+        rows=rows,
+        features=features,
+        counts=table.counts,
+        sha256=read_json(path)["sha256"],
+        remarks=tuple(table.remarks),
+    )
 
 
 def _run_configs(
@@ -134,18 +172,6 @@ def _run_configs(
         for config in configs.values()
         for seed in settings.seeds or (config.seed,)
     ]
-
-
-def _digest(
-    settings: RunSettings, runs: Sequence[RunJob], tables: Sequence[TableSummary], first: Config
-) -> str:
-    content = {
-        "runs": [job.path.name for job in runs],
-        "tables": [each.sha256 for each in tables],
-        "scored": [settings.protocol, settings.contexts, settings.draws],
-        "resamples": [first.evaluation.resamples, first.evaluation.seed],
-    }
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
 
 
 def _finish(settings: RunSettings, plan: _Plan, outcomes: Sequence[Outcome]) -> LeaveOneOut:

@@ -1,37 +1,45 @@
-"""Leave-one-out as text, in the layout of Table 2, and as CSV."""
+"""Leave-one-out as text, in the layout of Table 2, as CSV and as a picture."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase
 from textwrap import fill
 
+import numpy as np
+
 from reloop.conf.output import TableFormat
+from reloop.evaluation.bootstrap import Band, numbers
+from reloop.evaluation.figures import AnyCurve, Pictures, name_curves
 from reloop.evaluation.remarks import shared
+from reloop.evaluation.style import style_of
 from reloop.evaluation.tables import Part, Table, document
 
-from .results import Accuracy, Result
-from .table2 import source
+from .results import Accuracy, Result, TableEntry, source
 
 _WIDTH = 100
 _POLARITY = (
     "polarity. The answer follows what went with a label in training more than the labels of its "
     "context, and which of the two classes a table calls the first is chance."
 )
+# Points have no dashes: their shapes tell them apart in grey.
+_MARKERS = {
+    "looped": "o", "standard": "s", "tied": "^",
+    "logistic": "v", "k-NN": "<", "forest": ">", "boosting": "P", "majority": "x",
+}  # fmt: skip
 
 
 def report(result: Result, form: TableFormat = "text") -> str:
     """The table, and below it a caption and the notes on its numbers."""
     notes = _notes(result)
-    lines: list[Part] = [
-        _table(result, notes),
-        *_caption(result),
-        *_majority_lines(result),
-        *_below_half_lines(result),
+    lines: list[Part] = [_table(result, notes), *_caption(result)]
+    lines += [
+        f"{family} beats the larger class on {count} of {total} tables beyond its interval"
+        for family, (count, total) in result["beats_majority"].items()
     ]
-    lines += _remark_lines(result)
+    lines += [*_below_half_lines(result), *_remark_lines(result)]
     lines += [
         fill(f"({mark}) {', '.join(labels)}: {text}", _WIDTH, subsequent_indent="    ")
         for text, (mark, labels) in notes.items()
@@ -62,12 +70,8 @@ def csv_text(result: Result) -> str:
     return text.getvalue()
 
 
-def _families(result: Result) -> list[str]:
-    return list({family: None for entry in result["tables"] for family in entry["models"]})
-
-
 def _table(result: Result, notes: Mapping[str, tuple[str, list[str]]]) -> Table:
-    families = _families(result)
+    families = list({family: None for entry in result["tables"] for family in entry["models"]})
     solvers = list(result["solvers"]) if any(e["solvers"] for e in result["tables"]) else []
     head = ["held out", "rows", "features", *families, *(f"{f}, paper" for f in families)]
     rows = []
@@ -123,11 +127,6 @@ def _caption(result: Result) -> Iterator[str]:
     yield fill(f"paper: {source()}; it tests on 5 % of a table, labels as they are", _WIDTH)
 
 
-def _majority_lines(result: Result) -> Iterator[str]:
-    for family, (count, total) in result["beats_majority"].items():
-        yield f"{family} beats the larger class on {count} of {total} tables beyond its interval"
-
-
 def _below_half_lines(result: Result) -> Iterator[str]:
     """Explanations of accuracies below one half with the labels as they are."""
     for entry in result["tables"]:
@@ -162,8 +161,66 @@ def _notes(result: Result) -> dict[str, tuple[str, list[str]]]:
     for entry in result["tables"]:
         for remark in entry["remarks"]:
             labels_by_remark.setdefault(remark, []).append(entry["label"])
-    return {text: (_mark(i), labels) for i, (text, labels) in enumerate(labels_by_remark.items())}
+    return {
+        text: (ascii_lowercase[index % 26] * (1 + index // 26), labels)
+        for index, (text, labels) in enumerate(labels_by_remark.items())
+    }
 
 
-def _mark(index: int) -> str:
-    return ascii_lowercase[index % 26] * (1 + index // 26)
+def draw_accuracies(result: Result, pictures: Pictures) -> None:
+    """Draw accuracy.png, with its CSV: models and solvers with intervals, published numbers as open
+    diamonds, the share of the larger class as a bar."""
+    entries = result["tables"]
+    curves, labels = accuracy_curves(entries), [entry["label"] for entry in entries]
+    positions = np.arange(len(entries))
+    figure = pictures.figure(8.0, 1.6 + 0.55 * len(entries))
+    axes = figure.subplots()
+    models = [name for name in curves if not name.endswith(", paper")]
+    for index, name in enumerate(models):
+        offset = 0.6 * ((index + 0.5) / len(models) - 0.5)
+        colour, heights = style_of(name)["color"], positions + offset
+        marker = _MARKERS.get(name, "o")
+        mean, low, high = (numbers(curves[name][part]) for part in ("mean", "low", "high"))
+        ends = (mean - low, high - mean)
+        axes.errorbar(mean, heights, xerr=ends, fmt=marker, markersize=4, color=colour, label=name)
+        if f"{name}, paper" in curves:
+            mean, label = numbers(curves[f"{name}, paper"]["mean"]), f"{name}, paper"
+            axes.plot(mean, heights, "D", markerfacecolor="none", color=colour, label=label)
+    shares = [entry["majority_share"] for entry in entries]
+    axes.vlines(shares, positions - 0.4, positions + 0.4, color="grey", label="larger class")
+    axes.set_yticks(positions, labels)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"accuracy, {result['k']} rows of context")
+    spread = "std" if result["settings"].protocol == "reference" else "90 % interval"
+    pictures.title(figure, f"held-out tables, {spread}")
+    name_curves(figure)
+    curves["larger_class"] = {"mean": shares}
+    pictures.save(figure, "accuracy", "table", labels, curves)
+
+
+def accuracy_curves(entries: Sequence[TableEntry]) -> dict[str, AnyCurve]:
+    """Mean, low and high by table, by the name in the legend; None for a table without a value."""
+    by_name: dict[str, list[Accuracy | None]] = {}
+    for index, entry in enumerate(entries):
+        accuracies = {family: model["accuracy"] for family, model in entry["models"].items()}
+        accuracies |= entry["solvers"]
+        accuracies |= {
+            f"{family}, paper": model["published"]
+            for family, model in entry["models"].items()
+            if model["published"]
+        }
+        for name, value in accuracies.items():
+            by_name.setdefault(name, [None] * len(entries))[index] = value
+    return {name: _curve(values) for name, values in by_name.items()}
+
+
+def _curve(values: Sequence[Accuracy | None]) -> Band:
+    mean, low, high = map(list, zip(*map(_ends, values), strict=True))
+    return {"mean": mean, "low": low, "high": high}
+
+
+def _ends(value: Accuracy | None) -> tuple[float | None, float | None, float | None]:
+    if value is None:
+        return None, None, None
+    mean, std = value["mean"], value.get("std", 0.0)
+    return mean, value.get("low", mean - std), value.get("high", mean + std)

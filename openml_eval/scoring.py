@@ -5,7 +5,7 @@ hits = model_hits(classifier, table, split_contexts(len(table.ys), 40, 64, seed=
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -20,16 +20,26 @@ from reloop.tasks import Prompts, Task
 from reloop.tasks.tables import reference_split
 
 from .context import Floats, Scaling, model_inputs
-from .solvers import solve
 from .tables.table import Table
 
 Hits = NDArray[np.uint8]
+Rows = NDArray[np.int64]  # indices
+Classes = NDArray[np.int64]
 ABSENT = 255  # in place of a hit (1) or a miss (0), where a group has fewer rows than the largest
 # Queries per pass beside a context: the attention mask has all pairs of queries.
 _QUERY_CHUNK = 256
 _MAX_QUERIES = 5000
 _PROMPT_CHUNK = 64
 _GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
+FIRST_SEED = 4242  # of the reference's draws of contexts
+# Descriptions of scikit-learn's classifiers that stand beside a model, by short name.
+SOLVERS = {
+    "logistic": "logistic regression, C = 1",
+    "k-NN": "5 nearest neighbours",
+    "forest": "random forest of 100 trees",
+    "boosting": "gradient boosting, 100 trees of depth 3, rate 0.1",
+    "majority": "the majority class of the context",
+}
 
 
 @dataclass(frozen=True)
@@ -137,9 +147,6 @@ def _chunks(
         yield start, rows, mask
 
 
-FIRST_SEED = 4242
-
-
 @torch.no_grad()
 def reference_accuracies(
     classifier: TrainedModel, table: Table, points: int, seed: int
@@ -181,9 +188,6 @@ def _prompt(random: np.random.Generator, query: int, rows: int, points: int) -> 
     return torch.from_numpy(np.append(indices + (indices >= query), query))
 
 
-Rows = NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class ContextSplit:
     """Every row is in one of the `groups`, whose sizes differ by at most one row; the context of
@@ -217,3 +221,25 @@ def split_contexts(rows: int, size: int, contexts: int, seed: int) -> ContextSpl
         context_rows[index] = order[indices + len(group) * (indices >= start)]
         start += len(group)
     return ContextSplit(groups, context_rows)
+
+
+def solve(name: str, xs: Floats, ys: Classes) -> Callable[[Floats], Classes]:
+    """Fit a solver to a context's rows xs [k, features] and classes ys [k]; returns its function
+    from rows [m, features] to classes [m]. For a context of one class it predicts that class."""
+    zeros, ones = np.bincount(ys, minlength=2)
+    if name == "majority" or not zeros or not ones:
+        # A tie gives class 0.
+        return lambda rows: np.full(len(rows), int(ones > zeros), np.int64)
+    # Imported here, as scoring a model does not need them.
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+
+    models = {
+        "logistic": LogisticRegression(max_iter=1000),
+        "k-NN": KNeighborsClassifier(min(5, len(ys))),
+        "forest": RandomForestClassifier(n_estimators=100, random_state=0),
+        "boosting": GradientBoostingClassifier(random_state=0),
+    }
+    model = models[name].fit(xs, ys)
+    return lambda rows: model.predict(rows)

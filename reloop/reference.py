@@ -27,8 +27,7 @@ from reloop.experiments.report.settings import ReportSettings as PageSettings
 from reloop.experiments.runs.settings import ListSettings
 from reloop.experiments.scaling_law.settings import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
-from reloop.openml_eval.run_settings import RunSettings
-from reloop.openml_eval.settings import FetchSettings
+from reloop.openml_eval.settings import FetchSettings, RunSettings
 from reloop.openml_eval.settings import ShipSettings as CheckpointSettings
 from reloop.probing.dynamics.settings import DynamicsSettings
 from reloop.probing.settings import ProbingSettings

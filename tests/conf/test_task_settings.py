@@ -78,7 +78,7 @@ def test_every_other_name_is_of_a_setting_there_is() -> None:
     from reloop.conf.checks.task_settings import own_settings, task_names
     from reloop.experiments.iso_depth.settings import IsoDepthSettings
     from reloop.experiments.stability.settings import StabilitySettings
-    from reloop.openml_eval.run_settings import RunSettings
+    from reloop.openml_eval.settings import RunSettings
     from reloop.probing.settings import ProbingSettings
 
     known = {*flatten(config_to_mapping(Config())), "task", "model"}

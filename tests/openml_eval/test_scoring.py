@@ -1,4 +1,5 @@
-"""Hits beside a shared context are those of separate prompts; solvers are scikit-learn's."""
+"""Hits beside a shared context are those of separate prompts; solvers are scikit-learn's; every row
+is asked about once, from other rows."""
 
 from __future__ import annotations
 
@@ -17,14 +18,15 @@ from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from reloop.models import Model
 from reloop.openml_eval.scoring import (
     ABSENT,
+    SOLVERS,
     ContextSplit,
     TrainedModel,
     model_hits,
     reference_accuracies,
+    solve,
     solver_hits,
     split_contexts,
 )
-from reloop.openml_eval.solvers import SOLVERS, solve
 from reloop.openml_eval.tables.table import Table
 from reloop.tasks import Prompts, make_task
 from reloop.tasks.tables import reference_split
@@ -194,3 +196,41 @@ def test_a_large_table_is_scored_in_little_memory() -> None:
         tracemalloc.stop()
     assert max(widths) <= 256
     assert peak < 12e6
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "contexts", "expected"),
+    [(300, 40, 64, 64), (41, 40, 4, 41), (50, 40, 2, 5), (60, 3, 100, 60), (90, 40, 1, 2)],
+)
+def test_rows_are_dealt_once_and_contexts_hold_others(
+    rows: int, size: int, contexts: int, expected: int
+) -> None:
+    split = split_contexts(rows, size, contexts, seed=0)
+    assert len(split.groups) == expected
+    np.testing.assert_array_equal(np.sort(np.concatenate(split.groups)), np.arange(rows))
+    assert split.contexts.shape == (expected, size)
+    for group, context in zip(split.groups, split.contexts, strict=True):
+        assert len(set(context)) == size
+        assert not set(context) & set(group)
+        assert context.min() >= 0
+        assert context.max() < rows
+    assert split.group_size == max(len(group) for group in split.groups) <= -(-rows // expected)
+
+
+def test_contexts_come_from_all_over_the_table() -> None:
+    drawn = {row for seed in range(40) for row in split_contexts(60, 10, 6, seed).contexts[2]}
+    assert drawn == set(range(60)) - set(split_contexts(60, 10, 6, 0).groups[2])
+
+
+def test_a_seed_draws_contexts_and_never_moves_the_groups() -> None:
+    first, again, other = (split_contexts(200, 20, 8, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.contexts, again.contexts)
+    assert (first.contexts != other.contexts).any()
+    for group, same in zip(first.groups, other.groups, strict=True):
+        np.testing.assert_array_equal(group, same)
+    assert (np.concatenate(first.groups) != np.arange(200)).any()
+
+
+def test_a_table_that_is_all_context_is_refused() -> None:
+    with pytest.raises(RunError, match="a table of 40 rows has none to ask about beside 40"):
+        split_contexts(40, 40, 8, 0)

@@ -19,8 +19,8 @@ from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.evaluation.bootstrap import Interval, numbers
 from reloop.openml_eval.leave_one_out import leave_one_out, stored
-from reloop.openml_eval.pictures import accuracy_curves
-from reloop.openml_eval.run_settings import RunSettings, split_words
+from reloop.openml_eval.report import accuracy_curves
+from reloop.openml_eval.settings import RunSettings, split_words
 from reloop.openml_eval.tables.store import check_tables
 
 from ..curves import curve, panel, without_interval

@@ -20,13 +20,14 @@ from reloop import training
 from reloop.conf.mistakes import HeldElsewhere, RunError
 from reloop.openml_eval.__main__ import main
 from reloop.openml_eval.jobs import Scoring, SolverJob
-from reloop.openml_eval.run_settings import RunSettings
-from reloop.openml_eval.table_summary import evaluated_tables
+from reloop.openml_eval.leave_one_out import evaluated_tables
+from reloop.openml_eval.settings import RunSettings
+from reloop.tasks import Task, make_task
 from reloop.training import Interrupted
 from reloop.training.jobs import Workers, run_jobs
 from reloop.training.run_folder.run import RunFolder
 from tests.conftest import HOME
-from tests.openml_eval.leave_out import words, write_tables
+from tests.openml_eval.leave_out import ROWS, words, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +202,41 @@ def test_the_references_protocol_stands_beside_table_2(
     said = capsys.readouterr().out
     assert f"{found['accuracy']['mean']:.3f} ± {found['accuracy']['std']:.3f}" in said
     assert "0.662" in said
+
+
+def make(data: Path, tables: tuple[str, ...], held_out: str, protocol: str) -> Task:
+    return make_task(
+        "tables",
+        3,
+        0,
+        {"data_dir": str(data), "tables": tables, "held_out": held_out, "protocol": protocol},
+    )
+
+
+@pytest.mark.parametrize("held_out", ["abalone", "third"])
+def test_no_held_out_row_is_in_a_training_prompt(tmp_path: Path, held_out: str) -> None:
+    """Under the corrected protocol rows cannot be found again by their values;
+    tests/tasks/test_tables.py shows that prompts do not depend on that table."""
+    data = write_tables(tmp_path / "data")
+    # Under this protocol a row is the same in every prompt, so that it can be found again.
+    task = make(data, tuple(ROWS), held_out, "reference")
+    generator = torch.Generator().manual_seed(0)
+    seen: set[tuple[float, ...]] = set()
+    for _ in range(60):
+        xs = task.sample(generator, 7, 9).xs.flatten(0, 1)[:, 1:]
+        seen |= rounded(xs.numpy())
+    own = {name: scaled_rows(data, name) for name in ROWS}
+    assert not seen & own[held_out]
+    others = set().union(*(own[name] for name in ROWS if name != held_out))
+    assert len(seen & others) > 0.8 * len(others)
+    assert seen <= others
+
+
+def scaled_rows(data: Path, name: str) -> set[tuple[float, ...]]:
+    with np.load(data / f"{name}.npz") as file:
+        xs = file["xs"]
+    return rounded((xs - xs.mean(0)) / xs.std(0))
+
+
+def rounded(rows: np.ndarray[tuple[int, ...], np.dtype[np.floating]]) -> set[tuple[float, ...]]:
+    return {tuple(row) for row in np.round(rows.astype(float), 3).tolist()}

@@ -14,7 +14,7 @@ from tests.openml_eval.leave_out import words, write_tables
     ("word", "code", "said"),
     [
         ("held_out=99", 2, "held_out cannot be 99: the tables that take part are 720, 8, third"),
-        ("held_out=[720,abalone]", 2, "held_out holds abalone twice"),
+        ("held_out=[8,8]", 2, "held_out holds 8 twice"),
         ("held_out=[all,8]", 2, "held_out holds all and more"),
         ("model=lopped", 2, "model cannot be 'lopped'; did you mean 'looped'?"),
         ("model=[]", 2, "model must hold at least one"),
@@ -30,7 +30,7 @@ from tests.openml_eval.leave_out import words, write_tables
         ("device=abacus", 2, "device cannot be 'abacus' on this machine"),
         ("task.dims=1", 2, "task.dims is 1, and abalone has 2 features: task.dims=2"),
         ("task.points=71 model.n_positions=80", 2, "task.points is 71, and third has 70 rows"),
-        ("tables=[720,abalone]", 2, "tables holds abalone twice"),
+        ("tables=[720,720]", 2, "tables holds 720 twice"),
         ("tables=[720]", 2, "tables must hold at least two: one is held out of training"),
         ("tables=[720,725]", 1, "action=fetch tables=725 data_dir="),
         (
