@@ -1,19 +1,26 @@
-"""The cost of a training step: FLOPs, bytes moved under a given fusion, and the floor on a card.
+"""The cost of a training step: FLOPs, bytes moved under a given fusion, and the floor on a card or
+on this machine's CPU.
 
     work = work_of(at_full_size(named_config("sparse")))
     work.flops / H100.rates["bf16"]                  # seconds of the arithmetic alone
 
-A model, not a measurement. It counts the blocks' matrix products and attention, at all tokens of
-every loop (our eager loop skips the y tokens after the last attention), but not read-in and
-read-out (under 0.1 % at the paper's sizes), norms and GELU.
+A model, not a measurement, but for the CPU's rates. It counts the blocks' matrix products and
+attention, at all tokens of every loop (our eager loop skips the y tokens after the last attention),
+but not read-in and read-out (under 0.1 % at the paper's sizes), norms and GELU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import torch
+from torch import nn
+
 from reloop.conf.schema import Config
+from reloop.models.cpu import CpuOperations, keep_memory
 from reloop.training.assemble import build_curriculum, build_task
 
 # Elements that each kernel of the fusion reads or writes per token and unit of width: those of the
@@ -34,6 +41,12 @@ _BACKWARD = {  # norms, scores and the MLP's hidden layer are computed again
     "weights of qkv": (0, 4),
 }
 _ADAM_BYTES = 28  # per parameter: weight, both moments read and written, gradient read, in fp32
+_linear = CpuOperations().linear
+_REPEATS = 3  # of each product on a CPU, of which the fastest counts
+CPU_SOURCE = (
+    f"products of PyTorch and oneDNN at the step's shapes, the best of {_REPEATS} in each turn, "
+    "the median of the turns; attention at their rate"
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ A100 = Card(
     {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12}, 2.039e12, "vendor's sheet, dense, SXM 80 GB"
 )
 # By the driver's full name, so that a PCIe card or a MIG slice does not match.
-_CARDS = {"NVIDIA H100 80GB HBM3": H100, "NVIDIA H200": H200, "NVIDIA A100-SXM4-80GB": A100}
+CARDS = {"NVIDIA H100 80GB HBM3": H100, "NVIDIA H200": H200, "NVIDIA A100-SXM4-80GB": A100}
 
 
 def card_floor(work: Work, card: Card, precision: str) -> float:
@@ -107,11 +120,6 @@ def card_floor(work: Work, card: Card, precision: str) -> float:
         return work.flops / card.rates[precision]
     window = replace(work, forwards=work.backwards).flops
     return (work.flops - window) / card.rates["bf16"] + window / card.rates["fp32"]
-
-
-def known_card(name: str) -> Card | None:
-    """The card with this driver's name; None if its rates are not in the table."""
-    return _CARDS.get(name)
 
 
 def work_of(config: Config, *, last_y: bool = False) -> Work:
@@ -129,3 +137,52 @@ def work_of(config: Config, *, last_y: bool = False) -> Work:
         backwards=stage.grad_loops * per_loop,
         parameters=model.n_layer * (12 * model.n_embd**2 + 13 * model.n_embd),
     )
+
+
+@torch.no_grad()
+def measured_floor(work: Work, precision: str) -> float:
+    """Seconds of a step's arithmetic on a CPU: what the products of all blocks take alone, forward
+    and backward for inputs and weights, each the faster of PyTorch's and oneDNN's, with attention's
+    FLOPs at the same rate. Of processor time on one thread, else of the clock."""
+    keep_memory()
+    window = _block_seconds(work, torch.bfloat16 if precision == "bf16" else torch.float32)
+    prefix = _block_seconds(work, torch.bfloat16) if precision == "mixed" else window
+    without_gradients = work.forwards - work.backwards
+    return without_gradients * prefix[0] + work.backwards * sum(window)
+
+
+def _block_seconds(work: Work, dtype: torch.dtype) -> tuple[float, float]:
+    """Seconds of one block's arithmetic at all tokens, forward and backward."""
+    width = work.width
+    # qkv, projection, expand and contract.
+    sizes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
+    seconds = [_product_seconds(work.tokens, *pair, dtype) for pair in sizes]
+    forward, backward = (sum(part) for part in zip(*seconds, strict=True))
+    once = replace(work, forwards=1, backwards=0)
+    attention = once.attention_flops() / once.product_flops
+    # Backward there are 2.5 times the FLOPs of attention, and twice those of the products.
+    return forward * (1 + attention), backward * (1 + 1.25 * attention)
+
+
+def _product_seconds(
+    tokens: int, inner: int, outer: int, dtype: torch.dtype
+) -> tuple[float, float]:
+    """Seconds of one product, and of the two products of its backward pass."""
+    x, gradient = (torch.ones(tokens, size, dtype=dtype) for size in (inner, outer))
+    layer = nn.Linear(inner, outer, bias=False, dtype=dtype)
+    back = nn.Linear(outer, inner, bias=False, dtype=dtype)
+    forward = _fastest(lambda: _linear(x, layer), lambda: layer(x))
+    d_input = _fastest(lambda: _linear(gradient, back), lambda: gradient @ layer.weight)
+    d_weight = _fastest(lambda: gradient.T @ x, lambda: x.T @ gradient)
+    return forward, d_input + d_weight
+
+
+def _fastest(*ways: Callable[[], object]) -> float:
+    """Seconds of the fastest of all calls."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    seconds = math.inf
+    for way in ways * _REPEATS:
+        start = clock()
+        way()
+        seconds = min(seconds, clock() - start)
+    return seconds

@@ -73,7 +73,10 @@ def _run(settings: ParitySettings) -> None:
             "late": settings.late,
             "summary": summary,
             "failures": failures,
-            "losses": {name: _rounded(by_seed) for name, by_seed in curves.items()},
+            "losses": {  # rounded to seven digits, the precision of fp32
+                name: {seed: [float(f"{x:.7g}") for x in losses] for seed, losses in each.items()}
+                for name, each in curves.items()
+            },
         }
         # After every training, so that an interruption loses only one.
         write_report(settings.json, device, content)
@@ -148,11 +151,6 @@ def _spread(values: Sequence[float]) -> str:
 
 def _span(steps: tuple[int, ...]) -> str:
     return f"{steps[0]}-{steps[1]}"
-
-
-def _rounded(by_seed: dict[int, list[float]]) -> dict[int, list[float]]:
-    """Rounded to seven digits, the precision of fp32."""
-    return {seed: [float(f"{loss:.7g}") for loss in losses] for seed, losses in by_seed.items()}
 
 
 if __name__ == "__main__":

@@ -115,13 +115,3 @@ def updates(trainer: Trainer | Together, variant: Variant) -> Callable[[int], No
             raise RuntimeError("the step could not be captured as a CUDA graph")
 
     return update
-
-
-def opponents(device: torch.device, checkout: Path | None, *, compiled: bool) -> list[Variant]:
-    """The variants to compare ours with: the reference, if there is a checkout, also with
-    torch.compile if `compiled`."""
-    if checkout is None:
-        return []
-    precision = "tf32" if device.type == "cuda" else "fp32"
-    backends = ("eager", "compile") if compiled else ("eager",)
-    return [Variant("reference", name, precision, checkout=checkout) for name in backends]

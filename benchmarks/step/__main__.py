@@ -7,7 +7,7 @@ a process of its own, so that one that crashes or hangs (`limit`) stops no other
 one computing at a time. Ratios are of pairs of turns, theirs / ours, given by median and quartiles:
 on one thread of processor seconds, which other jobs disturb least, else of the clock. All numbers
 are measured, except the hours of 500,000 steps at the measured rate and, on a GPU, the floor
-(benchmarks/cost.py); on a CPU the floor is what this machine's own products take (cpu_floor.py).
+(benchmarks/cost.py); on a CPU the floor is what this machine's own products take.
 The file is written after each turn, with the clocks of an NVIDIA GPU.
 """
 
@@ -22,23 +22,26 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from reloop.benchmarks.common import device_name, load_reference, run_benchmark, write_report
 from reloop.benchmarks.cost import work_of
 from reloop.benchmarks.reference import FILES
 from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
-from reloop.benchmarks.step.contender import Basis
-from reloop.benchmarks.step.profile import profile_variant
-from reloop.benchmarks.step.table import describe, head, line
-from reloop.benchmarks.step.turns import Measured, span, take_turns
-from reloop.benchmarks.step.worker import Plan
-from reloop.benchmarks.variants import Variant, checked, opponents
+from reloop.benchmarks.step.contender import Basis, describe, head, line
+from reloop.benchmarks.step.turns import Measured, Plan, span, take_turns
+from reloop.benchmarks.timing import Step, Totals, cuda_kernels, warm_up
+from reloop.benchmarks.timing import measure as time_steps
+from reloop.benchmarks.variants import Variant, checked
 from reloop.conf.mistakes import RunError
 from reloop.conf.schema import Config
 from reloop.training.device import place
+
+_STEPS, _WARMUP = 10, 5  # of a profile
+_ROWS = 25  # of a profile's table
 
 
 def main(words: list[str]) -> int:
@@ -125,8 +128,6 @@ def chosen(settings: StepSettings, device: torch.device) -> list[Variant]:
     backends = settings.backend or (("eager", "compile", "triton") if cuda else ("cpu",))
     precisions = settings.precision or (("tf32", "bf16") if cuda else ("fp32", "bf16"))
     checkout = Path(settings.reference) if settings.reference else None
-    if checkout:
-        load_reference(checkout, *FILES)
     ours = [
         checked(Variant("ours", backend, precision, capture, runs=runs), device)
         for runs in settings.runs
@@ -134,10 +135,67 @@ def chosen(settings: StepSettings, device: torch.device) -> list[Variant]:
         for backend in backends
         for precision in precisions
     ]
+    if not checkout:
+        return ours
+    load_reference(checkout, *FILES)
     compiled = settings.compiled_reference
     if compiled is None:
         compiled = "compile" in backends
-    return [*opponents(device, checkout, compiled=compiled), *ours]
+    precision = "tf32" if cuda else "fp32"
+    names = ("eager", "compile") if compiled else ("eager",)
+    return [*(Variant("reference", name, precision, checkout=checkout) for name in names), *ours]
+
+
+class Row(NamedTuple):
+    """A kernel or an operation: calls and milliseconds of a step."""
+
+    name: str
+    calls: float
+    ms: float
+
+
+def profile_variant(config: Config, variant: Variant, device: torch.device) -> dict[str, object]:
+    """Print and return where a variant's step spends its time: on a GPU by kernel, on a CPU by
+    operation; RunError if the profiler sees nothing. The step's own time is measured before,
+    without the profiler; FLOPs and bytes are those of benchmarks/cost.py (the bytes under its
+    fusion, whatever the backend fuses), and rates are that work over the measured time."""
+    step = variant.build(config, device)
+    wall = time_steps(step, warm_up(step, _WARMUP, device), device).wall
+    operations = cuda_kernels if device.type == "cuda" else cpu_operations
+    rows = [
+        Row(name, calls / _STEPS, microseconds / 1e3 / _STEPS)
+        for name, (calls, microseconds) in operations(step, _STEPS).items()
+    ]
+    rows.sort(key=lambda row: -row.ms)
+    busy = sum(row.ms for row in rows)
+    if not busy:
+        raise RunError("the profiler sees nothing on this machine")
+    work = work_of(config)
+    rates = {
+        "wall_ms": 1e3 * wall,
+        "busy_ms": busy,
+        "teraflop_per_second": work.flops / wall / 1e12,
+        "teraflop_per_second_busy": work.flops / busy / 1e9,
+        "gigabyte_per_second_busy": work.traffic() / busy / 1e6,
+    }
+    print(f"\n{variant.name}: {1e3 * wall:.4g} ms a step, {busy:.4g} ms of it busy")
+    print(
+        "computed work over measured time: "
+        f"{rates['teraflop_per_second']:.3g} TFLOP/s over the step; over what is busy "
+        f"{rates['teraflop_per_second_busy']:.3g} and {rates['gigabyte_per_second_busy']:.3g} GB/s"
+    )
+    print(f"{'ms a step':>10}{'share':>8}{'calls':>8}{'us each':>9}  name")
+    for name, calls, ms in rows[:_ROWS]:
+        print(f"{ms:10.4f}{ms / busy:8.1%}{calls:8.1f}{1e3 * ms / calls:9.2f}  {name[:70]}")
+    return {"rates": rates, "rows": [row._asdict() for row in rows]}
+
+
+def cpu_operations(step: Step, steps: int) -> Totals:
+    """Each operation's calls and microseconds (without children) in `steps` steps."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        for _ in range(steps):
+            step()
+    return {row.key: (row.count, row.self_cpu_time_total) for row in profiler.key_averages()}
 
 
 if __name__ == "__main__":

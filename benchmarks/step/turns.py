@@ -1,4 +1,5 @@
-"""Turns: in each, every variant makes one measurement, one after another.
+"""Turns: in each, every variant makes one measurement, one after another, in a process of its own.
+A kernel that faults takes its process's GPU along: here it is that of one variant.
 
 Ratios of one turn's measurements are paired: a slow phase of the machine slows both sides.
 """
@@ -10,20 +11,24 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import torch
 
-from ..common import device_name
-from ..cost import card_floor, known_card, work_of
-from ..cpu_floor import SOURCE, measured_floor
-from ..timing import Times
+from reloop.conf.schema import Config
+from reloop.training.jobs import describe_exit, end_with_parent
+
+from ..common import device_name, reason
+from ..cost import CARDS, CPU_SOURCE, card_floor, measured_floor, work_of
+from ..timing import Launches, Times, launches, measure, peak_bytes, warm_up
 from ..variants import Variant
 from .contender import Basis, Contender, Floor
-from .worker import Plan, VariantFailed, Worker
 
 _FIELDS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
 _SECONDS = 10.0  # for nvidia-smi to answer
+_END = 5.0  # seconds for a process to end before it is killed
 
 
 @dataclass
@@ -72,10 +77,13 @@ def take_turns(
                 measured.contenders.append(contender)
                 workers[variant.name] = worker
         save()
-        floors = _Floors(measured.contenders, plan)
+        ours = [each for each in measured.contenders if each.variant.side == "ours"]
+        on_cpu = plan.device.type == "cpu"  # where the products are timed in each turn
+        floors = {each.variant.precision: list[float]() for each in ours if on_cpu}
         _note_clocks(measured, plan)
         for _ in range(pairs):
-            floors.measure()
+            for precision, seconds in floors.items():
+                seconds.append(measured_floor(work_of(plan.config), precision))
             turn: list[tuple[Contender, Times]] = []
             for contender in measured.rows():
                 with measured.recording(contender.variant):
@@ -84,7 +92,10 @@ def take_turns(
                 contender.times.append(times)
             measured.turns += 1
             _note_clocks(measured, plan)
-            floors.give(measured)
+            for contender in ours:
+                if on_cpu:
+                    median = statistics.median(floors[contender.variant.precision])
+                    contender.floor = Floor(median, CPU_SOURCE, measured.basis)
             save()
         if plan.device.type == "cuda":  # at the end: a profiled step may launch more slowly later
             for contender in measured.rows():
@@ -93,28 +104,8 @@ def take_turns(
             save()
 
 
-class _Floors:
-    """On a CPU, what the products of our variants take, measured in each turn by precision."""
-
-    def __init__(self, contenders: Sequence[Contender], plan: Plan) -> None:
-        on_cpu = plan.device.type == "cpu"
-        ours = [each.variant for each in contenders if on_cpu and each.variant.side == "ours"]
-        self._seconds: dict[str, list[float]] = {variant.precision: [] for variant in ours}
-        self._work = work_of(plan.config)
-
-    def measure(self) -> None:
-        for precision, seconds in self._seconds.items():
-            seconds.append(measured_floor(self._work, precision))
-
-    def give(self, measured: Measured) -> None:
-        for contender in measured.contenders:
-            if contender.variant.side == "ours" and contender.variant.precision in self._seconds:
-                median = statistics.median(self._seconds[contender.variant.precision])
-                contender.floor = Floor(median, SOURCE, measured.basis)
-
-
 def _card_floor(variant: Variant, plan: Plan) -> Floor | None:
-    if plan.device.type != "cuda" or not (card := known_card(device_name(plan.device))):
+    if plan.device.type != "cuda" or not (card := CARDS.get(device_name(plan.device))):
         return None
     return Floor(card_floor(work_of(plan.config), card, variant.precision), card.source)
 
@@ -168,3 +159,98 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:  # [N/A]
         return None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured: the steps of a configuration on a device, after `warmup` of them; `least`
+    seconds a measurement; so many threads."""
+
+    config: Config
+    device: torch.device
+    warmup: int
+    least: float
+    threads: int
+
+
+class VariantFailed(Exception):
+    """A variant cannot be measured; the text says why, in a line."""
+
+
+class Worker:
+    """The process of one variant. Every answer may take `limit` seconds (None: any time);
+    VariantFailed is raised for one that does not come, for an error there and for a process that
+    ends. `end` is called in any case."""
+
+    def __init__(self, variant: Variant, plan: Plan, limit: float | None) -> None:
+        self._limit = limit
+        context = get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(variant, plan, other))
+        self._process.start()
+        other.close()
+
+    def ready(self) -> tuple[int, int | None]:
+        """Wait until the variant is built and warm; the steps of one measurement, and on a GPU the
+        peak of memory in bytes."""
+        return self._answer()
+
+    def measure(self) -> Times:
+        """Measure once."""
+        return self._ask("measure")
+
+    def launches(self) -> Launches | None:
+        """The launches of a step; later ones may be slower, as they were profiled."""
+        return self._ask("launches")
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._pipe.close()
+        for stop in (self._process.terminate, self._process.kill):
+            stop()
+            self._process.join(_END)
+
+    def _ask(self, question: str) -> Any:
+        try:
+            self._pipe.send(question)
+        except OSError:
+            raise self._lost() from None
+        return self._answer()
+
+    def _answer(self) -> Any:
+        try:
+            if not self._pipe.poll(self._limit):
+                raise VariantFailed(f"gave no answer within {self._limit:g} s")
+            answer = self._pipe.recv()
+        except (EOFError, OSError):
+            raise self._lost() from None
+        if isinstance(answer, VariantFailed):
+            raise answer
+        return answer
+
+    def _lost(self) -> VariantFailed:
+        self._process.join(_END)
+        code = self._process.exitcode
+        how = "does not answer" if code is None else describe_exit(code)
+        return VariantFailed(f"its process {how}")
+
+
+def _serve(variant: Variant, plan: Plan, pipe: Connection[Any, Any]) -> None:
+    """In the process: build, warm up, then answer each question."""
+    end_with_parent()
+    torch.set_num_threads(plan.threads)
+    try:
+        step = variant.build(plan.config, plan.device)
+        repeats = warm_up(step, plan.warmup, plan.device, plan.least)
+        on_gpu = plan.device.type == "cuda"
+        pipe.send((repeats, peak_bytes(step, captured=variant.capture) if on_gpu else None))
+        answers: dict[str, Callable[[], object]] = {
+            "measure": lambda: measure(step, repeats, plan.device),
+            "launches": lambda: launches(step),
+        }
+        while True:
+            pipe.send(answers[pipe.recv()]())
+    except (EOFError, BrokenPipeError):  # nobody asks any more
+        return
+    except Exception as error:  # any exception of a compiler or a card
+        pipe.send(VariantFailed(reason(error)))

@@ -9,8 +9,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
-from reloop.benchmarks.time_to_quality.settings import QualitySettings
-from reloop.benchmarks.time_to_quality.targets import targets_table
+from reloop.benchmarks.time_to_quality.settings import QualitySettings, targets_table
 from reloop.conf.command import answered, described
 from reloop.conf.words import settings_from_words
 

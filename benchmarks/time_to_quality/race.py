@@ -23,11 +23,9 @@ from reloop.training.jobs import Workers, run_jobs
 from reloop.training.objective import check_targets
 from reloop.training.run_folder.files import write_json
 
-from .pictures import draw
 from .raced import Raced
-from .report import Row, report
-from .settings import QualitySettings
-from .targets import Target, target_of
+from .report import Row, draw, report
+from .settings import QualitySettings, Target, target_of
 
 _PROMPTS = 512  # that the Bayes error is computed on
 
@@ -40,11 +38,13 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
     all else is written and printed, if a training failed.
     """
     target = target_of(settings)
-    task_folder = Path(settings.folder) / _digest(settings, target)
+    # Of all runs whose measurements have the same settings.
+    request = [settings.task, settings.prompts, list(target.k), settings.measurements]
+    key = f"{settings.task}-{settings.scale}-{key_of(request, 6)}"
+    task_folder = Path(settings.folder) / key
+    seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
     row_configs = {
-        label: [
-            _config(settings, [*words, *row_words], seed, task_folder) for seed in _seeds(settings)
-        ]
+        label: [_config(settings, [*words, *row_words], seed, task_folder) for seed in seeds]
         for label, row_words in _labels(settings).items()
     }
     _check(row_configs, target)
@@ -82,10 +82,6 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         print(text, flush=True)
         raise RunError(f"{len(failures)} of {len(jobs)} trainings failed; the first: {failures[0]}")
     return text
-
-
-def _seeds(settings: QualitySettings) -> range:
-    return range(settings.first_seed, settings.first_seed + settings.seeds)
 
 
 def _labels(settings: QualitySettings) -> dict[str, list[str]]:
@@ -147,9 +143,3 @@ def _track(settings: QualitySettings, config: Config) -> str:
         for config in (config, standard)
     )
     return "B" if ours <= theirs else "a larger model"
-
-
-def _digest(settings: QualitySettings, target: Target) -> str:
-    """The name of the folder of all runs whose measurements have the same settings."""
-    request = [settings.task, settings.prompts, list(target.k), settings.measurements]
-    return f"{settings.task}-{settings.scale}-{key_of(request, 6)}"

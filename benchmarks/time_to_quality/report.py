@@ -1,4 +1,5 @@
-"""Steps, seconds and FLOPs to the target, their ratios and the last errors, as text and JSON."""
+"""Steps, seconds and FLOPs to the target, their ratios and the last errors, as text and JSON; the
+error of each recipe against processor seconds and against FLOPs, as pictures."""
 
 from __future__ import annotations
 
@@ -6,17 +7,24 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
+import numpy as np
 from scipy import stats
 
+from reloop.evaluation.figures import Curve, Pictures, name_curves, note_level, padded
 from reloop.evaluation.remarks import shared
+from reloop.evaluation.style import styles_of
 
 from .raced import Point, Result, points_of, reached
-from .settings import QualitySettings
-from .targets import Target
+from .settings import QualitySettings, Target
 
 Measure = Literal["step", "cpu_seconds", "seconds", "flops"]
+_AXES = {
+    "cpu_seconds": ("processor seconds of training", "error_by_cpu_seconds"),
+    "flops": ("FLOPs of training", "error_by_flops"),
+}
 Ratio = dict[Literal["ratio", "low", "high"], float]  # without its ends for one seed
 
 
@@ -88,7 +96,8 @@ def report(
     for row in rows:
         first = row.first(target.error)
         medians = {
-            name: _median([_value(point, name) for point in first]) for name in get_args(Measure)
+            name: _median([math.inf if p is None else float(getattr(p, name)) for p in first])
+            for name in get_args(Measure)
         }
         ratio = _ratio(rows[0].first(target.error), first, settings.clock)
         lines.append(
@@ -143,10 +152,6 @@ def _last(row: Row, target: float, to_end: bool) -> tuple[str, Last]:
     return text, last
 
 
-def _value(point: Point | None, name: Measure) -> float:
-    return math.inf if point is None else float(getattr(point, name))
-
-
 def _median(values: Sequence[float]) -> float | None:
     middle = statistics.median(values)
     return middle if math.isfinite(middle) else None
@@ -183,3 +188,54 @@ def _number(value: float | None, form: str, unit: float = 1.0) -> str:
 
 def _list(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.4f}" for value in values)
+
+
+def draw(
+    rows: Sequence[Row],
+    settings: QualitySettings,
+    target: Target,
+    words: Sequence[str],
+    folder: Path,
+) -> None:
+    """Write the pictures and the CSVs behind them: a thin line for each seed, a thick one for
+    the mean over seeds at each measurement."""
+    # A recipe's variants are named after it.
+    styles = styles_of([row.label.partition(" ")[0] for row in rows])
+    title = f"{settings.task}, scale={settings.scale}, seeds: {settings.seeds}"
+    if words:
+        title += "\nother settings than the recipe's: time_to_quality.json"
+    remarks = shared({row.label: row.remarks() for row in rows})
+    with Pictures(folder) as pictures:
+        for name, (label, file) in _AXES.items():
+            figure = pictures.figure()
+            axes = figure.subplots()
+            curves: dict[str, Curve] = {}
+            for row, style in zip(rows, styles, strict=True):
+                trainings = row.points()
+                for points in trainings:
+                    x = [getattr(point, name) for point in points]
+                    errors = [point.error for point in points]
+                    axes.plot(x, errors, linewidth=0.6, alpha=0.6, **style)
+                if not trainings:
+                    continue
+                x, mean = _mean(trainings, name)
+                axes.plot(x, mean, label=row.label, **style)
+                curves[row.label] = {name: x, "error": mean}
+            axes.set_xlabel(label)
+            axes.set_ylabel(f"error at k = {', '.join(map(str, target.k))}")
+            axes.set_yscale("log")
+            note_level(axes, target.error, "target")
+            pictures.title(figure, title, remarks)
+            name_curves(figure)
+            longest = max((len(curve[name]) for curve in curves.values()), default=0)
+            columns = {key: padded(curve, longest) for key, curve in curves.items()}
+            pictures.save(figure, file, "measurement", range(1, longest + 1), columns)
+
+
+def _mean(trainings: Sequence[Sequence[Point]], name: str) -> tuple[list[float], list[float]]:
+    """Mean of the axis and of the errors over seeds, measurement by measurement, up to the last
+    one that all seeds have."""
+    length = min(map(len, trainings))
+    x = np.array([[getattr(p, name) for p in points[:length]] for points in trainings])
+    errors = np.array([[p.error for p in points[:length]] for points in trainings])
+    return x.mean(0).tolist(), errors.mean(0).tolist()

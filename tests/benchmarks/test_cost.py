@@ -10,8 +10,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from reloop.benchmarks.cost import H100, known_card, work_of
-from reloop.benchmarks.settings import Name, named_config
+from reloop.benchmarks import cost
+from reloop.benchmarks.cost import CARDS, H100, Card, card_floor, measured_floor, work_of
+from reloop.benchmarks.settings import NAMES, Name, named_config
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from reloop.training.assemble import build_curriculum, build_model, build_task
 
@@ -26,6 +27,7 @@ TABLE: dict[Name, tuple[int, ...]] = {
 }
 
 
+RATES = {"fp32": 1e11, "bf16": 2e11}  # of a card that is none
 SHAPE: dict[str, Any] = {"n_embd": 16, "n_head": 2, "n_positions": 6}
 
 
@@ -96,6 +98,22 @@ def test_a_narrower_stream_moves_less() -> None:
 
 
 def test_only_the_very_card_is_known() -> None:
-    assert known_card("NVIDIA H100 80GB HBM3") is H100
-    assert known_card("NVIDIA H100 PCIe") is None
-    assert known_card(torch.__version__) is None
+    assert CARDS["NVIDIA H100 80GB HBM3"] is H100
+    assert "NVIDIA H100 PCIe" not in CARDS
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "mixed"])
+def test_products_at_a_known_rate_give_the_cost_models_seconds(
+    name: Name, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seconds(tokens: int, inner: int, outer: int, dtype: torch.dtype) -> tuple[float, float]:
+        once = 2 * tokens * inner * outer / RATES["bf16" if dtype is torch.bfloat16 else "fp32"]
+        return once, 2 * once
+
+    monkeypatch.setattr(cost, "_product_seconds", seconds)
+    work, card = work_of(named_config(name)), Card(RATES, 1.0, "no card")
+    found = measured_floor(work, precision)
+    assert found == pytest.approx(card_floor(work, card, precision))
+    if precision != "mixed":
+        assert found == pytest.approx(work.flops / RATES[precision])

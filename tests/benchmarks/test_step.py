@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from reloop.benchmarks import timing
-from reloop.benchmarks.step import table
 from reloop.benchmarks.step.__main__ import main
-from reloop.benchmarks.step.contender import Contender, Floor
+from reloop.benchmarks.step.contender import Contender, Floor, head, line
 from reloop.benchmarks.variants import Variant
 from tests.benchmarks.checkout import write_checkout
 from tests.conftest import HOME
@@ -114,15 +113,18 @@ def test_on_a_gpu_kernels_are_counted_and_the_line_is_whole(
     )
     plain = contender.plain({})
     assert (plain["kernels"], plain["copies_and_fills"], plain["floor_s"]) == (43, 3, 0.0005)
-    head, line = (
+    head_words, line_words = (
         form.split()
         for form in (
-            table.head(torch.device("cuda"), ["reference eager"]),
-            table.line(contender, [None]),
+            head(torch.device("cuda"), ["reference eager"]),
+            line(contender, [None]),
         )
     )
-    assert " ".join(head) == "wall ms steps/s x reference eager kernels peak MiB of floor 500k, h"
-    assert line[4:] == ["1.23", "810", "-", "43", "1024", "40.5%", "0.17"]
+    assert (
+        " ".join(head_words)
+        == "wall ms steps/s x reference eager kernels peak MiB of floor 500k, h"
+    )
+    assert line_words[4:] == ["1.23", "810", "-", "43", "1024", "40.5%", "0.17"]
     monkeypatch.setattr(timing, "cuda_kernels", lambda step: {})
     assert timing.launches(lambda: None) is None  # not 0: nothing was seen
 

@@ -15,8 +15,7 @@ from reloop.benchmarks.time_to_quality.__main__ import main
 from reloop.benchmarks.time_to_quality.race import race
 from reloop.benchmarks.time_to_quality.raced import Point, Result, reached
 from reloop.benchmarks.time_to_quality.report import Row, report
-from reloop.benchmarks.time_to_quality.settings import QualitySettings
-from reloop.benchmarks.time_to_quality.targets import Target, known_targets
+from reloop.benchmarks.time_to_quality.settings import QualitySettings, Target, known_targets
 from reloop.conf.compose import commands
 from reloop.conf.groups import choices
 from reloop.evaluation import evaluate, load_run

@@ -19,12 +19,13 @@ from reloop.benchmarks.step.__main__ import measure
 from reloop.benchmarks.step.turns import (
     Clocks,
     Measured,
+    Plan,
+    Worker,
     parse_clocks,
     read_clocks,
     span,
     take_turns,
 )
-from reloop.benchmarks.step.worker import Plan, Worker
 from reloop.benchmarks.timing import Step, Times
 from reloop.benchmarks.variants import Variant
 from reloop.conf.mistakes import RunError
