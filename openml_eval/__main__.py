@@ -112,30 +112,25 @@ def _compose(family: str, rest: list[str]) -> Config:
 
 
 def _fetch(words: list[str]) -> int:
+    def fetch_tables(settings: FetchSettings) -> str:
+        from reloop.openml_eval.tables.fetch import fetch
+
+        return fetch(settings)
+
+    help_text = _FETCH_HELP.format(settings=described(FetchSettings))
     stop_message = "stopped; the same command resumes"
     return run_command(
-        "openml_eval", FetchSettings, words, _fetch_help, _fetch_tables, stop_message
+        "openml_eval", FetchSettings, words, lambda: help_text, fetch_tables, stop_message
     )
 
 
-def _fetch_help() -> str:
-    return _FETCH_HELP.format(settings=described(FetchSettings))
-
-
-def _fetch_tables(settings: FetchSettings) -> str:
-    from reloop.openml_eval.tables.fetch import fetch
-
-    return fetch(settings)
-
-
 def _ship(words: list[str]) -> int:
-    return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, _ship_run)
+    def ship(settings: ShipSettings) -> str:
+        from reloop.openml_eval.weights import ship_run
 
+        return ship_run(settings)
 
-def _ship_run(settings: ShipSettings) -> str:
-    from reloop.openml_eval.weights import ship_run
-
-    return ship_run(settings)
+    return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, ship)
 
 
 # Each takes the words beside action= and returns the exit code.
