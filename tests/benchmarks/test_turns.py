@@ -112,7 +112,7 @@ def test_one_that_fails_leaves_the_others_their_turns(
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     file, start = str(tmp_path / "steps"), time.monotonic()
     variants = [Fake("reference", "a", "fp32", file=file), Fake("ours", "b", "hangs", last=0)]
-    measured, saved = run([*variants], limit=3.0)
+    measured, saved = run([*variants], limit=10.0)
     assert measured.failures == {variants[1].name: "gave no answer within 3 s"}
     assert saved == [0, 1, 2, 3]
     assert time.monotonic() - start < 30  # far from the sleep's end
