@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .checks.config import check_config
-from .checks.task_settings import typed_settings
+from .checks.config import check_config, typed_settings
 from .mistakes import ConfigError, check_choice, nearest_key
 from .plugins import added_names, load_plugins
 from .schema import SCHEMA_VERSION, Config

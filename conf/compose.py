@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from itertools import product
+from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from .actions import DATA, SUBJECTS, Command, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
-from .checks.language import plain_paths
-from .checks.size import check_size
-from .checks.task_settings import own_settings
+from .checks.config import check_size, own_settings
 from .groups import GROUPS, choices, composed, stretch
 from .mistakes import ConfigError, check_choice, nearest, one_line
 from .plugins import load_plugins
@@ -118,7 +117,10 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     mapping = composed(given)
     stretch(mapping, base_steps, keys)
     _fit_recipe(mapping, keys)
-    plain_paths(mapping["task"])
+    if (task := mapping["task"])["name"] == "language":  # a run has one name however they are typed
+        for key in ("text", "held_out_text", "eval", "tokens"):
+            if isinstance(task[key], str) and task[key]:
+                task[key] = normpath(task[key])
     mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
     action = mapping.pop("action")
     if action not in get_args(Action):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .command import described
 from .groups import choices
+from .saved import shipped_names
 from .schema import Config
-from .shipped import shipped_names
 
 _SETTINGS = (
     *("seed", "device", "precision", "backend", "folder", "name", "plugins"),

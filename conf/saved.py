@@ -1,12 +1,19 @@
-"""The configuration that a run folder was made with. No torch here.
+"""The configuration that a run folder was made with, and the trained models of the project, which
+can stand for a run folder. No torch here.
 
 config = read_config(Path("runs/NAME"))
+unpacked("shipped/linear")           # runs/shipped/linear-1f0c93ab, a copy made at first use
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import yaml
@@ -14,9 +21,62 @@ import yaml
 from .build import config_from_mapping
 from .mistakes import ConfigError, one_line
 from .schema import Config
-from .shipped import unpacked
 
+_PREFIX = "shipped/"
+SHELF = Path(__file__).parent.parent / "models" / "checkpoints"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, if it was compiled
+
+
+def shipped_names() -> list[str]:
+    """The names of the models that come with the project."""
+    return sorted(path.parent.name for path in SHELF.glob("*/config.yaml"))
+
+
+def unpacked(path: str | PathLike[str]) -> Path:
+    """The run folder of a path: for shipped/<name> a copy of that model in the current directory's
+    runs/shipped/<name>-<hash>, where its evaluations and probes go; else the path itself. The hash
+    is that of the weights, so that a newer model has another copy.
+
+    Raises ConfigError for a name that does not ship, or whose file is damaged, OSError where no
+    copy can be written.
+    """
+    name = Path(path).as_posix()
+    if not f"{name}/".startswith(_PREFIX) or Path(name).is_dir():
+        return Path(path)
+    name = f"{name}/".removeprefix(_PREFIX).rstrip("/")
+    names = shipped_names()
+    listing = ", ".join(_PREFIX + model for model in names) or "none"
+    if name not in names:
+        # Without the nearest name, which is in the list.
+        raise ConfigError(_PREFIX + name, f"does not ship; those that do: {listing}")
+    if (digest := _digest(SHELF / name)) is None:
+        raise ConfigError(
+            _PREFIX + name, f"is damaged: install the project anew; those that ship: {listing}"
+        )
+    copy = Path(Config.folder) / _PREFIX / f"{name}-{digest[:8]}"
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(mkdtemp(prefix=f".{name}-", dir=copy.parent))
+        try:
+            shutil.copytree(SHELF / name, temporary / name)
+            (temporary / name).rename(copy)
+        except OSError:
+            if not copy.exists():  # or another process was faster
+                raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return copy
+
+
+def _digest(folder: Path) -> str | None:
+    """The checksum of a model's weights; None where its files disagree."""
+    try:
+        (facts,) = (folder / "checkpoints").glob("*.json")
+        digest = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
+        content = facts.with_suffix(".safetensors").read_bytes()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return digest if digest == hashlib.sha256(content).hexdigest() else None
 
 
 def read_config(folder: Path) -> Config:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .mistakes import ConfigError, check_device, check_name, check_path
-from .output import FigureSettings, TableSettings
 from .plugins import load_plugins
 from .setting import setting
 
@@ -24,6 +23,8 @@ Shift = Literal[
     "random_orthants", "opposite_orthants", "scaled_x_0.333", "scaled_x_0.5", "scaled_x_2",
     "scaled_x_3", "scaled_w_0.333", "scaled_w_0.5", "scaled_w_2", "scaled_w_3",
 ]  # fmt: skip
+PictureFormat = Literal["png", "pdf", "svg"]
+TableFormat = Literal["text", "csv", "markdown", "latex"]
 Baseline = Literal[
     "bayes", "least_squares", "ridge", "averaging", "nearest_neighbours", "lasso",
     "greedy_tree_2", "greedy_tree_4", "greedy_tree_2_signs", "greedy_tree_4_signs",
@@ -49,6 +50,11 @@ class TaskConfig:
         "how many different functions training draws from, each with endless prompts; 0: endless",
         at_least=0,
     )
+
+    @property
+    def is_text(self) -> bool:
+        """Whether prompts are tokens of a text, not pairs of numbers."""
+        return self.name == "language"
 
 
 @dataclass(frozen=True)
@@ -235,6 +241,39 @@ class EvaluationConfig:
     shots: int = setting(0, "of task.eval: questions with answers before each", at_least=0)
     halt_by: int | None = setting(
         None, "early exit: the loop at which the rest is read; null: b", at_least=1
+    )
+
+
+@dataclass(frozen=True)
+class FigureSettings:
+    """The files, the width and the title of every picture."""
+
+    format: tuple[PictureFormat, ...] = setting(
+        ("png",), "files of each picture, one or several: png, pdf, svg"
+    )
+    width: Literal["column", "page"] | None = setting(
+        None, "3.25 or 6.75 inches, with smaller letters; null: as wide as a screen shows well"
+    )
+    title: bool = setting(True, "whether pictures have a title; remarks on a run are always shown")
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for no format, and for one that is named twice."""
+        if not self.format:
+            raise ConfigError("figures.format", "must hold at least one of png, pdf, svg")
+        if len(set(self.format)) < len(self.format):
+            raise ConfigError("figures.format", f"names one twice: {', '.join(self.format)}")
+
+    def plain(self) -> dict[str, object]:
+        """The settings as JSON has them, to recognise pictures that were drawn with them."""
+        return {"format": list(self.format), "width": self.width, "title": self.title}
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """The format of printed tables."""
+
+    format: TableFormat = setting(
+        "text", "of printed tables; what stands around them is a comment in csv and latex"
     )
 
 

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.output import FigureSettings
-from reloop.conf.schema import EvaluationConfig
+from reloop.conf.schema import EvaluationConfig, FigureSettings
 from reloop.tasks.language import Language
 from reloop.tasks.language.documents import eval_files
 from reloop.training.assemble import trained_loops

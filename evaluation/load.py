@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from reloop.conf.build import config_from_mapping
-from reloop.conf.saved import read_mapping
+from reloop.conf.saved import read_mapping, unpacked
 from reloop.conf.schema import Config
-from reloop.conf.shipped import unpacked
 from reloop.models import Model
 from reloop.models.backends import use_backend
 from reloop.tasks import task_class
@@ -65,7 +64,7 @@ class LoadedModel:
 
 def load_run(path: str | PathLike[str]) -> Run:
     """A run with the weights of its newest undamaged checkpoint, on the CPU, in eval mode; a path
-    such as `shipped/linear` names a model that comes with the project (conf/shipped.py).
+    such as `shipped/linear` names a model that comes with the project (conf/saved.py).
 
     Raises ConfigError for a folder that is no run, RunError if it has no readable checkpoint, or
     one that does not fit its configuration.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from statistics import mean
 
-from reloop.conf.output import TableFormat
+from reloop.conf.schema import TableFormat
 
 from .bootstrap import Band, numbers
 from .comparison.pictures import run_labels

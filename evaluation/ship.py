@@ -12,10 +12,9 @@ import sys
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from reloop.conf import shipped
+from reloop.conf import saved
 from reloop.conf.command import run_command
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
 from reloop.conf.setting import setting
 
 _HELP = """\
@@ -41,7 +40,7 @@ class ShipSettings:
         """Raises ConfigError for the first invalid setting."""
         if not re.fullmatch(r"[a-z0-9_-]+", self.name):
             raise ConfigError("name", f"must be of a-z, 0-9, _ and -, got {self.name!r}")
-        read_config(Path(self.run))
+        saved.read_config(Path(self.run))
 
 
 def ship_run(settings: ShipSettings) -> str:
@@ -75,7 +74,7 @@ def ship_run(settings: ShipSettings) -> str:
         write_record(partial / "status.json", "status", state)
         write_record(partial / "evaluation_when_shipped.json", "evaluation", result)
 
-    target = ship(run.path, shipped.SHELF / settings.name, add)
+    target = ship(run.path, saved.SHELF / settings.name, add)
     total = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return f"{target}: {total:,} bytes; use it as shipped/{settings.name}"
 

@@ -15,11 +15,9 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from reloop.conf.checks.language import is_text
 from reloop.conf.mistakes import HeldElsewhere, RunError, RunsFailed
-from reloop.conf.saved import read_config
+from reloop.conf.saved import SHELF, read_config, shipped_names
 from reloop.conf.schema import Config, EvaluationConfig
-from reloop.conf.shipped import SHELF, shipped_names
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.evaluate_run import stored
 from reloop.evaluation.report import report
@@ -194,7 +192,7 @@ class TrainAndEvaluate:
     def describe(self, result: Sequence[float]) -> str:
         """Done, and the errors."""
         errors = ", ".join(f"{error:.4g}" for error in result)
-        what = "bits per byte" if is_text(self.runs[0].config.task) else "error of the last query"
+        what = "bits per byte" if self.runs[0].config.task.is_text else "error of the last query"
         return f"done, {what} {errors}"
 
     def _trained(self) -> list[Run | RunError]:

@@ -9,7 +9,6 @@ import time
 
 import torch
 
-from reloop.conf.checks.language import is_text
 from reloop.conf.schema import Config
 from reloop.models import Model
 from reloop.tasks.language.tokens import nominal_vocabulary
@@ -30,7 +29,7 @@ def plan_of(config: Config) -> str:
     """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
     task = build_task(config)
-    if is_text(config.task):
+    if config.task.is_text:
         settings = config.task.settings
         vocabulary = nominal_vocabulary(str(settings["tokens"]), int(settings["vocabulary"]))
         model = model_of_vocabulary(config, vocabulary)
@@ -63,7 +62,7 @@ def _outside(model: Model, vocabulary: int) -> list[str]:
 def _amount(config: Config) -> str:
     training, task = config.training, config.task
     prompts = training.steps * training.batch_size
-    unit = "tokens" if is_text(task) else "pairs"
+    unit = "tokens" if task.is_text else "pairs"
     amount = (
         f"{training.steps:,} steps of {training.batch_size:,} prompts of {task.points:,} {unit}"
     )

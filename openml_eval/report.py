@@ -10,7 +10,7 @@ from textwrap import fill
 
 import numpy as np
 
-from reloop.conf.output import TableFormat
+from reloop.conf.schema import TableFormat
 from reloop.evaluation.bootstrap import Band, numbers
 from reloop.evaluation.figures import AnyCurve, Pictures, name_curves
 from reloop.evaluation.remarks import shared

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.shipped import unpacked
+from reloop.conf.saved import unpacked
 from reloop.evaluation.load import LoadedModel, load_model
 from reloop.training.run_folder.ship import ship as ship_folder
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.figures import (
     AnyCurve,

@@ -13,7 +13,7 @@ from torch import Generator
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 from reloop.evaluation.artefacts import Artefacts, is_shown, show
 from reloop.evaluation.cache import Arrays
 from reloop.evaluation.measure import weights_digest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reloop.conf.output import TableFormat
+from reloop.conf.schema import TableFormat
 from reloop.evaluation.bootstrap import numbers
 from reloop.evaluation.results import unit
 from reloop.evaluation.tables import Part, Table, document

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.language import is_text
 from reloop.conf.checks.model import check_has_states
 from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.plugins import load_plugins
 from reloop.conf.saved import read_config
+from reloop.conf.schema import FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
 
 _HIDDEN = 64  # of a probe
@@ -53,6 +52,6 @@ class ProbingSettings:
         load_plugins(self.plugins)
         config = read_config(Path(self.run))
         check_has_states(config.model)
-        if is_text(config.task):
+        if config.task.is_text:
             raise ConfigError("run", "is a language model: probes read what is known of pairs")
         check_folder("run", self.run)

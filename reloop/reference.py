@@ -13,7 +13,7 @@ from reloop.benchmarks.settings import (
     StepSettings,
 )
 from reloop.benchmarks.time_to_quality.settings import QualitySettings
-from reloop.conf.checks.task_settings import own_settings, task_names
+from reloop.conf.checks.config import own_settings, task_names
 from reloop.conf.command import as_word
 from reloop.conf.groups import choices
 from reloop.conf.schema import Config

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Generator, Tensor
 
-from reloop.conf.checks.config import check_setting
-from reloop.conf.checks.task_settings import task_names
+from reloop.conf.checks.config import check_setting, task_names
 from reloop.conf.mistakes import ConfigError, nearest
 from reloop.conf.plugins import add_task
 

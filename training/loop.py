@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from reloop.conf.checks.config import check_size
 from reloop.conf.checks.processes import launched
-from reloop.conf.checks.size import check_size
 from reloop.conf.mistakes import ConfigError, RunError, out_of_memory
 from reloop.conf.schema import Config
 

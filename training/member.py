@@ -11,8 +11,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from reloop.conf.checks.config import check_config
-from reloop.conf.checks.size import check_size
+from reloop.conf.checks.config import check_config, check_size
 from reloop.conf.mistakes import RunError, one_line
 from reloop.conf.schema import Config
 from reloop.curricula import Curriculum

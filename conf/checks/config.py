@@ -1,20 +1,43 @@
-"""Checks of names, values and their combinations, without torch."""
+"""Checks of names, values, their combinations and sizes, without torch."""
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from ..mistakes import ConfigError, check_count, check_path
+import yaml
+
+from ..mistakes import ConfigError, check_count, check_path, nearest
+from ..plugins import added_tasks
 from ..schema import Config, GrowthConfig, TrainingConfig
-from ..setting import check_settings
-from .language import check_text
+from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
 from .model import check_model, check_prompts_fit
-from .task_settings import typed_settings
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes predictor
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
+_OF_TEXTS = {  # settings of texts alone
+    "model": ("tied_head", "softcap"),
+    "training": ("embedding_std", "head_std", "embedding_rate", "head_rate"),
+}
+# Of sizes far beyond this machine.
+_FAR = 4  # times its memory: this is an estimate, and a GPU has a memory of its own
+_LEAST = 2**40  # bytes
+_MOST_PASSES = 1_000_000  # sequential passes through a layer; more would take minutes a step
+_MOST_DEPTH = 40  # of decision trees, with a trillion leaves
+_TYPICAL = {
+    **{"task.dims": 20, "task.points": 41, "task.hidden": 100, "task.depth": 4},
+    **{"model.n_layer": 12, "model.n_embd": 256, "model.n_positions": 101, "model.rank": 256},
+    **{"model.prelude": 4, "model.coda": 4, "loops.b": 20, "training.batch_size": 64},
+    **{"evaluation.prompts": 1280, "evaluation.resamples": 1000, "evaluation.max_loops": 100},
+    **{"evaluation.loops": 100, "evaluation.batch_size": 128},
+}
+_TASKS = Path(__file__).parents[1] / "task"  # a file each
 
 
 def check_setting(key: str, value: Any) -> None:
@@ -34,7 +57,7 @@ def check_config(config: Config) -> None:
     _check_task(config)
     check_model(config.model)
     check_prompts_fit(config.model, config.task)
-    check_text(config)
+    _check_text(config)
     _check_curriculum(config)
     _check_training(config)
     check_settings("evaluation.", config.evaluation)
@@ -57,6 +80,33 @@ def _check_task(config: Config) -> None:
     if task.settings.get("sparsity", 1) > task.dims:
         sparsity = task.settings["sparsity"]
         raise ConfigError("task.sparsity", f"is {sparsity}, but there are {task.dims} dims")
+
+
+def _check_text(config: Config) -> None:
+    """Raises ConfigError for a setting of texts with another task, and the other way round."""
+    if config.task.is_text:
+        _check_settings_of_text(config)
+        return
+    for group, names in _OF_TEXTS.items():
+        settings = getattr(config, group)
+        for name in names:
+            if getattr(settings, name) != getattr(type(settings), name):
+                raise ConfigError(f"{group}.{name}", f"has no meaning with task={config.task.name}")
+
+
+def _check_settings_of_text(config: Config) -> None:
+    if config.task.dims != 1:
+        raise ConfigError("task.dims", "has no meaning with task=language: tokens are one number")
+    if config.curriculum.dims.start not in (None, 1):
+        raise ConfigError("curriculum.dims.start", "has no meaning with task=language")
+    if config.model.injection == "linear_attention":
+        raise ConfigError("model.injection", "cannot be linear_attention for a text")
+    if config.model.tied_head and config.training.head_rate:
+        raise ConfigError(
+            "training.head_rate", "has no meaning with model.tied_head: the head is the embedding"
+        )
+    if config.evaluation.shifts:
+        raise ConfigError("evaluation.shifts", "must be empty: a text has no shifted inputs")
 
 
 def _check_curriculum(config: Config) -> None:
@@ -140,3 +190,77 @@ def _check_bayes(config: Config) -> None:
             f"cannot hold bayes: it would go through {number} supports, more than "
             f"{MOST_SUPPORTS:,}",
         )
+
+
+def check_size(config: Config, runs: int = 1) -> None:
+    """Raises ConfigError where a step of a training, or of `runs` together, or an evaluation would
+    take far more memory than the machine has, or minutes."""
+    task, model, loops, training = config.task, config.model, config.loops, config.training
+    evaluation, own = config.evaluation, config.task.settings
+    layers = model.n_layer + model.prelude + model.coda
+    passes = max(
+        loops.b if model.family != "standard" else 1,
+        *(n for n in (evaluation.loops, evaluation.max_loops) if isinstance(n, int)),
+        1,
+    )
+    leaves = 2 ** min(own.get("depth", 0), 2 * _MOST_DEPTH)
+    block = 12 * model.n_embd**2 + 3 * model.n_embd * model.rank
+    weights = 16 * (layers * block + model.n_embd * (task.dims + 2 * model.n_positions))
+    batch = -(-training.batch_size // training.shards)
+    reach = 1 if model.family == "standard" else min(loops.T, loops.b)
+    activations = 80 * batch * 2 * task.points * model.n_embd * layers * reach
+    prompt = task.points * task.dims + 7 * leaves + own.get("hidden", 0) * (task.dims + task.points)
+    evaluated = evaluation.prompts * (task.points * task.dims + passes + evaluation.resamples)
+    need = 8 * (batch * prompt + evaluated) + runs * (weights + activations)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if os.name == "posix" else 0
+    if need <= max(_FAR * memory, _LEAST) and passes * layers <= _MOST_PASSES:
+        return
+    values = {f"task.{key}": value for key, value in own.items()}
+    for group in ("task", "model", "loops", "training", "evaluation"):
+        values |= {f"{group}.{key}": value for key, value in vars(getattr(config, group)).items()}
+    sizes = {key: values[key] for key in _TYPICAL if isinstance(values.get(key), int)}
+    key = max(sizes, key=lambda name: sizes[name] / _TYPICAL[name])
+    why = f"a step needs some {need / 1e12:,.0f} TB of memory"
+    if passes * layers > _MOST_PASSES:
+        why = f"one prediction takes {passes * layers:,} passes through a layer"
+    raise ConfigError(key, f"is {sizes[key]:,}: {why}, far more than this machine can do")
+
+
+def task_names() -> list[str]:
+    """The tasks that have a file."""
+    return sorted(path.stem for path in _TASKS.glob("*.yaml"))
+
+
+def own_settings(name: str) -> dict[str, Any] | None:
+    """A task's own settings with their defaults: from its file, or from its class where it was
+    registered outside the project; None for an unknown task."""
+    defaults = _read(name) if name in task_names() else added_tasks().get(name)
+    return deepcopy(defaults)
+
+
+def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's settings, each with the type of its default; settings left out stay out. Those of
+    an unknown task are returned unchanged. ConfigError for an unknown setting and a value of
+    another type."""
+    defaults = own_settings(name)
+    if defaults is None:
+        return dict(settings)
+    for key in settings:
+        if key not in defaults:
+            hint = nearest(str(key), defaults) if defaults else ", which has none of its own"
+            raise ConfigError(f"task.{key}", f"is not a setting of task={name}{hint}")
+    return {key: _typed(defaults[key], value, f"task.{key}") for key, value in settings.items()}
+
+
+def _typed(default: Any, value: Any, key: str) -> Any:
+    """`value` with the type of its default: a bool, a number, a name or a tuple of those."""
+    if not isinstance(default, list):
+        return convert_scalar(type(default), value, key)
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(convert_scalar(type(default[0]), item, key) for item in items)
+
+
+@lru_cache
+def _read(name: str) -> dict[str, Any]:
+    values = yaml.safe_load((_TASKS / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: default for key, default in values.items() if key != "name"}

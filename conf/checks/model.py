@@ -7,7 +7,6 @@ from itertools import cycle, islice
 from ..mistakes import ConfigError
 from ..schema import ModelConfig, TaskConfig
 from ..setting import check_settings
-from .language import is_text
 
 _LOOPED = (  # settings of looped models alone, with the value that means none
     ("connectivity", None),
@@ -44,7 +43,7 @@ def check_prompts_fit(model: ModelConfig, task: TaskConfig) -> None:
             f"is {task.points}, more than the model has positions "
             f"(model.n_positions={model.n_positions})",
         )
-    text = is_text(task)
+    text = task.is_text
     length, tokens = (
         (model.n_positions, task.points)
         if text

@@ -13,8 +13,7 @@ from typing import Any
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.output import FigureSettings
-from reloop.conf.schema import EvaluationConfig
+from reloop.conf.schema import EvaluationConfig, FigureSettings
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.files import write_arrays
 from reloop.training.run_folder.run import Run, RunFolder

@@ -19,7 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 from reloop.training.run_folder.files import read_record, write_bytes, write_with
 
 from ..artefacts import is_shown, show

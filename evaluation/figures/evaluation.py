@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 
 from ..bootstrap import Band, numbers
 from ..results import (

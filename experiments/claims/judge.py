@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
 
-from reloop.conf.checks.language import is_text
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.remarks import shared, unfinished
 from reloop.evaluation.tables import Part, Table
@@ -123,7 +122,7 @@ def _size_note(
 def _size_of(member: Measured) -> tuple[str, int]:
     """The dimensions of a prompt's inputs; of a text the width of the model."""
     task, model = member.config.task, member.config.model
-    return ("width", model.n_embd) if is_text(task) else ("d", task.dims)
+    return ("width", model.n_embd) if task.is_text else ("d", task.dims)
 
 
 def _size(size: str, steps: int | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.output import TableSettings
+from reloop.conf.schema import TableSettings
 from reloop.conf.setting import check_settings, setting
 from reloop.conf.words import run_py
 from reloop.evaluation.tables import Part, Table, document

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reloop.conf.checksum import key_of
-from reloop.conf.output import TableFormat
+from reloop.conf.schema import TableFormat
 from reloop.conf.words import run_py
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import shared

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from reloop.conf.checks.config import check_size
 from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.size import check_size
 from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.schema import (
     Config,
     CurriculumConfig,
     EvaluationConfig,
+    FigureSettings,
     GrowthConfig,
     LoopsConfig,
     ModelConfig,
+    TableSettings,
     TaskConfig,
     TrainingConfig,
 )

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.checks.language import is_text
 from reloop.evaluation.bootstrap import Interval, clustered_bootstrap
 from reloop.tasks import SHIFTS
 from reloop.training.assemble import trained_loops
@@ -43,7 +42,7 @@ def _parts(spec: PanelSpec, runs: Sequence[Measured]) -> dict[str, list[Measured
     for run in runs:
         task = run.config.task
         title = task.name.replace("_", " ")
-        title += "" if is_text(task) else f", d = {task.dims}"
+        title += "" if task.is_text else f", d = {task.dims}"
         if spec.split:
             title += f", {spec.split} = {setting_of(run.config, spec.split)}"
         parts.setdefault(title, []).append(run)
@@ -124,7 +123,7 @@ def _error_name(runs: Sequence[Measured], of: str) -> str:
 
 
 def _is_text(run: Measured) -> bool:
-    return is_text(run.config.task)
+    return run.config.task.is_text
 
 
 def _by_each_loop(run: Measured) -> NDArray[Any]:

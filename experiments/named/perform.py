@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 from reloop.evaluation import evaluate_run, load_run
 from reloop.evaluation.artefacts import is_shown, show
 from reloop.evaluation.remarks import remarks, shared

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 from reloop.evaluation.bootstrap import Band
 from reloop.evaluation.figures import (
     Pictures,

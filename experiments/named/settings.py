@@ -8,8 +8,7 @@ from typing import Literal
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.output import FigureSettings, TableSettings
-from reloop.conf.schema import Config
+from reloop.conf.schema import Config, FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
 
 from .definition import ALL, ALL_LANGUAGE, Experiment, folder_of, selected

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.conf.output import TableSettings
+from reloop.conf.schema import TableSettings
 from reloop.conf.setting import check_settings, setting
 
 SORTS = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")

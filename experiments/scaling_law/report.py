@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reloop.conf.checksum import key_of
-from reloop.conf.output import FigureSettings
+from reloop.conf.schema import FigureSettings
 from reloop.evaluation.figures import Pictures, drawn_once
 from reloop.evaluation.tables import Part, Table
 from reloop.training.run_folder.files import write_json

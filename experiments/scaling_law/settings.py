@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.output import FigureSettings, TableSettings
+from reloop.conf.schema import FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
 from reloop.training.run_folder.find import is_run
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.mistakes import ConfigError, check_choice, check_count
-from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.saved import read_config
+from reloop.conf.schema import FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2

@@ -10,7 +10,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 import sys
 
 from reloop.conf.command import described, run_command
-from reloop.conf.shipped import unpacked
+from reloop.conf.saved import unpacked
 from reloop.probing.dynamics.settings import DynamicsSettings
 
 _HELP = """\

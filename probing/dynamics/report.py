@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reloop.conf.output import TableFormat
+from reloop.conf.schema import TableFormat
 from reloop.evaluation.bootstrap import Band
 from reloop.evaluation.results import unit
 from reloop.evaluation.tables import Table, document

@@ -8,9 +8,8 @@ from pathlib import Path
 from reloop.conf.checks.folders import check_folder
 from reloop.conf.checks.model import check_has_states
 from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.output import FigureSettings, TableSettings
 from reloop.conf.saved import read_config
-from reloop.conf.schema import Config
+from reloop.conf.schema import Config, FigureSettings, TableSettings
 from reloop.conf.setting import check_settings, setting
 
 _MAX_LOOPS = 1_000_000  # more would take minutes per prompt

@@ -75,7 +75,7 @@ def test_another_name_means_the_setting_of_its_own_group_first() -> None:
 
 def test_every_other_name_is_of_a_setting_there_is() -> None:
     from reloop.conf.aliases import _NAMES
-    from reloop.conf.checks.task_settings import own_settings, task_names
+    from reloop.conf.checks.config import own_settings, task_names
     from reloop.experiments.iso_depth.settings import IsoDepthSettings
     from reloop.experiments.stability.settings import StabilitySettings
     from reloop.openml_eval.settings import RunSettings

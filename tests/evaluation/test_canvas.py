@@ -12,8 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.output import FigureSettings
-from reloop.conf.schema import Config, EvaluationConfig
+from reloop.conf.schema import Config, EvaluationConfig, FigureSettings
 from reloop.evaluation import compare, evaluate
 from reloop.evaluation.figures import Pictures, band, drawn_once, name_curves
 from reloop.evaluation.style import style_of

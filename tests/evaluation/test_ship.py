@@ -10,11 +10,10 @@ from tempfile import mkdtemp
 import pytest
 import torch
 
-from reloop.conf import shipped
+from reloop.conf import saved
 from reloop.conf.build import config_to_mapping
 from reloop.conf.compose import commands
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
 from reloop.evaluation import load_run
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.remarks import remarks
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place of its own for what ships, and another working directory."""
     folder = tmp_path / "shelf"
-    monkeypatch.setattr(shipped, "SHELF", folder)
+    monkeypatch.setattr(saved, "SHELF", folder)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return folder
@@ -46,7 +45,7 @@ def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> 
         assert torch.equal(found.model.state_dict()[name], tensor)
     assert found.step == 40
     assert remarks(found) == remarks(tiny_run)  # and not that other code trained it
-    assert read_config(Path("shipped/tiny")).task == tiny_run.config.task
+    assert saved.read_config(Path("shipped/tiny")).task == tiny_run.config.task
     (command,) = commands(["action=evaluate", "run=shipped/tiny"])
     assert command.config.evaluation == tiny_run.config.evaluation
 
@@ -71,7 +70,7 @@ def test_averages_are_what_ships(tmp_path: Path, shelf: Path) -> None:
 
 def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
     ship_run(ShipSettings(str(tiny_run.path), "tiny"))
-    kept = config_to_mapping(read_config(shelf / "tiny"))
+    kept = config_to_mapping(saved.read_config(shelf / "tiny"))
     assert kept["folder"] == "runs"
     assert not any(
         str(tiny_run.path.parent) in path.read_text(errors="replace")
@@ -90,7 +89,7 @@ def test_an_unknown_name_is_told_those_there_are(name: str, tiny_run: Run, shelf
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
         load_run(f"shipped/{name}")
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
-        read_config(Path(f"shipped/{name}x"))
+        saved.read_config(Path(f"shipped/{name}x"))
 
 
 def test_a_folder_of_ones_own_comes_first(tiny_run: Run, shelf: Path) -> None:
@@ -126,11 +125,11 @@ def test_two_processes_that_copy_it_at_once_both_find_it(
 
     def beaten(prefix: str, dir: Path) -> str:
         with monkeypatch.context() as patch:
-            patch.setattr("reloop.conf.shipped.mkdtemp", mkdtemp)
-            shipped.unpacked("shipped/tiny")  # the other process, from start to end
+            patch.setattr("reloop.conf.saved.mkdtemp", mkdtemp)
+            saved.unpacked("shipped/tiny")  # the other process, from start to end
         return mkdtemp(prefix=prefix, dir=dir)
 
-    monkeypatch.setattr("reloop.conf.shipped.mkdtemp", beaten)
+    monkeypatch.setattr("reloop.conf.saved.mkdtemp", beaten)
     assert load_run("shipped/tiny").step == 40
     assert len(list(Path("runs/shipped").iterdir())) == 1
 
@@ -145,13 +144,13 @@ def test_an_unfinished_run_does_not_ship(
     assert not shelf.exists()
 
 
-@pytest.mark.parametrize("name", shipped.shipped_names())
+@pytest.mark.parametrize("name", saved.shipped_names())
 def test_what_ships_is_small_and_better_than_predicting_zero(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = load_run(f"shipped/{name}")
-    files = [path for path in (shipped.SHELF / name).rglob("*") if path.is_file()]
+    files = [path for path in (saved.SHELF / name).rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 4_000_000
     prompts = evaluation_prompts(run.task, 64, run.config.task.points, seed=1)
     with torch.no_grad():

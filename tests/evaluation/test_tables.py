@@ -6,7 +6,7 @@ import csv
 import io
 from typing import get_args
 
-from reloop.conf.output import TableFormat
+from reloop.conf.schema import TableFormat
 from reloop.evaluation.tables import Table, document
 
 TABLE = Table(["R", "1", "64"], [["none", "1.25", "3"], ["", "±0.1"]])

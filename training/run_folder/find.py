@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reloop.conf.checks.folders import is_hidden
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.shipped import unpacked
+from reloop.conf.saved import unpacked
 
 _FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
 

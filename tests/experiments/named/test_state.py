@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.saved import read_config
-from reloop.conf.shipped import SHELF, shipped_names
+from reloop.conf.saved import SHELF, read_config, shipped_names
 from reloop.experiments.many_runs import Estimates, progress, shipped_as
 from reloop.experiments.named.definition import load
 from reloop.experiments.named.members import members_of
