@@ -6,7 +6,7 @@ from reloop.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
-    from reloop.training.run_folder.snapshots import snapshots_of
+    from reloop.training.run_folder.copies import snapshots_of
 
     from .comparison.measure import compare
     from .evaluate_run import evaluate
@@ -18,7 +18,7 @@ _MODULES = {
     "compare": ".comparison.measure",
     "evaluate": ".evaluate_run",
     "load_run": ".load",
-    "snapshots_of": "reloop.training.run_folder.snapshots",
+    "snapshots_of": "reloop.training.run_folder.copies",
 }
 
 

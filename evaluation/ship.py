@@ -48,9 +48,9 @@ def ship_run(settings: ShipSettings) -> str:
     written, for a run that is unfinished or too large."""
     from reloop.evaluation.evaluate_run import evaluation_of
     from reloop.evaluation.load import load_run
+    from reloop.training.run_folder.copies import ship
     from reloop.training.run_folder.files import write_record
     from reloop.training.run_folder.run import RunFolder
-    from reloop.training.run_folder.ship import ship
 
     run = load_run(settings.run)
     steps = run.config.training.steps

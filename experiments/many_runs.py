@@ -25,11 +25,11 @@ from reloop.training import Run, train_together
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.device import place
 from reloop.training.jobs import Workers, processes_for, run_jobs
+from reloop.training.progress import Work
 from reloop.training.run_folder.run import RunFolder, run_folder
 from reloop.training.run_folder.status import last_record
 from reloop.training.step import Trainer
 from reloop.training.together import groups
-from reloop.training.work import Work
 
 from .runs.one_number import one_number
 

@@ -10,7 +10,7 @@ from reloop.curricula import Curriculum, Stage
 from reloop.models import Model
 from reloop.models.flops import pass_costs
 from reloop.training.optim.optimizers import muon_kinds
-from reloop.training.work import Work
+from reloop.training.progress import Work
 
 _ITERATIONS = 5  # of Muon's Newton-Schulz
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.saved import unpacked
 from reloop.evaluation.load import LoadedModel, load_model
-from reloop.training.run_folder.ship import ship as ship_folder
+from reloop.training.run_folder.copies import ship as ship_folder
 
 from .settings import SHIPPED_CLASSES, ShipSettings
 

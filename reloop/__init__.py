@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .probing.targets import register_target
     from .tasks import Prompts, Task, register_shift, register_task
     from .training import Run, train, train_together
-    from .training.run_folder.snapshots import snapshots_of
+    from .training.run_folder.copies import snapshots_of
 
 _MODULES = {
     "Config": ".conf.schema",
@@ -49,7 +49,7 @@ _MODULES = {
     "register_shift": ".tasks",
     "register_target": ".probing.targets",
     "register_task": ".tasks",
-    "snapshots_of": ".training.run_folder.snapshots",
+    "snapshots_of": ".training.run_folder.copies",
     "train": ".training",
     "train_together": ".training",
 }

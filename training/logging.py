@@ -2,26 +2,101 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from reloop.conf.build import config_to_mapping
+from reloop.conf.lazy import optional
+from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import Config
 from reloop.curricula import Stage
 
-from .progress import on_terminal
+from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
 from .step import Totals
-from .trackers import Trackers
-from .work import Work
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+def check_trackers(config: Config) -> None:
+    """Raises ConfigError for a tracker that is not installed, or would ask for a login."""
+    if config.wandb != "disabled":
+        wandb = optional("wandb", "wandb", "init", "wandb")
+        if config.wandb == "online" and not wandb.login(prompt=False, verify=False):
+            problem = "cannot be online: no account here (set WANDB_API_KEY, or wandb=offline)"
+            raise ConfigError("wandb", problem)
+    if config.tensorboard:
+        optional("tensorboard", "tensorboard", "__version__", "tensorboard")
+
+
+class Trackers:
+    """The programs that show a run's metrics while it trains, if a configuration asks for them:
+    Weights & Biases, and TensorBoard (`tensorboard --logdir runs`). They begin at `step`: scalars
+    of later steps in the folder tensorboard/, of a training that was killed, are dropped."""
+
+    def __init__(self, config: Config, folder: Path, step: int) -> None:
+        self._wandb: Any = start_wandb(config, folder)
+        self._tensorboard: Any = None
+        self._folder = folder / "tensorboard" if config.tensorboard else None
+        self.rewind(step)
+
+    def log(self, step: int, values: Mapping[str, Any]) -> None:
+        """Add the values of a record of metrics.jsonl; TensorBoard gets the finite numbers."""
+        if self._wandb is not None:
+            self._wandb.log(dict(values), step=step)
+        if self._tensorboard is not None:
+            for name, value in values.items():
+                is_number = isinstance(value, int | float) and math.isfinite(value)
+                if name != "step" and is_number:
+                    self._tensorboard.add_scalar(name, value, step)
+            self._tensorboard.flush()
+
+    def rewind(self, step: int) -> None:
+        """Go back to an earlier step."""
+        if self._folder is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            if self._tensorboard is not None:
+                self._tensorboard.close()
+            self._tensorboard = SummaryWriter(str(self._folder), purge_step=step + 1)
+
+    def close(self) -> None:
+        """End their logs."""
+        if self._wandb is not None:
+            self._wandb.finish()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+
+
+def start_wandb(config: Config, folder: Path) -> Any:
+    """The run of wandb, which goes on with that of the same folder; None where it is disabled.
+    Raises RunError where it cannot be reached."""
+    if config.wandb == "disabled":
+        return None
+    import wandb
+
+    try:
+        return wandb.init(
+            project="reloop",
+            name=folder.name,
+            id=folder.name,
+            resume="allow",
+            mode=config.wandb,
+            dir=folder,
+            config=config_to_mapping(config),
+        )
+    except wandb.errors.Error as error:
+        raise RunError(
+            f"wandb cannot be reached ({error}); wandb=offline needs no network"
+        ) from None
 
 
 class LogRecord(NamedTuple):

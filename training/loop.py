@@ -17,10 +17,10 @@ from reloop.conf.schema import Config
 
 from .logging import Screen
 from .member import Member
+from .progress import Work
 from .run_folder.run import Run
 from .signals import Interrupted, deferred_signals
 from .together import Together, difference, obstacle
-from .work import Work
 
 
 def train(config: Config, again: bool = False, until: int | None = None) -> Run:

@@ -20,18 +20,17 @@ from reloop.tasks import Task
 
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
-from .logging import LogRecord, RunLog
+from .logging import LogRecord, RunLog, check_trackers
 from .objective import check_targets
 from .optim.optimizers import describe_groups
 from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
+from .run_folder.copies import keep_snapshot, snapshots_of
 from .run_folder.data import keep_data, why_not_resumed
 from .run_folder.environment import other_code
 from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, RunFolder, edited_since, run_folder
-from .run_folder.snapshots import keep_snapshot, snapshots_of
 from .step import Trainer
-from .trackers import check_trackers
 
 _FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
 _NORM_NOTE = (

@@ -1,14 +1,24 @@
-"""The progress of a computation: a bar on a terminal, else a line every half minute."""
+"""The progress of a computation: a bar on a terminal, else a line every half minute; and the
+fraction of a training's work before a step, whose steps cost more as loops and points grow.
+
+work = Work(curriculum, steps=7000)
+remaining = seconds_so_far * (1 - work(step)) / (work(step) - work(first_step))
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
+import numpy as np
 from tqdm import tqdm
+
+from reloop.curricula import Curriculum, Stage
 
 _DELAY = 2  # seconds before the bar appears
 _BETWEEN_LINES = 30.0  # seconds
+_PARTS = 500  # of a training, each with the cost of its middle step
 
 
 def on_terminal() -> bool:
@@ -57,3 +67,27 @@ class Progress:
             remaining = tqdm.format_interval(int((self.total - self.done) / rate))
             line = f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {remaining} left"
             print(line, file=sys.stderr, flush=True)
+
+
+class Work:
+    """The fraction of all scheduled work, from 0 to 1, of the first `step` steps.
+
+    By default a step costs its loops and twice its gradient loops, times its points, in passes
+    through the block; or what `cost` returns. `total` is the cost of all steps, in the same unit.
+    """
+
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        steps: int,
+        cost: Callable[[Stage], float] = lambda s: s.points * (s.loops + 2 * s.grad_loops),
+    ) -> None:
+        self._ends = np.unique(np.linspace(0, steps, min(steps, _PARTS) + 1).astype(np.int64))
+        middles = (self._ends[:-1] + self._ends[1:]) // 2
+        costs = np.array([cost(curriculum(int(step))) for step in middles], dtype=np.float64)
+        cumulative = np.concatenate(([0.0], np.cumsum(costs * np.diff(self._ends))))
+        self.total = float(cumulative[-1])
+        self._fractions = cumulative / max(cumulative[-1], 1.0)
+
+    def __call__(self, step: int) -> float:
+        return float(np.interp(step, self._ends, self._fractions))

@@ -25,8 +25,7 @@ from reloop.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
 from .graph import GraphRunner, make_recorder
-from .jacobian import JacobianGain
-from .norms import NORMS, ResidualNorms, first_mlp, gradient_norm
+from .inside_loops import NORMS, JacobianGain, ResidualNorms, first_mlp, gradient_norm
 from .objective import loss, targets
 from .optim.average import WeightAverage
 from .optim.optimizers import make_optimizer

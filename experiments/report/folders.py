@@ -12,7 +12,7 @@ from reloop.conf.checks.folders import is_hidden
 from reloop.conf.mistakes import ConfigError, nearest
 from reloop.experiments.named.definition import experiment_of
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
-from reloop.training.run_folder.find import is_run, named_runs, runs_in
+from reloop.training.run_folder.status import is_run, named_runs, runs_in
 
 from .settings import ReportSettings
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from reloop.conf.mistakes import ConfigError, nearest, nearest_key
 from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.find import runs_in
+from reloop.training.run_folder.status import runs_in
 
 from .row import Row, rows_of
 from .settings import ListSettings

@@ -12,7 +12,7 @@ from reloop.conf.compose import commands
 from reloop.evaluation import load_run, snapshots_of
 from reloop.tasks.language.tokens import BytePairs
 from reloop.training import train
-from reloop.training.run_folder.ship import ship
+from reloop.training.run_folder.copies import ship
 from reloop.training.run_folder.status import status_of
 from tests.language.tiny import WORDS, only_run
 

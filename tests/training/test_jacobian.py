@@ -18,7 +18,7 @@ from reloop.models import Model, ModelSpec
 from reloop.models.loops.loop import PLAIN, LoopState, StepContext
 from reloop.tasks import Prompts
 from reloop.training import train, train_together
-from reloop.training.jacobian import JacobianGain
+from reloop.training.inside_loops import JacobianGain
 from tests.training.tiny import assert_same_bits, saved_tensors, tiny
 
 _SPEC = ModelSpec(dims=2, n_embd=8, n_head=2, n_positions=4, injection="add")

@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from reloop.training.assemble import build_curriculum, build_model, build_task, step_generator
-from reloop.training.norms import ResidualNorms
+from reloop.training.inside_loops import ResidualNorms
 from reloop.training.objective import loss
 from reloop.training.step import Trainer
 

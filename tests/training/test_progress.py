@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from reloop.training.progress import Progress
+from reloop.curricula import Curriculum, Schedule
+from reloop.training.progress import Progress, Work
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +51,25 @@ def test_what_is_over_soon_says_nothing(
         clock[0] += 60
         prompts.update(10)
     assert capsys.readouterr() == ("", "")
+
+
+def _curriculum(loops: Schedule) -> Curriculum:
+    return Curriculum(Schedule.constant(5), Schedule.constant(11), loops, T=4)
+
+
+def test_steps_that_cost_the_same() -> None:
+    work = Work(_curriculum(Schedule.constant(12)), 1000)
+    assert [work(step) for step in (0, 250, 1000)] == pytest.approx([0, 0.25, 1])
+
+
+def test_loops_that_grow() -> None:
+    """Half of the steps at 4 loops (4 + 2 · 4 passes), half at 20 (20 + 2 · 4)."""
+    work = Work(_curriculum(Schedule(4, 20, 16, (500,))), 1000)
+    assert work(500) == pytest.approx(12 / (12 + 28), abs=0.005)
+    assert work(1000) == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_few_steps(steps: int) -> None:
+    work = Work(_curriculum(Schedule.constant(1)), steps)
+    assert work(steps) == pytest.approx(1 if steps else 0)

@@ -20,9 +20,9 @@ from reloop.experiments.runs.row import rows_of
 from reloop.main import main
 from reloop.training import train
 from reloop.training.run_folder.files import read_record, write_record
-from reloop.training.run_folder.find import runs_in
 from reloop.training.run_folder.lock import holding
 from reloop.training.run_folder.run import RunFolder
+from reloop.training.run_folder.status import runs_in
 from tests.training.tiny import tiny
 
 Capture = pytest.CaptureFixture[str]

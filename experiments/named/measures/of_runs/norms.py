@@ -17,7 +17,7 @@ from reloop.experiments.named.curves import curve, over_seeds, panel
 from reloop.experiments.named.results import Panel
 from reloop.experiments.stability.verdict import collapse
 from reloop.training.assemble import trained_loops
-from reloop.training.norms import NORMS
+from reloop.training.inside_loops import NORMS
 from reloop.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, Groups, Missing, bits_per_byte, grouped, over_runs

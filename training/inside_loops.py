@@ -1,0 +1,152 @@
+"""What training measures inside the loops of a model, without another forward pass: norms that show
+an unstable training early (arXiv 2605.18797), and how much the last loop enlarges a small change
+of its state, which `training.jacobian_penalty` weighs (Bai et al. 2021 for equilibrium models,
+arXiv 2106.14342).
+
+with JacobianGain(model, noise) as jacobian:        # noise [B, S, n_embd], standard normal
+    predictions = model(prompts, 12, 4)
+(loss + weight * jacobian.gain).backward()
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError
+from reloop.models import Model
+from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from reloop.models.segment import Span
+
+# The names of the norms in metrics.jsonl: those of a ResidualNorms, then those of the gradient.
+NORMS = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+_FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract.")
+_STEP = 1e-2  # of the state's size: the change of the forward difference
+
+
+class AroundSegment(ABC):
+    """Within this context the model calls this object in place of its `run_segment`, which is in
+    `_segment`. A subclass computes the same states and streams, and measures something besides."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __enter__(self) -> Self:
+        self._segment = self.model.run_segment
+        self.model.run_segment = self
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.model.run_segment = self._segment
+
+    @abstractmethod
+    def __call__(
+        self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        """As `reloop.models.segment.run_segment`."""
+
+
+class ResidualNorms(AroundSegment):
+    """Within this context the model records in `norms` [2] the norms of its residual stream before
+    any norm layer, after the first loop and after the last: means over prompts and the tokens of
+    the predictions (the paper: over all tokens). The model's results do not change."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.norms = torch.zeros(2, dtype=torch.float32)
+        self._first = torch.zeros((), dtype=torch.float32)
+
+    def __call__(
+        self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        """The same steps, the first loop separately."""
+        streams = []
+        if span.first == 0 and span.count > 1:
+            tokens = loop.kept_tokens(context.layout)
+            state, _ = self._segment(loop, state, e, replace(span, count=1, keep=0), context)
+            self._first = _mean_norm(state.raw[:, tokens])
+            if span.keep == span.count:
+                streams.append(state.stream[None, :, tokens])
+            keep = min(span.keep, span.count - 1)
+            span = replace(span, first=1, count=span.count - 1, keep=keep)
+        state, rest = self._segment(loop, state, e, span, context)
+        if span.first == 0 and span.count == 1:
+            self._first = _mean_norm(
+                state.raw if span.keep else state.raw[:, loop.kept_tokens(context.layout)]
+            )
+        if span.keep:
+            self.norms = torch.stack((self._first, _mean_norm(state.raw)))
+        return state, torch.cat((*streams, rest)) if streams else rest
+
+
+def first_mlp(model: Model) -> list[torch.nn.Parameter]:
+    """The parameters of the first block's MLP."""
+    return [p for name, p in model.named_parameters() if name.startswith(_FIRST_MLP)]
+
+
+def gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor:
+    """The norm of these parameters' gradients, []."""
+    return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+
+
+def _mean_norm(raw: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(raw.detach().float(), dim=-1).mean()
+
+
+class JacobianGain(AroundSegment):
+    """Within this context the model computes `gain` [] beside its predictions, which do not change:
+    the mean over prompts of ‖J v‖² / ‖v‖² in a random direction v, with J the Jacobian of the last
+    loop: its state after by its state before. Its expectation is the mean of J's squared singular
+    values: below 1 a small change shrinks on average.
+
+    J is taken by a forward difference at the state that training has reached, through which no
+    gradient goes: it lowers the loop's gain there, and does not move the state.
+    """
+
+    def __init__(self, model: Model, noise: Tensor) -> None:
+        super().__init__(model)
+        self.noise = noise
+        self.gain = noise.new_zeros(())
+
+    def __call__(
+        self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        """The same steps, those of the window one by one, since the last
+        of a segment that keeps streams computes only the tokens that are read."""
+        if not span.keep:
+            return self._segment(loop, state, e, span, context)
+        tokens, end = loop.kept_tokens(context.layout), span.first + span.count
+        before = replace(span, count=span.count - span.keep, keep=0)
+        state, _ = self._segment(loop, state, e, before, context)
+        streams = []
+        for t in range(end - span.keep, end - 1):
+            state, _ = self._segment(
+                loop, state, e, replace(span, first=t, count=1, keep=0), context
+            )
+            streams.append(state.stream[None, :, tokens])
+        last = replace(span, first=end - 1, count=1, keep=1)
+        self.gain = self._gain(loop, state, e, replace(last, keep=0), context)
+        state, stream = self._segment(loop, state, e, last, context)
+        return state, torch.cat((*streams, stream))
+
+    def _gain(
+        self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext
+    ) -> Tensor:
+        if state.carry is not None:
+            raise ConfigError(
+                "training.jacobian_penalty", "cannot be used: this loop's state has a carry"
+            )
+        stream = state.stream.detach()
+        size = stream.square().mean((1, 2), keepdim=True).sqrt()
+        size = torch.where(size > 0, size, 1.0)  # a state before the first loop may be zero
+        change = _STEP * size * self.noise
+        both = torch.cat((stream, stream + change))
+        with torch.autocast(e.device.type, enabled=False):  # bfloat16 would round the difference
+            after, _ = self._segment(loop, LoopState(both, both), torch.cat((e, e)), span, context)
+        still, moved = after.stream.chunk(2)
+        return ((moved - still).square().sum((1, 2)) / change.square().sum((1, 2))).mean()
