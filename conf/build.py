@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -66,15 +67,11 @@ def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
             raise ConfigError(
                 f"{prefix}{key}", f"is not a setting{nearest_key(str(key), settings)}"
             )
-    required = [name for name, field in settings.items() if _is_required(field)]
-    for name in required:
-        if name not in mapping:
+    for name, field in settings.items():
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if name not in mapping and not has_default:
             raise ConfigError(f"{prefix}{name}", "must be given")
     return cls(**{k: _convert(hints[k], v, f"{prefix}{k}") for k, v in mapping.items()})
-
-
-def _is_required(field: Any) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
@@ -116,26 +113,13 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     ]
     if not value_kinds:  # a name or nothing
         check_choice(key, value, words)
-    kind, *rest = value_kinds
-    if rest:  # int | str
-        return _convert_one_scalar([kind, *rest], value, key)
-    try:
-        return _convert(kind, value, key)
-    except ConfigError as error:
-        if not words:
-            raise
-        raise ConfigError(
-            key, f"must be {KINDS[kind]} or {' or '.join(words)}, got {value!r}"
-        ) from error
-
-
-def _convert_one_scalar(kinds: list[type], value: Any, key: str) -> Any:
-    for kind in kinds:
-        try:
-            return convert_scalar(kind, value, key)
-        except ConfigError:
-            continue
-    raise ConfigError(key, f"must be {' or '.join(KINDS[kind] for kind in kinds)}, got {value!r}")
+    if len(value_kinds) == 1 and not words:
+        return _convert(value_kinds[0], value, key)
+    for kind in value_kinds:  # int | str
+        with suppress(ConfigError):
+            return _convert(kind, value, key)
+    options = " or ".join([*(KINDS[kind] for kind in value_kinds), *words])
+    raise ConfigError(key, f"must be {options}, got {value!r}")
 
 
 def _plain(value: Any) -> Any:

@@ -25,11 +25,12 @@ from .setting import all_settings
 from .words import check_words, is_list, is_text, list_items, unquoted
 
 if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override
+    from hydra.core.override_parser.types import Override, RangeSweep
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, and of grids.
-_OTHER_ACTIONS = (*("figure", "report", "list", "status", "cancel", "generate"),)
+_OTHER_ACTIONS = ("figure", "report", "list", "status", "cancel", "generate")
+_READ_AT = ("loops", "max_loops", "halt_by")  # settings of an evaluation that number loops
 _PLAIN = re.compile(r"([A-Za-z_]|\.{0,2}/)[\w./@+:%*?|-]*", re.ASCII)  # begins as no number does
 _SWEEP = re.compile(r"(choice|glob|shuffle|sort|tag)\(.*\)")  # Hydra's functions of texts
 _NO_TEXTS = ("null", "true", "false", "nan", "inf")  # for Hydra
@@ -86,8 +87,8 @@ def _check_words(words: list[str]) -> None:
 def _command(words: list[str]) -> Command:
     for word in words:
         key, _, value = word.partition("=")
-        if key in GROUPS and value not in choices(key):
-            raise ConfigError(key, f"cannot be {value!r}{nearest(value, choices(key))}")
+        if key in GROUPS:
+            check_choice(key, value, choices(key))
     given = _given(words)
     return _import(given, words) if "action=import" in words else command_of(given, words)
 
@@ -105,10 +106,8 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     read from. Raises ConfigError, naming the key, for any mistake. No Hydra here."""
     keys = list(given)
     for key in GROUPS:  # those of words were checked as they were typed
-        if key in given and given[key] not in choices(key):
-            raise ConfigError(
-                key, f"cannot be {given[key]!r}{nearest(str(given[key]), choices(key))}"
-            )
+        if key in given:
+            check_choice(key, given[key], choices(key))
     mapping = composed({key: value for key, value in given.items() if key in GROUPS})
     if given.get("action") in ("evaluate", "compare"):
         _add_all_tasks(mapping)  # the run says which it is
@@ -121,7 +120,8 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
         for key in ("text", "held_out_text", "eval", "tokens"):
             if isinstance(task[key], str) and task[key]:
                 task[key] = normpath(task[key])
-    mapping["plugins"] = [str(Path(path).absolute()) for path in _paths(mapping["plugins"])]
+    plugins = mapping["plugins"] if isinstance(mapping["plugins"], list) else [mapping["plugins"]]
+    mapping["plugins"] = [str(Path(str(path)).absolute()) for path in plugins]
     action = mapping.pop("action")
     if action not in get_args(Action):
         others = {*get_args(Action), *_OTHER_ACTIONS} - {action}
@@ -131,13 +131,14 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     check_choice("together", str(together).lower(), ("auto", "true", "false"))
     paths = subject(action, {key: mapping.pop(key) for key in SUBJECTS}, keys)
     if action in ("train", "plan"):
-        mapping["task"] = _split_task(mapping["task"])
+        # A task's own settings, which are among the others on the command line, are a group.
+        task["settings"] = {key: task.pop(key) for key in _own_settings(task["name"])}
     else:
         mapping = _run_settings(Path(paths[0]), keys, mapping)
         for path in paths[1:]:
             read_config(Path(path))
     if action == "compare":  # each run has its own loops
-        for key in {"loops", "max_loops", "halt_by"} - {key.rpartition(".")[2] for key in keys}:
+        for key in {*_READ_AT} - {key.rpartition(".")[2] for key in keys}:
             mapping["evaluation"][key] = None
     else:
         _check_loops(mapping, keys)
@@ -254,12 +255,6 @@ def _check_keys(keys: list[str], mapping: dict[str, Any]) -> None:
             raise ConfigError(key, f"is not a setting{_nearest_key(key, settings)}")
 
 
-def _split_task(task: dict[str, Any]) -> dict[str, Any]:
-    """A task's own settings, which are among the others on the command line, as a group."""
-    settings = {key: task.pop(key) for key in _own_settings(task["name"])}
-    return task | {"settings": settings}
-
-
 def _own_settings(name: str) -> dict[str, Any]:
     return own_settings(name) or {}
 
@@ -281,32 +276,16 @@ def _run_settings(run: Path, keys: list[str], mapping: dict[str, Any]) -> dict[s
     return run_mapping | places | ({"plugins": mapping["plugins"]} if "plugins" in keys else {})
 
 
-def _paths(value: Any) -> list[str]:
-    """The value of `plugins`, one path or several, as a list."""
-    return [str(path) for path in value] if isinstance(value, list) else [str(value)]
-
-
 def _check_loops(mapping: dict[str, Any], keys: list[str]) -> None:
     """Raises ConfigError for given settings that a family, or sampled loops, do not have."""
     family, sampling = mapping["model"]["family"], mapping["loops"]["sampling"]
     absent = {
-        "standard": (
-            "loops.",
-            "curriculum.loops.",
-            "evaluation.loops",
-            "evaluation.max_loops",
-            "evaluation.halt_by",
-        ),
-        "tied": (
-            "loops.T",
-            "loops.grad_loops",
-            "loops.sampling",
-            "loops.least",
-            "curriculum.loops.",
-        ),
+        "standard": ("loops.", *(f"evaluation.{name}" for name in _READ_AT)),
+        "tied": ("loops.T", "loops.grad_loops", "loops.sampling", "loops.least"),
     }
     for key in keys:
-        if key.startswith(absent.get(family, ())):
+        grows = family in absent and key.startswith("curriculum.loops.")
+        if grows or key.startswith(absent.get(family, ())):
             raise ConfigError(key, f"has no meaning with model={family}")
         if sampling != "none" and key in ("curriculum.loops.inc", "curriculum.loops.intervals"):
             raise ConfigError(key, f"has no meaning with loops.sampling={sampling}")
@@ -318,7 +297,7 @@ def _check_lanes(mapping: dict[str, Any], keys: list[str]) -> None:
     b = mapping["loops"]["b"]
     if not mapping["model"]["lanes"] or not isinstance(b, int):
         return
-    for name in ("loops", "max_loops", "halt_by"):
+    for name in _READ_AT:
         value = mapping["evaluation"][name]
         if f"evaluation.{name}" in keys and isinstance(value, int) and value > b:
             raise ConfigError(
@@ -338,10 +317,6 @@ def _nearest_key(key: str, settings: dict[str, Any]) -> str:
         last = get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.7)
         matches = [by_last[name] for name in last]
     return f"; did you mean {matches[0]!r}?" if matches else "; --help and conf/schema.py list them"
-
-
-if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override, RangeSweep
 
 
 def check_sweep(override: Override, multirun: bool) -> None:

@@ -56,11 +56,6 @@ def setting(
     return field(default=default, metadata={_KEY: info})
 
 
-def settings_of(cls: type[Any]) -> dict[str, Setting]:
-    """The settings of a dataclass by name, without groups of settings."""
-    return {item.name: item.metadata[_KEY] for item in fields(cls) if _KEY in item.metadata}
-
-
 class Item(NamedTuple):
     """A setting with its type and default; MISSING where it must be given."""
 
@@ -71,28 +66,23 @@ class Item(NamedTuple):
 
 def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
     """The settings of a dataclass by key; those of its groups have dotted keys, and come last."""
-    hints = get_type_hints(cls)
-    items = {
-        f"{prefix}{name}": Item(hints[name], default_of(cls, name), info)
-        for name, info in settings_of(cls).items()
-    }
-    for group in fields(cls):
-        if is_dataclass(hints[group.name]):
-            items |= all_settings(hints[group.name], f"{prefix}{group.name}.")
-    return items
-
-
-def default_of(cls: type[Any], name: str) -> Any:
-    """The default of one setting."""
-    (match,) = (item for item in fields(cls) if item.name == name)
-    return match.default if match.default_factory is MISSING else match.default_factory()
+    hints, items, groups = get_type_hints(cls), dict[str, Item](), dict[str, Item]()
+    for each in fields(cls):
+        key, hint, make = f"{prefix}{each.name}", hints[each.name], each.default_factory
+        if info := each.metadata.get(_KEY):
+            items[key] = Item(hint, each.default if make is MISSING else make(), info)
+        if is_dataclass(hint):
+            groups |= all_settings(hint, f"{key}.")  # type: ignore[arg-type]
+    return items | groups
 
 
 def check_settings(prefix: str, settings: Any) -> None:
     """Raises ConfigError for the first setting of a dataclass that is out of its range, or none of
     its names; combinations are not checked."""
     hints = get_type_hints(type(settings))
-    for name, info in settings_of(type(settings)).items():
+    for name, info in ((item.name, item.metadata.get(_KEY)) for item in fields(settings)):
+        if info is None:  # a group of settings
+            continue
         key, value = f"{prefix}{name}", getattr(settings, name)
         names = names_of(hints[name])
         names += added_names(key) if names else []

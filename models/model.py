@@ -15,13 +15,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from .blocks.parameters import Role, block_roles, initialise_block
-from .cache import Cache
 from .loops.loop import Loop, LoopState, StepContext
 from .loops.make import make_loop
-from .operations import Operations, using
+from .operations import Cache, Operations, using
 from .queries import Layout, Queries
 from .readers import PromptBatch, make_reader
-from .residual import residual_scale
 from .segment import Segment, Span, run_segment
 from .spec import ModelSpec
 
@@ -234,6 +232,20 @@ class Model(nn.Module):
                 f"and cannot make {loops}"
             )
         self.reader.check(prompts)
+
+
+def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -> float:
+    """The factor ε of each residual branch for R `loops` of U `layers` (arXiv 2606.18524): none 1,
+    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`. Raises ValueError for counts under
+    1."""
+    if min(loops, layers) < 1:
+        raise ValueError(f"loops and layers must be at least 1, got {loops} and {layers}")
+    return {
+        "none": 1.0,
+        "sqrt": 1 / math.sqrt(loops),
+        "linear": 1 / loops,
+        "factored": factor / (loops * math.sqrt(layers)),
+    }[scaling]
 
 
 def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:

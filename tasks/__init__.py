@@ -3,10 +3,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .prompts import Prompts
 from .random_source import RandomSource
 from .shift import SHIFTS, Shift, Shifted, register_shift
-from .task import Task, make_task, register_task, task_class
+from .task import Prompts, Task, make_task, register_task, task_class
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

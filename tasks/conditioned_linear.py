@@ -12,9 +12,8 @@ from torch import Tensor
 from reloop.conf.mistakes import ConfigError
 
 from .linear import Linear
-from .prompts import Prompts
 from .random_source import RandomSource
-from .task import register_task
+from .task import Prompts, register_task
 
 
 class Conditioned(NamedTuple):

@@ -8,10 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .classification import Classification
-from .prompts import Prompts
 from .random_source import RandomSource
-from .task import register_task
+from .task import Classification, Prompts, register_task
 
 
 @register_task("halfspaces")

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from reloop.conf.checks.config import MOST_SUPPORTS
 
-from .prompts import Prompts
 from .random_source import RandomSource
-from .task import Task, register_task
+from .task import Prompts, Task, register_task
 
 _ROUNDING = 2.0**-24  # of an output in float32, relative to its size
 

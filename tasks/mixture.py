@@ -12,10 +12,9 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError, check_choice
 
-from .decision_tree import DecisionTree
 from .linear import Linear, SparseLinear
+from .nonlinear import DecisionTree, ReluNetwork
 from .random_source import RandomSource
-from .relu_network import ReluNetwork
 from .task import Task, register_task
 
 _CLASSES = {cls.name: cls for cls in (Linear, SparseLinear, DecisionTree, ReluNetwork)}

@@ -14,9 +14,8 @@ from torch import Generator, Tensor
 
 from reloop.conf.plugins import add_name
 
-from .prompts import Prompts
 from .random_source import FreshNumbers
-from .task import Task
+from .task import Prompts, Task
 
 Pairs = Callable[[Tensor], Prompts]  # from inputs to pairs of each prompt's own function
 

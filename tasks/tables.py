@@ -16,11 +16,9 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError, RunError, check_choice
 
-from .classification import Classification
-from .prompts import Prompts
 from .random_source import RandomSource
 from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, tables_digest
-from .task import Task, register_task
+from .task import Classification, Prompts, Task, register_task
 
 TEN = (
     *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),

@@ -1,4 +1,5 @@
-"""A task: a function class, how to sample prompts from it, and the unit of its error.
+"""A task: a function class, how to sample prompts from it, and the unit of its error; and a batch
+of prompts.
 
 task = make_task("sparse_linear", dims=20, settings={"sparsity": 3})
 prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41, dims=5)
@@ -20,13 +21,43 @@ from reloop.conf.checks.config import check_setting, task_names
 from reloop.conf.mistakes import ConfigError, nearest
 from reloop.conf.plugins import add_task
 
-from .prompts import Prompts
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 
 _FAMILY = 0x5EED  # the family of numbered prompts that `distinct_prompts` is a part of
 _FUNCTIONS = 0xF00D  # the family whose functions `distinct_functions` draws from
 _REGISTRY: dict[str, type[Task]] = {}
 _AnyTask = TypeVar("_AnyTask", bound="type[Task]")
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Inputs `xs` of shape [B, n, d] and their outputs `ys` of shape [B, n]; or tokens of a text,
+    both [B, n], the outputs being the tokens after the inputs.
+
+    A prompt of n pairs poses n questions at once: y_i is to be predicted from x_i and the i pairs
+    before it. Raises ValueError where the shapes do not fit together.
+    """
+
+    xs: Tensor
+    ys: Tensor
+
+    def __post_init__(self) -> None:
+        is_text = self.xs.ndim == 2 and self.xs.dtype == torch.int64
+        if not (is_text or self.xs.ndim == 3) or self.ys.shape != self.xs.shape[:2]:
+            raise ValueError(
+                "prompts need xs [B, n, d] and ys [B, n], or int64 tokens as both, "
+                f"got xs {list(self.xs.shape)} and ys {list(self.ys.shape)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.xs)
+
+    def __getitem__(self, index: slice) -> Prompts:
+        return Prompts(self.xs[index], self.ys[index])
+
+    def to(self, device: object) -> Prompts:
+        """The same prompts on another device."""
+        return Prompts(self.xs.to(device), self.ys.to(device))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -266,3 +297,22 @@ def make_task(
             raise ValueError(f"task {name} has no setting {key!r}{nearest(key, names)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (settings or {}).items()}
     return cls(dims, distinct_prompts, distinct_functions, **values)
+
+
+@dataclass(frozen=True)
+class Classification(Task):
+    """A task whose ys are label tokens (`labels`): -1 for class 0, 1 for class 1. Its errors are
+    error rates.
+
+    The reference's OpenML code has 0 and 1, so that class 0's token is all zeros: a small model
+    that learns one-dimensional halfspaces within 500 steps from -1 and 1 does not within 1,500
+    from 0 and 1.
+    """
+
+    loss = "cross_entropy"
+    classes = 2
+    baselines: ClassVar[tuple[str, ...]] = ("majority", "nearest_neighbours", "least_squares")
+
+    @property
+    def divisor(self) -> float:
+        return 1.0

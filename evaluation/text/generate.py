@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.conf.mistakes import ConfigError
-from reloop.models.cache import Cache
+from reloop.models.operations import Cache
 from reloop.tasks.language import Language
 from reloop.tasks.language.tokens import Tokenizer
 from reloop.training.assemble import trained_loops

@@ -19,7 +19,7 @@ from reloop.models.blocks.parameters import initialise_block
 from reloop.models.blocks.spec import BlockSpec
 from reloop.models.loops.loop import LayerLoop, Loop, StepContext
 from reloop.models.loops.recurrent import RecurrentLoop
-from reloop.models.residual import residual_scale
+from reloop.models.model import residual_scale
 from reloop.training.progress import Progress
 
 from .settings import WIDTH, Init

@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels, ticks_at
 from reloop.evaluation.style import style_of
 from reloop.evaluation.tables import Part, Table
-from reloop.models.residual import residual_scale
+from reloop.models.model import residual_scale
 from reloop.training.progress import Progress
 
 from .settings import SCALINGS, StabilitySettings

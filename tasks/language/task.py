@@ -12,9 +12,8 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
 
-from ..prompts import Prompts
 from ..random_source import RandomSource
-from ..task import Task, register_task
+from ..task import Prompts, Task, register_task
 from .corpus import PARTS, Corpus, Part, Source, load_corpus
 from .documents import eval_files
 from .tokens import Tokenizer, make_tokenizer

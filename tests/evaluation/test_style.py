@@ -19,8 +19,8 @@ from reloop.evaluation.style import (
     styles_of,
 )
 from reloop.tasks import Task
-from reloop.tasks.decision_tree import DecisionTree
 from reloop.tasks.linear import Linear, SparseLinear
+from reloop.tasks.nonlinear import DecisionTree
 from tests.conftest import HOME
 
 FAMILIES = ("looped", "standard", "tied")

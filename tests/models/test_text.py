@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.models import Model, ModelSpec
-from reloop.models.cache import Cache
+from reloop.models.operations import Cache
 from reloop.tasks import Prompts
 
 _VOCABULARY, _TOKENS = 70, 24

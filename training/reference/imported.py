@@ -13,10 +13,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import config_from_mapping, config_to_mapping, convert_scalar, flatten
+from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
+from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError, check_choice
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
+from reloop.conf.words import merge, nested
 from reloop.models.reference import Reference
 from reloop.tasks import task_class
 
@@ -116,10 +118,13 @@ def _merge_settings(
         if isinstance(values.get(start), int) and isinstance(values.get(end), int):
             values[start] = min(values[start], values[end])
     values.setdefault("model.injection", "none")
-    for key, default in task_settings(values["task"]).items():
-        values[f"task.settings.{key}"] = _typed(default, values.pop(f"task.{key}"), f"task.{key}")
+    for key in task_settings(values["task"]):
+        values[f"task.settings.{key}"] = values.pop(f"task.{key}")
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
-    return config_from_mapping(_nested(values | {"folder": folder}))
+    mapping: dict[str, Any] = {"folder": folder}
+    for key, value in values.items():
+        merge(mapping, nested(key, value))
+    return config_from_mapping(mapping)
 
 
 def _check_read_out(source: ReferenceFile, settings: Mapping[str, Any], task: str) -> None:
@@ -170,14 +175,6 @@ def _check_meaning(values: Mapping[str, Any]) -> None:
             raise ConfigError(key, f"has no meaning with model={values['model']}")
 
 
-def _typed(default: Any, value: Any, key: str) -> Any:
-    """`value` with the type of its default: a number, a bool, a name, or several names."""
-    if not isinstance(default, tuple):
-        return convert_scalar(type(default), value, key)
-    items = value if isinstance(value, list | tuple) else [value]
-    return tuple(convert_scalar(str, item, key) for item in items)
-
-
 def _applicable(
     file_settings: Mapping[str, Any], user_settings: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -192,18 +189,6 @@ def _applicable(
         loops = [key for key in file_settings if key.startswith(("loops.", "curriculum.loops."))]
         obsolete += ["model.injection", *loops]
     return {key: value for key, value in file_settings.items() if key not in obsolete}
-
-
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys as groups of settings."""
-    nested: dict[str, Any] = {}
-    for key, value in flat.items():
-        *groups, last = key.split(".")
-        place = nested
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[last] = value
-    return nested
 
 
 def _check_existing(run: Run, source: ReferenceFile) -> None:
@@ -258,7 +243,7 @@ def check_complete(source: ReferenceFile, values: Mapping[str, Any]) -> None:
     examples = _examples(source, values)
     complete = examples | dict(values)
     suggestion = {key: complete[key] for key in _required_keys(complete) if key not in values}
-    words = " ".join(f"{key}={_word(value)}" for key, value in suggestion.items())
+    words = " ".join(f"{key}={as_word(value)}" for key, value in suggestion.items())
     addition = ", and what goes with them" if len(suggestion) > len(missing) else ""
     raise ConfigError(
         "checkpoint",
@@ -318,7 +303,3 @@ def _examples(source: ReferenceFile, values: Mapping[str, Any]) -> dict[str, Any
         "model": "looped" if shape.n_layer == 1 or loops else "standard",
         "model.n_head": next(heads, 1),
     }
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -63,12 +63,10 @@ def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
     """The files in which the code of a run, or of any part of it, differs from today's; none
     without a record, as of earlier versions and imported checkpoints."""
     first = record or {}
-    parts = [first, *_as_list(first.get("continued"))]
     files: set[str] = set()
-    for part in parts:
-        if isinstance(part, dict) and isinstance(part.get("sources"), dict):
-            backend = part.get("backend")
-            now = training_sources(config, backend if isinstance(backend, str) else "eager")
+    for part in (first, *first.get("continued", [])):
+        if "sources" in part:
+            now = training_sources(config, part.get("backend", "eager"))
             files |= set(changed_files(part["sources"], now))
     return sorted(files)
 
@@ -76,10 +74,6 @@ def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
 def some_files(files: Sequence[str]) -> str:
     """The first three files, and the number of further ones."""
     return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _version(package: str) -> str | None:

@@ -83,7 +83,7 @@ class RunFolder:
         except ConfigError as error:
             if path.exists():
                 say(f"{error}; {path.name} is rewritten")
-            _write_yaml(path, mapping)
+            write_bytes(path, yaml.safe_dump(mapping, sort_keys=False).encode())
             return mapping
         if changes:
             raise RunError(
@@ -201,7 +201,3 @@ def _training_values(config: Config) -> dict[str, Any]:
     flat = flatten(config_to_mapping(config))
     del flat["schema_version"]
     return {k: v for k, v in flat.items() if not k.startswith(IRRELEVANT)}
-
-
-def _write_yaml(path: Path, mapping: Mapping[str, Any]) -> None:
-    write_bytes(path, yaml.safe_dump(dict(mapping), sort_keys=False).encode())
