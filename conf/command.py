@@ -177,7 +177,7 @@ def described(cls: type[Any], keys: Sequence[str] = (), defaults: bool = True) -
 
 def as_word(value: Any) -> str:
     """A value as the command line reads it."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return f"[{','.join(map(as_word, value))}]"
     if value is None:
         return "null"

@@ -31,7 +31,7 @@ from reloop.training.run_folder.status import last_record
 from reloop.training.step import Trainer
 from reloop.training.together import groups
 
-from .runs.one_number import one_number
+from .runs.listing import one_number
 
 _DONE = "finished"
 _STEPS = 5

@@ -19,12 +19,12 @@ from reloop.conf.groups import choices
 from reloop.conf.schema import Config
 from reloop.conf.setting import Item, all_settings
 from reloop.evaluation.ship import ShipSettings
-from reloop.experiments.grids.settings import GridSettings
+from reloop.experiments.grids.command import GridSettings
 from reloop.experiments.grids.status import StatusSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
 from reloop.experiments.report.settings import ReportSettings as PageSettings
-from reloop.experiments.runs.settings import ListSettings
+from reloop.experiments.runs.command import ListSettings
 from reloop.experiments.scaling_law.settings import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings
 from reloop.openml_eval.settings import FetchSettings, RunSettings

@@ -1,6 +1,8 @@
-"""A grid: its members, the settings in which they differ, and its folder. No torch here.
+"""A grid: its members, the settings in which they differ, and its folder with grid.json, which has
+its command and its members. No torch here.
 
 grid = Grid.of(commands(["task=linear", "seed=0,1"], multirun=True)); grid.folder
+keep_record(grid, words); read_grid(grid.folder).members[0].label
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from pathlib import Path
 
 from reloop.conf.actions import Command
 from reloop.conf.checksum import key_of
+from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
-from reloop.training.run_folder.run import run_folder
+from reloop.training.run_folder.files import read_record, write_record
 
 SEED = "seed"
+_KIND = "grid"
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,17 @@ class Grid:
     @classmethod
     def of(cls, commands: Sequence[Command]) -> Grid:
         """The grid of commands that train or evaluate."""
+        from reloop.training.run_folder.run import run_folder  # imports torch
+
         words = [dict(word.split("=", 1) for word in command.words) for command in commands]
         keys = list(dict.fromkeys(key for each in words for key in each))
         varied = [key for key in keys if len({each.get(key) for each in words}) > 1]
         members = tuple(
-            Member(tuple((key, each.get(key, "")) for key in varied), command, _path(command))
+            Member(
+                tuple((key, each.get(key, "")) for key in varied),
+                command,
+                Path(command.paths[0]) if command.paths else run_folder(command.config).path,
+            )
             for command, each in zip(commands, words, strict=True)
         )
         shared = tuple(f"{key}={words[0][key]}" for key in keys if key not in varied)
@@ -81,5 +91,42 @@ class Grid:
         return found
 
 
-def _path(command: Command) -> Path:
-    return Path(command.paths[0]) if command.paths else run_folder(command.config).path
+@dataclass(frozen=True)
+class KeptMember:
+    """A member by its label, its run folder and the words that train it alone."""
+
+    label: str
+    run: Path
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KeptGrid:
+    """A grid by its folder, the words after `python run.py -m`, and its members."""
+
+    folder: Path
+    words: tuple[str, ...]
+    members: tuple[KeptMember, ...]
+
+
+def keep_record(grid: Grid, words: Sequence[str]) -> None:
+    """Write grid.json."""
+    members = [
+        {"label": each.label, "run": str(each.path), "words": list(each.command.words)}
+        for each in grid.members
+    ]
+    grid.folder.mkdir(parents=True, exist_ok=True)
+    write_record(grid.folder / "grid.json", _KIND, {"words": list(words), "members": members})
+
+
+def read_grid(folder: Path) -> KeptGrid:
+    """Read grid.json; ConfigError where the folder is no grid's."""
+    record = read_record(folder / "grid.json", _KIND)
+    if record.content is None:
+        problem = record.problem or f"{folder} has no grid.json"
+        raise ConfigError("grid", f"must name the folder of a grid: {problem}")
+    members = tuple(
+        KeptMember(each["label"], Path(each["run"]), tuple(each["words"]))
+        for each in record.content["members"]
+    )
+    return KeptGrid(folder, tuple(record.content["words"]), members)

@@ -22,9 +22,8 @@ from reloop.training.together import groups, obstacle
 
 from ..many_runs import Plan, Wanted, train_all
 from ..one_command import carry_out, check_evaluation_of
-from .grid import Grid
-from .record import keep_record, read_grid
-from .settings import GridSettings
+from .command import GridSettings
+from .grid import Grid, keep_record, read_grid
 from .summary import summarise
 
 _TRIAL_WITHIN = 60.0  # seconds that other shells, which begin at the same time, may take
@@ -105,7 +104,7 @@ def _carry_out(
 
 def _submit(grid: Grid, settings: GridSettings) -> int:
     """Submit what is not finished as a Slurm job array; where all is, show the result."""
-    from .slurm.submit import submit
+    from .slurm import submit
 
     missing = [
         index

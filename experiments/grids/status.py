@@ -3,7 +3,6 @@ Slurm. No torch here."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from reloop.conf.words import run_py
 from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.status import status_of
 
-from ..runs.listing import duration
-from ..runs.row import Row, rows_of
-from .record import read_grid
-from .slurm.commands import arrays_of, cancel, states_of
+from ..runs.listing import Row, count_of, duration, rows_of
+from .grid import read_grid
+from .slurm import arrays_of, cancel, states_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def status(settings: StatusSettings) -> str:
         cells.append([member.label or row.name, row.state, *own, *_numbers(row)])
         if reason := status_of(member.run).get("reason"):
             notes.append(f"failed: {member.label}: {reason}")
-    parts: list[Part] = [Table(head, cells), "", _count(rows), *notes]
+    parts: list[Part] = [Table(head, cells), "", count_of(rows), *notes]
     if any(row.state != "finished" for row in rows):
         parts.append(f"{run_py('-m', *grid.words)}: what is missing")
     return document(parts, settings.tables.format)
@@ -70,8 +68,3 @@ def _numbers(row: Row) -> list[str]:
     step = f"{row.step:,}/{row.steps:,}" if row.steps else f"{row.step:,}"
     error = "" if row.error is None else f"{row.error:.4g}"
     return [step, duration(row.left), error]
-
-
-def _count(rows: list[Row]) -> str:
-    counts = Counter(row.state for row in rows)
-    return f"{len(rows):,} runs: " + ", ".join(f"{n:,} {s}" for s, n in counts.most_common())

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from reloop.conf.command import as_word
 from reloop.conf.mistakes import RunError
 from reloop.conf.words import run_py
 from reloop.training.run_folder.files import Record, read_json, read_record
@@ -152,16 +153,10 @@ def _content(record: Record, path: Path) -> dict[str, Any]:
 
 def _words(module: str, settings: dict[str, Any]) -> str:
     """The command of a module with these settings."""
-    words = [f"{key}={_word(value)}" for key, value in settings.items() if value not in ([], None)]
+    words = [
+        f"{key}={as_word(value)}" for key, value in settings.items() if value not in ([], None)
+    ]
     return shlex.join(["python", "-m", module, *words])
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(map(_word, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else str(value)
 
 
 def _id(kind: str, path: Path) -> str:

@@ -143,7 +143,7 @@ def _evaluate_commands(path: Path, result: Any, config: Config) -> list[str]:
     for each in result.get("evaluations", [result]):
         settings = each["settings"]
         words = [
-            f"evaluation.{name}={as_word(_tuples(settings[name]))}"
+            f"evaluation.{name}={as_word(settings[name])}"
             for name, value in expected.items()
             if settings.get(name, value) != value
         ]
@@ -158,11 +158,6 @@ def _command_of(panel: str, commands: list[str]) -> str:
     if panel.startswith("shift"):
         return "\n".join(command for command in commands if "evaluation.shifts=" in command)
     return commands[-1]
-
-
-def _tuples(value: Any) -> Any:
-    """Lists as tuples, as `as_word` wants them."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _training(folder: RunFolder, config: Config, command: str, problems: list[str]) -> list[Figure]:
@@ -196,4 +191,4 @@ def _settings(config: Config) -> dict[str, str]:
     """Every setting by its key, as the command line writes it."""
     flat = flatten(config_to_mapping(config))
     del flat["schema_version"], flat["folder"]
-    return {key: as_word(_tuples(value)) for key, value in flat.items()}
+    return {key: as_word(value) for key, value in flat.items()}

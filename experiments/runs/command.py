@@ -1,15 +1,18 @@
-"""`python run.py action=list`."""
+"""`python run.py action=list`. No torch here."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from reloop.conf.command import described, run_command
+from reloop.conf.mistakes import ConfigError, check_choice
+from reloop.conf.schema import TableSettings
+from reloop.conf.setting import check_settings, setting
 from reloop.conf.words import check_words
-
-from .settings import ListSettings
 
 _LIST = """\
 A table of runs: name, task, model, state, steps, time left, last training loss, error of the last
@@ -23,6 +26,24 @@ query at b loops, time since it was written, and the settings in which it is unl
 Any setting of a run chooses, with one value or several. Settings, with their defaults:
 {settings}
 """
+SORTS = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")
+
+
+@dataclass(frozen=True)
+class ListSettings:
+    """Which folder, in which order, and how the table is printed."""
+
+    folder: str = setting("runs", "where the runs are; also those in the folders in it")
+    sort: str = setting("age", f"by {', '.join(SORTS)}; -age turns the order around")
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        check_choice("sort", self.sort.removeprefix("-"), SORTS)
+        if not Path(self.folder).is_dir():
+            problem = f"must be a folder with runs: there is no folder {self.folder}"
+            raise ConfigError("folder", problem)
 
 
 def is_for_runs(words: Sequence[str]) -> bool:

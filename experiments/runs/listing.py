@@ -1,4 +1,8 @@
-"""`action=list`: a table of runs, shown row by row while further files are read. No torch here."""
+"""`action=list`: a table of runs, shown row by row while further files are read. No torch and no
+NumPy here, since a folder of a thousand runs is to be shown within a second.
+
+rows = rows_of([Path("runs/A"), Path("runs/B")]); rows[0].state
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,24 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reloop.conf.build import config_to_mapping, flatten
+from reloop.conf.command import as_word
 from reloop.conf.mistakes import ConfigError, nearest, nearest_key
+from reloop.conf.saved import read_mapping
+from reloop.conf.schema import Config
 from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.status import runs_in
+from reloop.training.run_folder.files import read_record
+from reloop.training.run_folder.sources import is_current
+from reloop.training.run_folder.status import last_record, runs_in, status_of
 
-from .row import Row, rows_of
-from .settings import ListSettings
+from .command import ListSettings
 
 _HEAD = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")
 _WIDTHS = {"left": 6, "loss": 8, "error": 8}  # of columns whose values are not read at first
@@ -28,6 +39,7 @@ _NOT_SHOWN = (
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
 _STATES = ("new", "running", "interrupted", "stopped", "failed", "finished", "unknown")
+_OWN = ("name", "task", "model", "state")  # what chooses beside the settings
 
 
 def listing(settings: ListSettings, filters: Mapping[str, str]) -> None:
@@ -48,7 +60,7 @@ def listing(settings: ListSettings, filters: Mapping[str, str]) -> None:
     if settings.tables.format == "text":
         for line in _lines(rows, differences):
             print(line, flush=True)
-        print("\n".join(["", _count(rows), *_notes(rows)]))
+        print("\n".join(["", count_of(rows), *_notes(rows)]))
     else:
         cells = [[*_cells(row), words] for row, words in zip(rows, differences, strict=True)]
         parts: list[Part] = [Table([*_HEAD, "differs in"], cells), *_notes(rows)]
@@ -82,7 +94,7 @@ def _different_settings(rows: Sequence[Row]) -> dict[str, list[str]]:
     """The values of the settings that are not the same in all rows; "" where a row has none."""
     keys = {key: None for row in rows for key in row.settings if not key.startswith(_NOT_SHOWN)}
     columns = {
-        key: [text(row.settings[key]) if key in row.settings else "" for row in rows]
+        key: [as_word(row.settings[key]) if key in row.settings else "" for row in rows]
         for key in keys
     }
     return {key: values for key, values in columns.items() if len(set(values)) > 1}
@@ -101,7 +113,7 @@ def _numbers(rows: Sequence[Row]) -> Table:
             [
                 *(str(row.path), row.name, row.task, row.model, row.state),
                 *("" if number is None else str(number) for number in numbers),
-                *(row.remarks, written, text(row.settings.get("seed", "")), *values),
+                *(row.remarks, written, as_word(row.settings.get("seed", "")), *values),
             ]
         )
     return Table(head, cells)
@@ -171,18 +183,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return [f"* {remark}" for remark in remarks]
 
 
-def _count(rows: Sequence[Row]) -> str:
+def count_of(rows: Sequence[Row]) -> str:
+    """How many runs there are, and how many in each state."""
     counts = Counter(row.state for row in rows)
     states = ", ".join(f"{number:,} {state}" for state, number in counts.most_common())
     return f"{len(rows):,} runs: {states}" if len(rows) > 1 else f"1 run: {rows[0].state}"
-
-
-_OWN: Mapping[str, Callable[[Row], str]] = {
-    "name": lambda row: row.name,
-    "task": lambda row: row.task,
-    "model": lambda row: row.model,
-    "state": lambda row: row.state,
-}
 
 
 def chosen(rows: Sequence[Row], filters: Mapping[str, str]) -> list[Row]:
@@ -203,15 +208,13 @@ def _test(rows: Sequence[Row], key: str, values: str) -> Callable[[Row], bool]:
             if value not in _STATES:
                 raise ConfigError("state", f"cannot be {value!r}{nearest(value, _STATES)}")
     if key in _OWN:
-        of = _OWN[key]
         return lambda row: (
-            any(fnmatchcase(of(row), value) for value in wanted)
-            or (
-                key == "name" and row.settings.get("name") in wanted  # that a user gave it
-            )
+            any(fnmatchcase(getattr(row, key), value) for value in wanted)
+            # That a user gave it.
+            or (key == "name" and row.settings.get("name") in wanted)
         )
     full = _setting(rows, key)
-    return lambda row: full in row.settings and text(row.settings[full]) in wanted
+    return lambda row: full in row.settings and as_word(row.settings[full]) in wanted
 
 
 def _setting(rows: Sequence[Row], key: str) -> str:
@@ -230,10 +233,124 @@ def _setting(rows: Sequence[Row], key: str) -> str:
     raise ConfigError(key, f"is not a setting of any run{hint}")
 
 
-def text(value: Any) -> str:
-    """A setting as the command line has it."""
-    if isinstance(value, list):
-        return f"[{','.join(map(text, value))}]"
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+@dataclass(frozen=True)
+class Row:
+    """A run folder. `settings` are its configuration by dotted key, with the defaults of keys that
+    an older version did not write; empty where `problem` says that it cannot be read. `written` is
+    when its status or its metrics were last written, in seconds since 1970."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    state: str
+    step: int
+    written: float
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def task(self) -> str:
+        return str(self.settings.get("task.name", ""))
+
+    @property
+    def model(self) -> str:
+        """The family, or the connectivity of a looped model that has one."""
+        connectivity = self.settings.get("model.connectivity")
+        return str(connectivity or self.settings.get("model.family", ""))
+
+    @property
+    def steps(self) -> int:
+        return int(self.settings.get("training.steps", 0))
+
+    @cached_property
+    def loss(self) -> float | None:
+        """The last training loss that was logged."""
+        return _float(self._last.get("loss"))
+
+    @cached_property
+    def left(self) -> float | None:
+        """Seconds that a running training still takes, at the steps per second of its last log
+        interval: later steps may have more loops."""
+        rate = _float(self._last.get("steps_per_second"))
+        if self.state != "running" or not rate:
+            return None
+        return max(self.steps - int(self._last["step"]), 0) / rate
+
+    @property
+    def error(self) -> float | None:
+        """The `one_number` of the newest evaluation: the error of the last query at b loops, of a
+        language model the bits per byte of its held-out text; None where that was of an earlier
+        step."""
+        try:
+            return _float(one_number(self._evaluation))
+        except (KeyError, IndexError, TypeError):
+            return None
+
+    @property
+    def remarks(self) -> str:
+        """What that evaluation says of the run, as that its training was unfinished; not that it is
+        of other code, where an edit was taken back since."""
+        found = self._evaluation.get("remarks")
+        lines = list(map(str, found)) if isinstance(found, list) else []
+        return "; ".join(
+            line for line in lines if not line.startswith("trained by other code") or self._edited
+        )
+
+    @cached_property
+    def _edited(self) -> bool:
+        content = read_record(self.path / "environment.json", "environment").content or {}
+        parts = [content, *content.get("continued", [])]
+        return not all(is_current(part.get("sources", {"unknown": ""})) for part in parts)
+
+    @cached_property
+    def _evaluation(self) -> Mapping[str, Any]:
+        """The newest evaluation; empty where it was of another step."""
+        content = read_record(self.path / "evaluation.json", "evaluation").content or {}
+        return content if content.get("step") == self.step else {}
+
+    @cached_property
+    def _last(self) -> Mapping[str, Any]:
+        return last_record(self.path)
+
+
+def rows_of(paths: Sequence[Path]) -> list[Row]:
+    """The rows of run folders, in this order."""
+    defaults, rows = flatten(config_to_mapping(Config())), []
+    for path in paths:
+        problem, settings = "", {}
+        try:
+            settings = {**defaults, **flatten(read_mapping(path))}
+        except ConfigError as error:
+            problem = str(error)
+        status = status_of(path)
+        times = [_mtime(path / name) for name in ("status.json", "metrics.jsonl")]
+        written = max(times) or _mtime(path)
+        rows.append(Row(path, settings, status["state"], int(status["step"]), written, problem))
+    return rows
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _float(value: Any) -> float | None:
+    """A number as it is; None for anything else, as for the null of an infinite loss."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def one_number(evaluation: Mapping[str, Any]) -> Any:
+    """The content of evaluation.json gives the error of the last query after b loops, over the
+    task's divisor; of a language model the bits per byte of its held-out text after b loops.
+
+    None where that is not finite. Raises KeyError, IndexError or TypeError for a content of another
+    form.
+    """
+    if "language" in evaluation:
+        held_out = evaluation["language"]["texts"]["held_out"]
+        return held_out["bits_per_byte"]["mean"][evaluation["b"] - 1]
+    return evaluation["by_examples"]["model_at_b"]["mean"][-1]

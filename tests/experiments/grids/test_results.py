@@ -15,10 +15,10 @@ from reloop.conf.mistakes import ConfigError
 from reloop.evaluation.bootstrap import Floats
 from reloop.experiments.claims.claim import Measured
 from reloop.experiments.claims.statistics import hierarchical_test
+from reloop.experiments.grids.command import EngineSettings, grid_settings
 from reloop.experiments.grids.grid import Grid
-from reloop.experiments.grids.pictures import grid_panels
 from reloop.experiments.grids.results import Result, paired_tests, setting_name, summaries
-from reloop.experiments.grids.settings import EngineSettings, grid_settings
+from reloop.experiments.grids.summary import grid_panels
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reloop import main as run
-from reloop.experiments.grids.slurm import submit
-from reloop.experiments.grids.slurm.commands import Array, states_of
+from reloop.experiments.grids import slurm
+from reloop.experiments.grids.slurm import Array, states_of
 from reloop.training.run_folder.status import status_of
 from tests.conftest import HOME
 from tests.training.stopping.killed import until
@@ -57,7 +57,7 @@ def test_the_tasks_of_an_array_end_as_a_grid_here(
     pytest.importorskip("submitit")
     _script(scripts, "sbatch", "")
     _script(scripts, "squeue", "")
-    monkeypatch.setattr(submit, "_CLUSTER", "local")
+    monkeypatch.setattr(slurm, "_CLUSTER", "local")
     words = ["-m", *_GRID, "training.steps=200", "engine.pack=2"]
     assert run.main([*words, "engine=slurm", f"folder={tmp_path / 'array'}"]) == 0
     assert "4 of 4 runs in 2 tasks" in capsys.readouterr().out
@@ -81,10 +81,7 @@ def test_when_its_time_is_up_a_task_saves_and_goes_back_into_the_line(
     grid.wait()
     (folder,) = tmp_path.glob("grid-*")
     member = Path(json.loads((folder / "grid.json").read_text())["members"][0]["run"])
-    code = (
-        "from reloop.experiments.grids.slurm.task import run_task\n"
-        f"run_task({str(folder)!r}, [0], 1)"
-    )
+    code = f"from reloop.experiments.grids.slurm import run_task\nrun_task({str(folder)!r}, [0], 1)"
     task = subprocess.Popen([sys.executable, "-c", code], cwd=HOME)
     until(lambda: status_of(member)["state"] == "running")
     time.sleep(1)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reloop.evaluation import evaluate
-from reloop.experiments.runs.row import rows_of
+from reloop.experiments.runs.listing import rows_of
 from reloop.main import main
 from reloop.training import train
 from reloop.training.run_folder.files import read_record, write_record

@@ -1,1 +1,0 @@
-"""Grids as Slurm job arrays, by submitit."""
