@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -19,7 +18,7 @@ from reloop.tasks import Task
 from reloop.training.assemble import build_curriculum, trained_loops
 from reloop.training.run_folder.data import changed_data
 from reloop.training.run_folder.environment import other_code, some_files
-from reloop.training.run_folder.run import RunFolder
+from reloop.training.run_folder.run import Run, RunFolder
 from reloop.training.run_folder.sources import outside_source
 
 _PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from
@@ -27,35 +26,24 @@ _TOLERATED = 0.1  # of a divisor
 _STANDARD_ERRORS = 4.0
 
 
-class Trained(Protocol):
-    """What remarks need of a run: all but its model."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def config(self) -> Config: ...
-
-    @property
-    def task(self) -> Task: ...
-
-    @property
-    def step(self) -> int: ...
+def remarks(run: Run) -> list[str]:
+    """The remarks on a run."""
+    return remarks_of(run.path, run.config, run.task, run.step)
 
 
-def remarks(run: Trained) -> list[str]:
+def remarks_of(path: Path, config: Config, task: Task, step: int) -> list[str]:
     """Lines such as 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
-    loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished
-    run of the current code."""
-    lines = unfinished(run.config, run.task, run.step)
-    if parts := changed_data(run.path, run.config, run.task):
+    loops 4 of 12', 'trained by other code: tasks/linear.py differs' on a run of so many steps;
+    empty for a finished run of the current code."""
+    lines = unfinished(config, task, step)
+    if parts := changed_data(path, config, task):
         lines.append(f"trained on other data: {', '.join(parts)} changed (again=true trains again)")
-    if files := changed_code(run):
+    if files := other_code(RunFolder(path).made_with(), config):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(
             f"trained by other code: {some_files(files)} {verb} now (again=true trains again)"
         )
-    return lines + ([line] if (line := divisor_remark(run.task)) else [])
+    return lines + ([line] if (line := divisor_remark(task)) else [])
 
 
 def divisor_remark(task: Task) -> str:
@@ -112,8 +100,3 @@ def curriculum_left(config: Config, task: Task, step: int) -> str:
     return ", ".join(
         f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end
     )
-
-
-def changed_code(run: Trained) -> list[str]:
-    """The source files in which the code that trained a run differs from the current code."""
-    return other_code(RunFolder(run.path).made_with(), run.config)

@@ -74,7 +74,6 @@ def train_all(wanted: Sequence[Wanted], plan: Plan) -> dict[str, str]:
     parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
     jobs = [
         TrainAndEvaluate(
-            _name([unique[index] for index in part]),
             tuple(unique[index] for index in part),
             shipped=plan.shipped,
             again_before=time.time() if plan.again else None,
@@ -129,10 +128,6 @@ def _parts(
     return [*found, *alone]
 
 
-def _name(runs: Sequence[Wanted]) -> str:
-    return runs[0].name if len(runs) == 1 else f"{runs[0].name} and {len(runs) - 1} more, together"
-
-
 @dataclass(frozen=True)
 class Wanted:
     """A run that is to be trained and evaluated; `name` is for messages."""
@@ -162,11 +157,16 @@ class TrainAndEvaluate:
     finished before this time, in seconds since 1970, is trained again. `tables`: the format in
     which each evaluation is printed, if it is."""
 
-    name: str
     runs: tuple[Wanted, ...]
     shipped: bool = False
     again_before: float | None = None
     tables: Literal["", "text", "markdown", "latex", "csv"] = ""
+
+    @property
+    def name(self) -> str:
+        """That of the first run, for messages."""
+        more = f" and {len(self.runs) - 1} more, together" if len(self.runs) > 1 else ""
+        return f"{self.runs[0].name}{more}"
 
     def __call__(self) -> list[float]:
         """The error of each run's last query at b loops, by its last evaluation; of a text the bits
@@ -198,8 +198,9 @@ class TrainAndEvaluate:
     def _trained(self) -> list[Run | RunError]:
         """Each run, or why there is none."""
         found: dict[Path, Run | RunError] = {}
-        ready = [each for each in self.runs if self.shipped and _is_shipped(each.config)]
-        found |= {each.path: load_run(shipped_as(each.config)) for each in ready}
+        for each in self.runs:
+            if self.shipped and progress(each.config).path.startswith("shipped/"):
+                found[each.path] = load_run(shipped_as(each.config))
         for again in (False, True):
             part = [
                 each
@@ -232,11 +233,6 @@ class TrainAndEvaluate:
                 print(f"\n{report(result, self.tables)}\n", flush=True)
                 print(f"{run.path}: evaluation.json, figures/", flush=True)
         return error
-
-
-def _is_shipped(config: Config) -> bool:
-    """Whether a model that ships stands for this run."""
-    return progress(config).path.startswith("shipped/")
 
 
 def _train(configs: Sequence[Config], again: bool) -> list[Run | RunError]:

@@ -23,7 +23,7 @@ from reloop.experiments.grids.command import GridSettings
 from reloop.experiments.grids.status import StatusSettings
 from reloop.experiments.iso_depth.settings import IsoDepthSettings
 from reloop.experiments.named.settings import ExperimentSettings
-from reloop.experiments.report.settings import ReportSettings as PageSettings
+from reloop.experiments.report.command import ReportSettings as PageSettings
 from reloop.experiments.runs.command import ListSettings
 from reloop.experiments.scaling_law.settings import ScalingSettings
 from reloop.experiments.stability.settings import StabilitySettings

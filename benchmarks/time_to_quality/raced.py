@@ -15,7 +15,7 @@ from reloop.evaluation.bootstrap import bootstrap
 from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from reloop.evaluation.evaluate_run import resolved
 from reloop.evaluation.measure import Measure, evaluation_sources
-from reloop.experiments.training_flops import Flops
+from reloop.experiments.one_plan import Flops
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_task, trained_loops
 from reloop.training.device import place_exactly

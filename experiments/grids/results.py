@@ -105,7 +105,12 @@ def paired_tests(results: Sequence[Result]) -> list[PairedTest]:
     """Tests between the settings that differ in one value and were measured on the same prompts: at
     most 300, of the first settings."""
     errors = by_setting(results)
-    prompts = {result.member.setting: _prompts(result) for result in results}
+    # What the prompts of an evaluation depend on.
+    prompts = {
+        result.member.setting: (config.task, config.evaluation.prompts, config.evaluation.seed)
+        for result in results
+        for config in [result.member.config]
+    }
     found: list[PairedTest] = []
     for first, second in combinations(errors, 2):
         keys = [key for (key, one), (_, other) in zip(first, second, strict=True) if one != other]
@@ -181,12 +186,6 @@ def paired_test_rows(found: Sequence[PairedTest]) -> Table:
 def setting_name(setting: Setting) -> str:
     """A setting's values as words; 'all' where the members differ in nothing but the seed."""
     return " ".join(f"{key}={value}" for key, value in setting) or "all"
-
-
-def _prompts(result: Result) -> object:
-    """What the prompts of an evaluation depend on."""
-    config = result.member.config
-    return config.task, config.evaluation.prompts, config.evaluation.seed
 
 
 def _first(means: Sequence[Floats]) -> Floats:

@@ -13,7 +13,7 @@ from reloop.conf.words import run_py
 from reloop.evaluation.tables import Part, Table, document
 from reloop.training.run_folder.status import status_of
 
-from ..runs.listing import Row, count_of, duration, rows_of
+from ..runs.listing import count_of, duration, rows_of
 from .grid import read_grid
 from .slurm import arrays_of, cancel, states_of
 
@@ -47,7 +47,10 @@ def status(settings: StatusSettings) -> str:
     cells = []
     for index, (member, row) in enumerate(zip(grid.members, rows, strict=True)):
         own = [slurm.get(index, "").lower()] if arrays else []
-        cells.append([member.label or row.name, row.state, *own, *_numbers(row)])
+        step = f"{row.step:,}/{row.steps:,}" if row.steps else f"{row.step:,}"
+        last = "" if row.error is None else f"{row.error:.4g}"
+        name = member.label or row.name
+        cells.append([name, row.state, *own, step, duration(row.left), last])
         if reason := status_of(member.run).get("reason"):
             notes.append(f"failed: {member.label}: {reason}")
     parts: list[Part] = [Table(head, cells), "", count_of(rows), *notes]
@@ -62,9 +65,3 @@ def cancelled(settings: StatusSettings) -> str:
     if not numbers:
         return "Slurm has nothing of this grid"
     return f"cancelled: {', '.join(numbers)}; what was trained is saved"
-
-
-def _numbers(row: Row) -> list[str]:
-    step = f"{row.step:,}/{row.steps:,}" if row.steps else f"{row.step:,}"
-    error = "" if row.error is None else f"{row.error:.4g}"
-    return [step, duration(row.left), error]

@@ -171,7 +171,11 @@ def _span(estimate: Estimate) -> str:
 def _result(grid: Grid, results: Sequence[Result], failures: Mapping[str, str]) -> ExperimentResult:
     """The grid as pictures and the report read it."""
     members = [_member(result, failures) for result in results]
-    command = run_py("-m", *grid.shared, *_swept(grid))
+    values = [dict(member.values) for member in grid.members]
+    swept = [
+        f"{key}={','.join(dict.fromkeys(each[key] for each in values))}" for key in grid.varied
+    ]
+    command = run_py("-m", *grid.shared, *swept)
     return {
         "experiment": grid.folder.name,
         "title": f"a grid over {', '.join(grid.varied) or 'one run'}",
@@ -188,12 +192,6 @@ def _result(grid: Grid, results: Sequence[Result], failures: Mapping[str, str]) 
             if each["state"] != "finished"
         ],
     }
-
-
-def _swept(grid: Grid) -> list[str]:
-    """The varied settings with all their values, as words."""
-    values = [dict(member.values) for member in grid.members]
-    return [f"{key}={','.join(dict.fromkeys(each[key] for each in values))}" for key in grid.varied]
 
 
 def _member(result: Result, failures: Mapping[str, str]) -> MemberResult:
@@ -224,7 +222,8 @@ def grid_panels(results: Sequence[Result], varied: Sequence[str]) -> list[Panel]
     panel of its own; by examples, the first one has the curves."""
     finished = [result for result in results if result.errors is not None]
     keys = [key for key in varied if key != SEED]
-    values = {key: list(dict.fromkeys(_value(result, key) for result in finished)) for key in keys}
+    settings = [dict(result.member.values) for result in finished]
+    values = {key: list(dict.fromkeys(each[key] for each in settings)) for key in keys}
     by_number = sorted(keys, key=lambda key: -len(values[key]))
     x = next((key for key in by_number if _are_numbers(values[key])), None)
     found: list[Panel] = []
@@ -262,10 +261,6 @@ def _split(
                 panel["title"] += f", {setting_name(part)}"
             found.append(panel)
     return found[:_MOST]
-
-
-def _value(result: Result, key: str) -> str:
-    return dict(result.member.values)[key]
 
 
 def _are_numbers(values: Sequence[str]) -> bool:

@@ -1,12 +1,14 @@
-"""`python run.py action=report`: one page of everything in the runs folder."""
+"""`python run.py action=report`: one page of everything in the runs folder. No torch here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from reloop.conf.checks.folders import check_folder
 from reloop.conf.command import described, run_command
-
-from .settings import ReportSettings
+from reloop.conf.mistakes import ConfigError
+from reloop.conf.setting import check_settings, setting
 
 _ACTION = "action=report"
 _HELP = """\
@@ -25,6 +27,26 @@ that have not changed are taken from the last report (<folder>/report_cache).
 """
 
 
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a report shows, and where it is written. Without `experiment` and `runs`: everything in
+    `folder`."""
+
+    experiment: str | None = setting(
+        None, "one named experiment with its runs, or all of them; null: everything"
+    )
+    runs: tuple[str, ...] = setting((), "run folders, or patterns such as runs/linear-*")
+    folder: str = setting("runs", "where runs, experiments and comparisons are")
+    output: str = setting("report", "the folder that index.html is written into")
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        if self.experiment is not None and self.runs:
+            raise ConfigError("runs", "cannot be given beside experiment, which has its own runs")
+        check_folder("output", self.output)
+
+
 def is_for_report(words: Sequence[str]) -> bool:
     """Whether run.py's words are for this command."""
     return _ACTION in words
@@ -33,11 +55,8 @@ def is_for_report(words: Sequence[str]) -> bool:
 def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     rest = [word for word in words if word != _ACTION]
-    return run_command("run.py", ReportSettings, rest, _help, _write)
-
-
-def _help() -> str:
-    return _HELP.format(settings=described(ReportSettings))
+    help_text = _HELP.format(settings=described(ReportSettings))
+    return run_command("run.py", ReportSettings, rest, lambda: help_text, _write)
 
 
 def _write(settings: ReportSettings) -> str:

@@ -3,6 +3,7 @@ here."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from reloop.experiments.named.definition import experiment_of
 from reloop.experiments.stability.settings import FIGURES, StabilitySettings
 from reloop.training.run_folder.status import is_run, named_runs, runs_in
 
-from .settings import ReportSettings
+from .command import ReportSettings
 
 _LAWS = ("scaling_law.json", "iso_depth.json")
 _STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
@@ -104,6 +105,11 @@ def _runs_of(path: Path, folder: Path) -> list[Path]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     return [run for run in runs if run is not None]
+
+
+def anchor(kind: str, path: Path) -> str:
+    """The id of a part in the page, by its kind and its file or folder."""
+    return f"{kind}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:10]}"
 
 
 def run_of(folder: Path, run: str) -> Path | None:

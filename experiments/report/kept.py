@@ -27,7 +27,9 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.used, self.made = folder, 0, 0
-        self._code = _digest_of_code()
+        home = Path(__file__).parents[2]
+        paths = (path for pattern in _CODE for path in sorted(home.glob(pattern)))
+        self._code = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).digest()
         self._names: set[str] = set()
 
     def part(self, files: Sequence[Path], more: object, make: Callable[[], Any]) -> Any:
@@ -65,9 +67,3 @@ class Kept:
             digest.update(f"\n{path.name} {len(content)}\n".encode())
             digest.update(content)
         return digest.hexdigest()[:32]
-
-
-def _digest_of_code() -> bytes:
-    home = Path(__file__).parents[2]
-    paths = (path for pattern in _CODE for path in sorted(home.glob(pattern)))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).digest()

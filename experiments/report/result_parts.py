@@ -3,23 +3,28 @@ JSON files."""
 
 from __future__ import annotations
 
-import hashlib
+import csv
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from reloop.conf.command import as_word
 from reloop.conf.mistakes import RunError
 from reloop.conf.words import run_py
+from reloop.experiments.named.results import Curve, Panel
 from reloop.training.run_folder.files import Record, read_json, read_record
 
-from .csv_panels import panels_of
 from .figure import Figure, figure, short
-from .folders import run_of
+from .folders import anchor, run_of
 from .kept import Kept
 
 UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError, RunError, OSError)
 _SCALES = {"small": 0, "medium": 1, "paper": 2}
+# In the CSV files of stability's figures, which are shown without their JSON's form.
+_PARTS = ("standard_error", "mean", "low", "high")
+_LOG_ABOVE = 30  # times the least value: a larger range is shown on a log axis
+Values = list[float | None]
 
 
 def experiment_part(path: Path, kept: Kept) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def experiment_part(path: Path, kept: Kept) -> dict[str, Any]:
         lambda: [figure(panel, command, of=name) for panel in result["panels"]],
     )  # fmt: skip
     return {
-        "id": _id("experiment", path),
+        "id": anchor("experiment", path),
         **{key: result[key] for key in ("experiment", "title", "source", "scale", "missing")},
         "command": command,
         "members": members,
@@ -59,13 +64,13 @@ def comparison_part(path: Path, kept: Kept) -> dict[str, Any]:
     command = run_py("action=compare", f"runs=[{','.join(runs)}]")
 
     def made() -> list[Figure]:
-        from .evaluation_panels import comparison_panels  # loads matplotlib
+        from .panels import comparison_panels  # loads matplotlib
 
         of = path.parent.name
         return [figure(panel, command, of=of) for panel in comparison_panels(result)]  # type: ignore[arg-type]
 
     return {
-        "id": _id("comparison", path),
+        "id": anchor("comparison", path),
         "title": f"{str(result['task']).replace('_', ' ')}, d = {result['dims']}, "
         f"{result['prompts']} prompts",
         "path": path.parent.as_posix(),
@@ -106,7 +111,7 @@ def law_part(folder: Path, kept: Kept) -> dict[str, Any]:
         return [law_figure(law, command, folder.name)] if law else []
 
     return {
-        "id": _id("law", folder),
+        "id": anchor("law", folder),
         "title": folder.name,
         "text": text,
         "remarks": list(iso.get("remarks", [])),
@@ -126,7 +131,7 @@ def stability_part(path: Path, kept: Kept) -> dict[str, Any]:
         lambda: [figure(panel, command) for file in files for panel in panels_of(file, title)],
     )  # fmt: skip
     return {
-        "id": _id("stability", path), "title": title, "path": path.as_posix(),
+        "id": anchor("stability", path), "title": title, "path": path.as_posix(),
         "command": command, "figures": figures,
     }  # fmt: skip
 
@@ -159,5 +164,81 @@ def _words(module: str, settings: dict[str, Any]) -> str:
     return shlex.join(["python", "-m", module, *words])
 
 
-def _id(kind: str, path: Path) -> str:
-    return f"{kind}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:10]}"
+def panels_of(path: Path, title: str) -> list[Panel]:
+    """A panel for each group of columns `<group>_<curve>_<part>`, or one for all of them where the
+    first words make no groups. Raises ValueError for a CSV without a column of numbers to draw
+    against, OSError for one that cannot be read."""
+    with open(path, encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    columns = {
+        name: [_number(cell) for cell in cells] for name, *cells in zip(head, *rows, strict=True)
+    }
+    x = columns[head[0]]
+    if not x or any(value is None for value in x):
+        raise ValueError(f"{path.name} has no axis of numbers")
+    curves: dict[str, dict[str, Values]] = {}
+    for name in head[1:]:
+        part = next((part for part in _PARTS if name.endswith(f"_{part}")), "")
+        curve = name.removesuffix(f"_{part}") if part else name
+        curves.setdefault(curve, {})[part or "mean"] = columns[name]
+    xs = [value for value in x if value is not None]
+    panels = []
+    for group, members in _groups(curves).items():
+        text = f"{title}: {group}" if group else title
+        panels.append(_panel(path.stem, text, group or "value", head[0], xs, members))
+    return panels
+
+
+def _groups(curves: dict[str, dict[str, Values]]) -> dict[str, dict[str, dict[str, Values]]]:
+    """The curves by the first word of their names, where each such word has several."""
+    groups: dict[str, dict[str, dict[str, Values]]] = {}
+    for name, parts in curves.items():
+        group, _, rest = name.partition("_")
+        groups.setdefault(group, {})[rest or name] = parts
+    if len(groups) > 1 and all(len(group) > 1 for group in groups.values()):
+        return groups
+    return {"": curves}
+
+
+def _panel(
+    name: str, title: str, y_label: str, x_label: str, x: Sequence[float],
+    curves: dict[str, dict[str, Values]],
+) -> Panel:  # fmt: skip
+    drawn = [_curve(curve, parts) for curve, parts in curves.items()]
+    values = [value for curve in drawn for value in curve["mean"] if value is not None]
+    return {
+        "name": f"{name}-{y_label}",
+        "title": title,
+        "x_label": x_label.replace("_", " "),
+        "y_label": y_label.replace("_", " "),
+        "x": list(x),
+        "log_x": _wide(x),
+        "log_y": _wide(values),
+        "curves": drawn,
+        "levels": {},
+    }
+
+
+def _curve(name: str, parts: dict[str, Values]) -> Curve:
+    mean, low, high = parts.get("mean", []), parts.get("low", []), parts.get("high", [])
+    if "standard_error" in parts:
+        pairs = list(zip(mean, parts["standard_error"], strict=True))
+        low, high = (
+            [None if m is None or e is None else m + sign * e for m, e in pairs] for sign in (-1, 1)
+        )
+    label = name.replace("_", " ")
+    return {
+        "name": name, "label": label, "kind": label.rpartition(" ")[2],
+        "mean": mean, "low": low, "high": high,
+    }  # fmt: skip
+
+
+def _wide(values: Sequence[float]) -> bool:
+    return len(values) > 2 and min(values) > 0 and max(values) / min(values) > _LOG_ABOVE
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell) if cell else None
+    except ValueError:
+        return None

@@ -3,8 +3,9 @@ environment."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+import re
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,42 +15,30 @@ from reloop.conf.mistakes import ConfigError, RunError, one_line
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config
 from reloop.conf.words import run_py
-from reloop.evaluation.remarks import remarks
-from reloop.tasks import Task
+from reloop.evaluation.remarks import remarks_of
 from reloop.training.assemble import build_task, trained_loops
 from reloop.training.run_folder.files import read_record
 from reloop.training.run_folder.metrics import Metrics
 from reloop.training.run_folder.run import RunFolder
 
-from .commands import as_typed
 from .figure import Figure, figure, short
+from .folders import anchor
 from .kept import Kept
 
 _FILES = ("config.yaml", "environment.json", "evaluation.json", "metrics.jsonl")
 _UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A run without its weights: what the remarks on it are made from."""
-
-    path: Path
-    config: Config
-    task: Task
-    step: int
+_ROOMS = "reloop|probing|openml_eval|evaluation|experiments|benchmarks"
+_MODULE = re.compile(rf"(?:.*/)?((?:{_ROOMS})(?:/\w+)*)")
 
 
 def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, Any], list[str]]:
     """The part of a run, and a line for each of its files that cannot be used. Raises ConfigError
     or RunError for a folder whose configuration cannot be read."""
-    problems: list[str] = []
-    config = read_config(path)
-    folder = RunFolder(path)
+    config, folder = read_config(path), RunFolder(path)
     status = folder.status()
     step = int(status["step"])
-    files = [path / name for name in _FILES]
     part = kept.part(
-        files,
+        [path / name for name in _FILES],
         [str(path), all_figures],
         lambda: _made(folder, config, all_figures),
     )
@@ -58,7 +47,7 @@ def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, An
         lines.insert(0, f"{status['state']} at step {step:,} of {config.training.steps:,}")
     return {
         **part,
-        "id": anchor(path),
+        "id": anchor("run", path),
         "name": path.resolve().name,
         "path": path.as_posix(),
         "title": _title(config),
@@ -67,12 +56,7 @@ def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, An
         "steps": config.training.steps,
         "remarks": lines,
         "settings": _settings(config),
-    }, [*problems, *part["problems"]]
-
-
-def anchor(path: Path) -> str:
-    """The id of a run's part in the page."""
-    return f"run-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:10]}"
+    }, part["problems"]
 
 
 def _made(folder: RunFolder, config: Config, all_figures: bool) -> dict[str, Any]:
@@ -105,7 +89,7 @@ def _evaluation(
     if record.content is None:
         problems += [record.problem] if record.problem else []
         return [], ""
-    from .evaluation_panels import further_panels, main_panels  # these load matplotlib
+    from .panels import further_panels, main_panels  # these load matplotlib
 
     result: Any = record.content
     try:
@@ -161,7 +145,7 @@ def _command_of(panel: str, commands: list[str]) -> str:
 
 
 def _training(folder: RunFolder, config: Config, command: str, problems: list[str]) -> list[Figure]:
-    from .training_panels import training_panels
+    from .panels import training_panels
 
     records, skipped = Metrics(folder.metrics).read()
     problems += [f"{folder.metrics}: {line}" for line in skipped[:1]]
@@ -173,7 +157,7 @@ def _training(folder: RunFolder, config: Config, command: str, problems: list[st
 
 def _remarks(path: Path, config: Config, step: int) -> list[str]:
     try:
-        return remarks(Summary(path, config, build_task(config), step))
+        return remarks_of(path, config, build_task(config), step)
     except (ConfigError, RunError, OSError):  # a task whose data are not here
         steps = config.training.steps
         return [f"training unfinished: {step:,} of {steps:,} steps"] if step != steps else []
@@ -192,3 +176,21 @@ def _settings(config: Config) -> dict[str, str]:
     flat = flatten(config_to_mapping(config))
     del flat["schema_version"], flat["folder"]
     return {key: as_word(value) for key, value in flat.items()}
+
+
+def as_typed(recorded: Any) -> str:
+    """The command that environment.json recorded (a script's path and its words) as it is typed in
+    the project's folder; empty where none is known."""
+    if not isinstance(recorded, str) or not recorded.strip():
+        return ""
+    script, *words = recorded.split(" ")
+    with suppress(ValueError):  # an apostrophe of an earlier version's, which did not quote
+        script, *words = shlex.split(recorded)
+    if script.rpartition("/")[2] == "run.py":
+        return run_py(*words)
+    if script.rpartition("/")[2] == "reloop":
+        return shlex.join(["reloop", *words])
+    module = _MODULE.fullmatch(script.removesuffix(".py").removesuffix("/__main__"))
+    if module:
+        return shlex.join(["python", "-m", module[1].replace("/", "."), *words])
+    return shlex.join([script, *words])

@@ -5,19 +5,24 @@ print(write_report(ReportSettings(folder="runs", output="report")))
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reloop.conf.mistakes import ConfigError, RunError, one_line
+from reloop.training.run_folder.files import write_bytes
 
+from .command import ReportSettings
+from .figure import csv_text, data_link
 from .folders import Found, find
-from .settings import ReportSettings
-
-if TYPE_CHECKING:
-    from .kept import Kept
+from .kept import Kept
 
 _ALL_FIGURES = 20  # runs, at most, that are shown with all their figures
+_HERE = Path(__file__).parent
+_OPEN = 4  # runs, at most, whose figures are shown without being asked for
+_IN_TITLES = {"seed"}  # settings that are in the runs' titles
+_VERDICTS = ("holds", "fails", "not settled", "not measured")
 Part = dict[str, Any]
 
 
@@ -27,12 +32,6 @@ def write_report(settings: ReportSettings) -> str:
     settings, and where there is nothing to show."""
     settings.check()
     found = find(settings)
-    # Imported here, so that mistakes need not wait for torch.
-    from reloop.training.run_folder.files import write_bytes
-
-    from .kept import Kept
-    from .page import page
-
     kept = Kept(Path(settings.folder) / "report_cache")
     content, problems = _gathered(found, kept)
     if settings.experiment is None and not settings.runs:
@@ -48,13 +47,7 @@ def write_report(settings: ReportSettings) -> str:
 
 def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str]]:
     """The parts of the page by section, and a line for each file that cannot be used."""
-    from .result_parts import (
-        UNREADABLE,
-        comparison_part,
-        experiment_part,
-        law_part,
-        stability_part,
-    )
+    from . import result_parts  # loads torch
     from .run_part import run_part
 
     problems: list[str] = []
@@ -64,15 +57,17 @@ def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str
         for path in paths:
             try:
                 made.append(make(path, kept))
-            except UNREADABLE as error:
+            except result_parts.UNREADABLE as error:
                 problems.append(f"{path} is not shown: {_reason(error)}")
         return made
 
     content = {
-        "experiments": sorted(parts(found.experiments, experiment_part), key=lambda e: e["order"]),
-        "comparisons": parts(found.comparisons, comparison_part),
-        "laws": parts(found.laws, law_part),
-        "stability": parts(found.stability, stability_part),
+        "experiments": sorted(
+            parts(found.experiments, result_parts.experiment_part), key=lambda e: e["order"]
+        ),
+        "comparisons": parts(found.comparisons, result_parts.comparison_part),
+        "laws": parts(found.laws, result_parts.law_part),
+        "stability": parts(found.stability, result_parts.stability_part),
         "runs": [],
     }
     all_figures = len(found.runs) <= _ALL_FIGURES
@@ -120,3 +115,72 @@ def _said(
         f"{path}: {size / 1e6:.2f} MB",
     ]
     return "\n".join(lines)
+
+
+def page(content: Mapping[str, list[Part]], problems: Sequence[str], subject: str) -> str:
+    """The text of index.html; `problems` are lines on what could not be shown."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def text_of(name: str) -> Markup:
+        return Markup((_HERE / name).read_text(encoding="utf-8"))
+
+    runs = content["runs"]
+    known = {run["name"]: run["id"] for run in runs}
+    verdicts = [
+        {**verdict, "experiment": experiment["id"]}
+        for experiment in content["experiments"]
+        for verdict in experiment["verdicts"]
+    ]
+    differing, settings = _differing(runs), runs[0]["settings"] if runs else {}
+    counts = Counter(verdict["verdict"] for verdict in verdicts)
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("template.html").render(
+        **content,
+        subject=subject,
+        problems=problems,
+        verdicts=verdicts,
+        counts=[f"{counts[name]} {name}" for name in _VERDICTS if counts[name]],
+        claims_csv=_claims_csv(verdicts),
+        differing=differing,
+        same={
+            key: value for key, value in settings.items() if key not in {*differing, *_IN_TITLES}
+        },
+        environments=_environments(runs),
+        known=known,
+        opened=len(runs) <= _OPEN,
+        style=text_of("style.css"),
+        script=text_of("axis.js") + text_of("chart.js") + text_of("page.js"),
+    )
+
+
+def _claims_csv(verdicts: Sequence[Part]) -> str:
+    names = (
+        *("claim", "sentence", "source", "quantity", "published", "ours", "line", "seeds"),
+        *("steps", "scale", "verdict", "note", "command"),
+    )
+    return data_link(csv_text({name: [verdict[name] for verdict in verdicts] for name in names}))
+
+
+def _differing(runs: Sequence[Part]) -> list[str]:
+    """The settings that are not the same in all runs, seeds aside."""
+    keys = {key: None for run in runs for key in run["settings"]}
+    return [
+        key
+        for key in keys
+        if key not in _IN_TITLES and len({str(run["settings"].get(key)) for run in runs}) > 1
+    ]
+
+
+def _environments(runs: Sequence[Part]) -> list[Part]:
+    """Each environment that runs were made in, with those runs."""
+    groups: dict[tuple[tuple[str, str], ...], list[Part]] = {}
+    for run in runs:
+        groups.setdefault(tuple(run["environment"].items()), []).append(run)
+    return [
+        {"facts": dict(facts), "runs": [{"id": run["id"], "name": run["name"]} for run in members]}
+        for facts, members in groups.items()
+    ]

@@ -20,7 +20,7 @@ from reloop.conf.compose import commands
 from reloop.conf.groups import choices
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import numbers
-from reloop.experiments.training_flops import Flops
+from reloop.experiments.one_plan import Flops
 from reloop.training import train
 from reloop.training.assemble import build_curriculum, build_model, build_task
 

@@ -12,8 +12,8 @@ from reloop.experiments.named import perform
 from reloop.experiments.named.command import main
 from reloop.experiments.named.pictures import draw_panels
 from reloop.experiments.named.results import ExperimentResult
+from reloop.experiments.report.command import ReportSettings
 from reloop.experiments.report.folders import find
-from reloop.experiments.report.settings import ReportSettings
 from reloop.training.run_folder import environment
 from reloop.training.run_folder.files import read_record
 from tests.conftest import HOME

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.report.settings import ReportSettings
+from reloop.experiments.report.command import ReportSettings
 from reloop.experiments.report.write import write_report
 
 from .browser import DESK, console

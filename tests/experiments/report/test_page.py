@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reloop.conf.mistakes import ConfigError
-from reloop.experiments.report.settings import ReportSettings
+from reloop.experiments.report.command import ReportSettings
 from reloop.experiments.report.write import write_report
 from reloop.training.run_folder.files import write_record
 

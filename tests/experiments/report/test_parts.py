@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.experiments.report.commands import as_typed
-from reloop.experiments.report.csv_panels import panels_of
 from reloop.experiments.report.figure import csv_text, short
-from reloop.experiments.report.training_panels import training_panels
+from reloop.experiments.report.panels import training_panels
+from reloop.experiments.report.result_parts import panels_of
+from reloop.experiments.report.run_part import as_typed
 from reloop.experiments.scaling_law.fit import fit_law
 from reloop.experiments.scaling_law.problem import Law
 

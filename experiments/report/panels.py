@@ -1,8 +1,13 @@
-"""The pictures of an evaluation and of a comparison as panels of curves, from their JSON."""
+"""The pictures of an evaluation, a comparison and a training as panels of curves, from their
+files."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from reloop.evaluation.bootstrap import Band
 from reloop.evaluation.comparison.pictures import run_labels
@@ -21,9 +26,13 @@ from reloop.evaluation.results import (
     unit,
 )
 from reloop.experiments.named.results import Curve, Panel
+from reloop.training.run_folder.metrics import smoothed
 
 _LINEAR = (ERROR_RATE, NATS)  # errors that are not drawn on a log axis
 _READINGS = 3  # numbers of loops at which a model was read: from here on a slider has them
+_MOST = 120  # points of a curve; more lines of a log are averaged
+_WINDOW = 12  # parts of a training: the loss is smoothed over about one
+_GROWING = ("loops", "dims", "points")
 
 
 def main_panels(result: Evaluation) -> list[Panel]:
@@ -297,3 +306,38 @@ def _levels(error: str) -> dict[str, float]:
 
 def _last_query(result: Evaluation) -> str:
     return by_loop_name(result["error"], result["by_examples"]["k"][-1])
+
+
+def training_panels(records: Sequence[dict[str, Any]], family: str) -> list[Panel]:
+    """Loss by step (the line: a running mean; the band: least to largest of the log's lines there),
+    and dims, points and loops where any of them changed; none for fewer than two records."""
+    rows = [record for record in records if _is_number(record.get("loss"))]
+    if len(rows) < 2:
+        return []
+    groups = [
+        list(map(int, part)) for part in np.array_split(np.arange(len(rows)), min(len(rows), _MOST))
+    ]
+    x = [float(rows[part[-1]]["step"]) for part in groups]
+    losses = [[float(rows[i]["loss"]) for i in part] for part in groups]
+    each = [float(row["loss"]) for row in rows]
+    smooth = smoothed(each, max(0.0, 1 - _WINDOW / len(rows)))
+    means: list[float | None] = [float(smooth[part[-1]]) for part in groups]
+    loss: Band = {"mean": means, "low": [*map(min, losses)], "high": [*map(max, losses)]}
+    title = "Training loss (band: least to largest logged)"
+    curve = _curve("loss", "loss, running mean", family, loss)
+    log_y = min(map(min, losses)) > 0
+    panels = [_panel("training", title, "step", "loss", x, [curve], log_y=log_y)]
+    growing = []
+    for name in _GROWING:
+        if len({row.get(name) for row in rows}) > 1:
+            values: list[Any] = [rows[part[-1]].get(name) for part in groups]
+            ends = [float(value) if _is_number(value) else None for value in values]
+            growing.append(_curve(name, name, name, {"mean": ends, "low": [], "high": []}))
+    if growing:
+        title = "What grows with the step"
+        panels.append(_panel("curriculum", title, "step", "number", x, growing))
+    return panels
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
