@@ -110,7 +110,7 @@ class Flops:
         return self._work(step) * self._work.total
 
     def _step_flops(self, stage: Stage) -> float:
-        tokens = stage.points if is_text(self._config.task) else 2 * stage.points - 1
+        tokens = stage.points if self._config.task.is_text else 2 * stage.points - 1
         costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops, stage.window)
         return self._config.training.batch_size * costs + self._muon
 
