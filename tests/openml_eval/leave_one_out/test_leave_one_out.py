@@ -216,7 +216,7 @@ def make(data: Path, tables: tuple[str, ...], held_out: str, protocol: str) -> T
 @pytest.mark.parametrize("held_out", ["abalone", "third"])
 def test_no_held_out_row_is_in_a_training_prompt(tmp_path: Path, held_out: str) -> None:
     """Under the corrected protocol rows cannot be found again by their values;
-    tests/tasks/test_tables.py shows that prompts do not depend on that table."""
+    tests/tasks/tables/test_tables.py shows that prompts do not depend on that table."""
     data = write_tables(tmp_path / "data")
     # Under this protocol a row is the same in every prompt, so that it can be found again.
     task = make(data, tuple(ROWS), held_out, "reference")
