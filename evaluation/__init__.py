@@ -8,14 +8,14 @@ TYPE_CHECKING = False  # typing's own takes as long to import as an entry point'
 if TYPE_CHECKING:
     from reloop.training.run_folder.copies import snapshots_of
 
-    from .comparison.measure import compare
+    from .comparison import compare
     from .evaluate_run import evaluate
     from .load import load_run
 
 __all__ = ["compare", "evaluate", "load_run", "snapshots_of"]
 
 _MODULES = {
-    "compare": ".comparison.measure",
+    "compare": ".comparison",
     "evaluate": ".evaluate_run",
     "load_run": ".load",
     "snapshots_of": "reloop.training.run_folder.copies",

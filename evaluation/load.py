@@ -6,7 +6,6 @@ run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -28,8 +27,6 @@ from reloop.training.run_folder.checkpoint import (
 )
 from reloop.training.run_folder.data import kept_vocabulary, task_in
 from reloop.training.run_folder.run import Run, RunError, RunFolder
-
-_HASH_SUFFIX = re.compile(r"-seed\d+-[0-9a-f]{8}$")  # the end of a run folder's name
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from reloop.training.device import place_exactly
 from reloop.training.run_folder.run import Run
 from reloop.training.run_folder.sources import EVALUATED, sources_of
 
+from .artefacts import Arrays, Cache, digest
 from .baselines import (
     SLOW,
     AnySolver,
@@ -29,16 +30,12 @@ from .baselines import (
     solver_module,
 )
 from .bootstrap import Floats
-from .cache import Arrays, Cache, digest
-from .errors import ErrorSettings, evaluation_prompts, model_errors
-from .halting import Halting
+from .errors import ErrorSettings, Halting, evaluation_prompts, model_errors
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
 _FEW = 16  # prompts that a user's solver is tried on
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
-# The modules of this room that errors depend on, beside those of models, tasks and solvers.
-_TEXT_MODULES = ("reloop.evaluation.text.scores", "reloop.evaluation.text.questions")
 
 
 class Measure:
@@ -112,7 +109,9 @@ class Measure:
         if shifted:
             return label, self._solve(name, label, solve, shifted.prompts, shifted.queries)
         errors = self._solve(name, label, solve, self.prompts)
-        return _full_label(label, name == optimal(self.task)), errors
+        if name == optimal(self.task) and "Bayes" not in label:
+            label = f"{label} (Bayes-optimal)"
+        return label, errors
 
     def shifted(self, name: str) -> Shifted:
         """The prompts of one shifted input distribution, drawn with the evaluation's seed."""
@@ -207,11 +206,6 @@ def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
 def weights_digest(model: Model) -> str:
     """The sha256 of a model's weights."""
     return digest(*(weights for _, weights in sorted(model.state_dict().items())))
-
-
-def _full_label(label: str, is_optimal: bool) -> str:
-    """A solver's label, marked if the solver is optimal."""
-    return f"{label} (Bayes-optimal)" if is_optimal and "Bayes" not in label else label
 
 
 def baseline_names(task: Task, settings: EvaluationConfig) -> tuple[str, ...]:

@@ -61,12 +61,13 @@ def published_loops(config: Config) -> list[int]:
 def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """The curves comparable with a run in a file of published numbers, each with the result it is
     part of: those of the run's task and, if they name a model, of its model."""
+    settings = asdict(config.model) | asdict(config.loops)
     return [
         (curve, result)
         for result in json.loads(path.read_text(encoding="utf-8"))["results"]
         if _same_task(config, result["task"])
         for curve in result["curves"]
-        if _same_model(config, curve.get("model", {}))
+        if all(settings[key] == value for key, value in curve.get("model", {}).items())
     ]
 
 
@@ -81,11 +82,6 @@ def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
     endless = {"distinct_prompts": 0, "distinct_functions": 0}
     expected = {"dims": task["dims"], **endless, **task["settings"]}
     return asdict(build_task(config)) == expected
-
-
-def _same_model(config: Config, model: Mapping[str, Any]) -> bool:
-    settings = asdict(config.model) | asdict(config.loops)
-    return all(settings[key] == value for key, value in model.items())
 
 
 def _entry(curve: Mapping[str, Any], result: Mapping[str, Any]) -> Published:

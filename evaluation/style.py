@@ -2,7 +2,6 @@
 torch and no matplotlib here.
 
 style_of("looped")                            # {"color": "#0072B2", "linestyle": "-"}
-dash_of("standard")                           # [6, 1.6]: on and off, in widths of the line
 styles_of(["looped", "looped", "lasso"])      # three that differ
 
 Models are solid or in long dashes, solvers in short ones. The colours (Okabe and Ito's, and Tol's
@@ -106,12 +105,6 @@ def style_of(kind: str) -> LineStyle:
     return _line(color, dash)
 
 
-def dash_of(kind: str) -> list[float]:
-    """The dash of a kind as lengths on and off, in widths of the line, as SVG and Vega take it;
-    empty where it is solid."""
-    return list(_style(kind)[1])
-
-
 def styles_of(kinds: Sequence[str]) -> list[LineStyle]:
     """The styles of one picture's curves: further curves of a kind have its colour and another
     dash."""
@@ -149,14 +142,6 @@ def kind_of(model: ModelConfig) -> str:
     if model.prelude or model.coda:
         return "recurrent"
     return "unnormed" if model.norm == "at_readout" else "looped"
-
-
-def lightness(color: str) -> float:
-    """How light "#RRGGBB" is in grey, 0 to 1 (CIE L*, over 100)."""
-    channels = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-    return 1.16 * math.cbrt(luminance) - 0.16 if luminance > 0.008856 else 9.033 * luminance
 
 
 def _style(kind: str) -> tuple[str, Dash]:

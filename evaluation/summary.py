@@ -13,11 +13,10 @@ from reloop.tasks import SHIFTS, Shifted
 from reloop.training.assemble import trained_loops
 from reloop.training.run_folder.run import Run
 
+from .artefacts import Arrays
 from .baselines import optimal
 from .bootstrap import Band, bootstrap, resampled_means
-from .cache import Arrays
-from .errors import error_name
-from .halting import TOLERANCES, halted_at
+from .errors import TOLERANCES, error_name, halted_at
 from .measure import Measure
 from .published import published, published_loops
 from .results import ByExamples, Halted, HaltingResult, NearLeast, ShiftResult, Summary, by_solver

@@ -47,7 +47,7 @@ def check_evaluation_of(config: Config) -> None:
     """Raises ConfigError for what the evaluation after a training will not find. Where nothing but
     the task's own is asked for, nothing is imported."""
     if config.task.settings.get("eval") or config.evaluation.baselines:
-        from reloop.evaluation.text.check import check_evaluation
+        from reloop.evaluation.text.measure import check_evaluation
 
         check_evaluation(build_task(config), config.evaluation, config.task.points)
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.halting import Halting, changes
+from reloop.evaluation.errors import Halting, changes
 from reloop.evaluation.load import LoadedModel
 from reloop.models import Model, Queries
 from reloop.tasks import Prompts, Task

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reloop.conf.schema import Config
-from reloop.evaluation.cache import Cache
+from reloop.evaluation.artefacts import Cache
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks
 from reloop.training import Run, train

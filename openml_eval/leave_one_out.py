@@ -16,7 +16,7 @@ from typing import Any
 from reloop.conf.checksum import key_of
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
-from reloop.evaluation.cache import Arrays
+from reloop.evaluation.artefacts import Arrays
 from reloop.evaluation.figures import drawn_once
 from reloop.training.assemble import build_task
 from reloop.training.jobs import Outcome, Workers, processes_for, run_jobs

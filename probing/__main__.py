@@ -27,14 +27,14 @@ Targets: {targets}
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
+
+    def help_text() -> str:
+        from reloop.probing.targets import TARGETS
+
+        return _HELP.format(settings=described(ProbingSettings), targets=", ".join(TARGETS))
+
     stop_message = "stopped; the same command resumes"
-    return run_command("probing", ProbingSettings, words, _help, _probe, stop_message)
-
-
-def _help() -> str:
-    from reloop.probing.targets import TARGETS
-
-    return _HELP.format(settings=described(ProbingSettings), targets=", ".join(TARGETS))
+    return run_command("probing", ProbingSettings, words, help_text, _probe, stop_message)
 
 
 def _probe(settings: ProbingSettings) -> str:

@@ -1,7 +1,8 @@
 """How much attention each head gives to the previous token where that binds a pair: at y_i, to
 x_i.
 
-shares = previous_token_shares(run.model, prompts, loops=12)       # [12, heads, B]
+with recorded_shares(run.model) as shares:                         # of each loop [heads, B]
+    list(run.model.unroll(prompts, loops=12))
 
 In-context regression needs pairs: a head that reads x_i at y_i (a previous-token head, Olsson et
 al. 2022) puts both into one token, from which later loops compute.
@@ -19,29 +20,15 @@ from torch.nn import functional as F
 from reloop.models import Model
 from reloop.models.backends import use_backend
 from reloop.models.operations import Operations
-from reloop.models.readers import PromptBatch
-
-
-def previous_token_shares(model: Model, prompts: PromptBatch, loops: int) -> Tensor:
-    """Of each head's attention at the y tokens from the second pair on the share that goes to their
-    own x, [uses, heads, B] in float32. Uses of attention are in the order of computation: layer by
-    layer and loop by loop, with a prelude's before the first and a coda's after each. Attention
-    that is equal for all tokens gives `uniform_share`.
-
-    Raises ValueError for a model without softmax attention.
-    """
-    with recorded_shares(model) as shares:
-        for _ in model.unroll(prompts, loops):
-            pass
-    if not shares:
-        raise ValueError("this model has no softmax attention")
-    return torch.stack(shares)
 
 
 @contextmanager
 def recorded_shares(model: Model) -> Iterator[list[Tensor]]:
-    """Within this context each use of the model's attention on prompts adds its shares, [heads, B],
-    to the list. The model computes by plain PyTorch."""
+    """Within this context each use of the model's attention on prompts adds its shares to the list,
+    [heads, B] in float32: of each head's attention at the y tokens from the second pair on that
+    which goes to their own x. Uses are in the order of computation: layer by layer and loop by
+    loop, with a prelude's before the first and a coda's after each. Without softmax attention the
+    list stays empty. The model computes by plain PyTorch."""
     recorder, previous = _Recorder(), (model.run_segment, model.operations)
     use_backend(model, "eager")
     model.operations = recorder

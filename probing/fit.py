@@ -1,10 +1,11 @@
-"""Training of all probes of a run at once, batch by batch and layer by layer; an interrupted one
-resumes from its last save."""
+"""Training of all probes of a run at once, batch by batch and layer by layer, on whitened states;
+an interrupted one resumes from its last save."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,9 @@ from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkp
 from reloop.training.run_folder.run import Run
 
 from .probes import Probes, ProbeTrainer
-from .prompts import control_prompts
-from .protocols import PROTOCOLS
+from .protocols import PROTOCOLS, control_prompts
 from .settings import ProbingSettings
 from .targets import find_target
-from .whitening import Whitening
 
 _BETWEEN_SAVES = 20.0  # seconds, and
 _WORTH = 10  # times as long as the last save took: large probes are gigabytes
@@ -33,6 +32,9 @@ _LEAST_SIZE = 1e-4  # of a target: one that varies by rounding only is not scale
 _WORKING = 12  # a model's memory for the next layer, about, over that of a layer's states
 # A seed's streams of random numbers, different from those that a run was trained on.
 _MAIN, _CONTROL, _TEST, _LINEAR, _WEIGHTS, _CONTROL_WEIGHTS = range(101, 107)
+# Directions of less variance than this are not scaled to 1: of the mean variance, and
+_LEAST = 1e-4
+_ROUNDING = 1e-10  # of the mean square, for a layer whose states are all equal
 
 
 class Fit:
@@ -216,3 +218,44 @@ class Fit:
         for name, sums in self.learning.items():
             sums.copy_(checkpoint.tensors[f"learning/{name}"])
         return checkpoint.step
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """An affine map of each layer's states [B, S, D], the same for all prompts.
+
+    A probe's first map and bias can undo it, so that probes can compute the same functions; but
+    Adam learns them faster, as the variance of states differs between directions by orders of
+    magnitude.
+    """
+
+    means: Tensor  # [layers, S, D]
+    maps: Tensor  # [layers, D, D], symmetric
+
+    @classmethod
+    def of(cls, states: Callable[[], Iterator[tuple[int, Tensor]]], layers: int) -> Whitening:
+        """The whitening of all states, which each call of `states` yields batch by batch as
+        (layer, [prompts, S, D]); it is called twice."""
+        count, sums = 0, dict[int, Tensor]()
+        for layer, batch in states():
+            count += len(batch) if layer == 0 else 0
+            total = batch.sum(0, dtype=torch.float64)
+            sums[layer] = sums[layer] + total if layer in sums else total
+        means = torch.stack([sums[layer] for layer in range(layers)]) / count
+        grams = means.new_zeros(layers, means.shape[2], means.shape[2])
+        for layer, batch in states():
+            rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
+            grams[layer] += rows.T @ rows
+        values, vectors = torch.linalg.eigh(grams / (count * means.shape[1]))
+        variance = values.mean(1, keepdim=True)
+        square = variance + means.square().mean((1, 2))[:, None]
+        floor = torch.maximum(_LEAST * variance, _ROUNDING * square)
+        tiny = torch.finfo(torch.float32).tiny
+        scales = values.clamp_min(floor).clamp_min(tiny).rsqrt()
+        # Symmetric: computed again, or on another machine, it is the same map but for rounding.
+        maps = vectors * scales[:, None] @ vectors.mT
+        return cls(means.float(), maps.float())
+
+    def __call__(self, layer: int, states: Tensor) -> Tensor:
+        """The states of a layer, whitened."""
+        return (states - self.means[layer]) @ self.maps[layer]

@@ -1,13 +1,16 @@
 """All probes of a run as one batched computation: learned weights over positions, then an MLP.
 
 probes = Probes(layers, seeds, tokens_seen, width, outputs, generator=generator)
-losses = ProbeTrainer(probes).step(states_by_layer, targets)
+trainer = ProbeTrainer(probes)
+for layer, states in enumerate(states_by_layer):
+    losses = probes.accumulate(layer, states, targets)
+trainer.update()
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -162,20 +165,6 @@ class ProbeTrainer:
     def __init__(self, probes: Probes, rate: float = 1e-3) -> None:
         self.probes = probes
         self.optimizer = Adam(probes.parameters(), lr=rate, fused=True)
-
-    def step(self, states: Iterable[Tensor], targets: Tensor) -> Tensor:
-        """One step on the states [B, S, D] of each layer, one layer in memory at a time; returns
-        the losses before it, [layers, seeds, lengths]. `targets` are [B, lengths, outputs].
-
-        Raises ValueError for another number of layers than the probes'.
-        """
-        layers = range(len(self.probes.scores))
-        losses = [
-            self.probes.accumulate(layer, layer_states, targets)
-            for layer, layer_states in zip(layers, states, strict=True)
-        ]
-        self.update()
-        return torch.stack(losses)
 
     def update(self) -> None:
         """Adam's step along the accumulated gradients, which are then zeroed."""

@@ -1,6 +1,8 @@
-"""The two protocols: that of Yang et al.'s paper, and that of its code.
+"""The two protocols: that of Yang et al.'s paper, and that of its code; and control prompts, which
+show what a probe computes itself instead of reading it off the states.
 
 seen = PAPER.tokens_seen(target, PAPER.lengths(target, points=41, dims=20), tokens=82)   # [41, 82]
+prompts, weights = control_prompts(task, torch.Generator().manual_seed(0), batch=64, points=41)
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from reloop.tasks import Prompts, Task
+from reloop.tasks.conditioned_linear import ConditionedLinear
+from reloop.tasks.linear import Linear, SparseLinear
+from reloop.tasks.random_source import FreshNumbers
 
 from .targets import Target
 
@@ -25,12 +30,12 @@ class Protocol:
     """
 
     name: str
-    whole_prompt: bool  # probes of all lengths see every token of the prompt
     learning_rate: float  # Adam's, unless the settings give one
-    raw: bool  # neither states are whitened nor targets scaled, as makes probes learn faster
-    over_points: tuple[str, ...]  # targets that are divided by the number of pairs n
-    up_to_dims: tuple[str, ...]  # targets that are predicted for up to d pairs only
-    over_dims: bool  # errors, means over outputs, are divided by d again
+    whole_prompt: bool = False  # probes of all lengths see every token of the prompt
+    raw: bool = False  # neither states whitened nor targets scaled, as makes probes learn faster
+    over_points: tuple[str, ...] = ()  # targets that are divided by the number of pairs n
+    up_to_dims: tuple[str, ...] = ()  # targets that are predicted for up to d pairs only
+    over_dims: bool = False  # errors, means over outputs, are divided by d again
 
     def lengths(self, target: Target, points: int, dims: int) -> range:
         """The lengths i, from 1, that have probes in prompts of `points` pairs."""
@@ -69,22 +74,33 @@ class Protocol:
         return target.compute(prefixes, parameters, task) * self.scale(target, points)
 
 
-PAPER = Protocol(
-    "paper",
-    whole_prompt=False,
-    learning_rate=5e-3,
-    raw=False,
-    over_points=(),
-    up_to_dims=(),
-    over_dims=False,
-)
+PAPER = Protocol("paper", learning_rate=5e-3)
 REFERENCE = Protocol(
     "reference",
-    whole_prompt=True,
     learning_rate=1e-3,
+    whole_prompt=True,
     raw=True,
     over_points=("gradient",),
     up_to_dims=("least_squares",),
     over_dims=True,
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (PAPER, REFERENCE)}
+
+
+def control_prompts(
+    task: Task, generator: Generator, batch: int, points: int
+) -> tuple[Prompts, Tensor]:
+    """Prompts whose functions all have the weights w = 1, and these weights [batch, d].
+
+    Probes that are trained on them and tested on random w are the control (Yang et al. 2024,
+    appendix F). Inputs and noise are those that `task.draw` draws from the same generator;
+    `distinct_prompts` is ignored. Raises ValueError for a task that is not of dense linear
+    functions.
+    """
+    if not isinstance(task, Linear) or isinstance(task, SparseLinear | ConditionedLinear):
+        raise ValueError(
+            f"the control, all weights 1, is that of dense linear functions, not of {task.name}"
+        )
+    draws = FreshNumbers(generator, batch)
+    weights = torch.ones_like(task.parameters(draws, task.dims))
+    return task.prompts(weights, draws, points, task.dims), weights

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .conf.mistakes import ConfigError, RunError
     from .conf.schema import Config
     from .evaluation.baselines import register_baseline
-    from .evaluation.comparison.measure import compare
+    from .evaluation.comparison import compare
     from .evaluation.evaluate_run import evaluate
     from .evaluation.load import load_run
     from .models import Model
@@ -41,7 +41,7 @@ _MODULES = {
     "Run": ".training",
     "RunError": ".conf.mistakes",
     "Task": ".tasks",
-    "compare": ".evaluation.comparison.measure",
+    "compare": ".evaluation.comparison",
     "evaluate": ".evaluation.evaluate_run",
     "load_run": ".evaluation.load",
     "register_baseline": ".evaluation.baselines",

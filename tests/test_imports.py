@@ -96,8 +96,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch"],
         ),
         (
-            "reloop.training.loop, reloop.evaluation.evaluate_run, reloop.probing.protocols, "
-            "reloop.probing.prompts",
+            "reloop.training.loop, reloop.evaluation.evaluate_run, reloop.probing.protocols",
             ["hydra", "omegaconf", "wandb", "openml", "triton"],
         ),
         (

@@ -25,8 +25,7 @@ from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
 from ..bootstrap import Floats
 from .bayes import linear_posterior, sparse_posterior
 from .lasso import lasso
-from .linear import averaging, least_squares, majority, ridge
-from .neighbours import nearest_neighbours
+from .linear import averaging, least_squares, majority, nearest_neighbours, ridge
 from .network import network
 from .ngram import ngram
 from .trees import boosted_trees, greedy_tree

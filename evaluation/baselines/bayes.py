@@ -1,4 +1,5 @@
-"""The Bayes-optimal predictors of linear functions: the posterior mean of the output, exactly.
+"""The Bayes-optimal predictors of linear functions: the posterior mean of the output, exactly;
+also among finitely many functions.
 
 predictions = sparse_posterior(xs, ys, queries, sparsity=3)          # [prompts, n], float64
 """
@@ -21,6 +22,7 @@ _CANDIDATES = 2**17  # (prompt, support) pairs per block: a few MB for each numb
 # a martingale, so the probability that it ever exceeds 1e-6 again is below 1e-20.
 _DROP_NATS = 60.0
 _ROUNDING = 2.0**-24  # relative rounding error of an output in float32 arithmetic
+_NUMBERS = 2**22  # residuals at once
 
 
 def linear_posterior(xs: Floats, ys: Floats, queries: Floats, noise_std: float) -> Floats:
@@ -120,3 +122,28 @@ def _solve(triangles: Floats) -> Floats:
         sums = (triangles[j, j + 1 : -1] * weights[j + 1 :]).sum(0)
         weights[j] = (triangles[j, -1] - sums) / triangles[j, j]
     return weights
+
+
+def discrete_posterior(
+    xs: Floats, ys: Floats, queries: Floats, weights: Floats, noise_std: float
+) -> Floats:
+    """Posterior mean for y = w·x + N(0, noise_std²) where w is one of `weights` [N, d], each as
+    likely (dMMSE, arXiv 2306.15063): the mean of their outputs, weighted by the likelihood of the
+    pairs before. xs, queries [B, n, d], ys [B, n]; returns [B, n].
+
+    Raises ValueError without noise, where no weight but a limit would be left."""
+    if not noise_std > 0:
+        raise ValueError(f"noise_std must be above 0, got {noise_std}")
+    prompts, points = ys.shape
+    block = max(1, _NUMBERS // (points * len(weights)))
+    predictions = np.empty_like(ys)
+    for rows in (slice(first, first + block) for first in range(0, prompts, block)):
+        residuals = (ys[rows, :, None] - xs[rows] @ weights.T) / noise_std
+        misfit = np.square(residuals).cumsum(1) / 2
+        log_weights = np.zeros_like(misfit)  # without examples all are as likely
+        log_weights[:, 1:] = -misfit[:, :-1]
+        log_weights -= log_weights.max(2, keepdims=True)
+        shares = np.exp(log_weights)
+        outputs = queries[rows] @ weights.T
+        predictions[rows] = (shares * outputs).sum(2) / shares.sum(2)
+    return predictions

@@ -74,7 +74,10 @@ def network(
     ys [B, n]; returns [B, n].
     """
     generator = Generator().manual_seed(seed)
-    inputs, query_inputs = (_with_ones(points) for points in (xs, queries))
+    inputs, query_inputs = (  # with a 1 appended to each point
+        torch.nn.functional.pad(torch.from_numpy(points).float(), (0, 1), value=1.0)
+        for points in (xs, queries)
+    )
     targets = torch.from_numpy(ys).float()
     predictions = np.zeros_like(ys)
     for k in range(1, ys.shape[1]):
@@ -88,8 +91,3 @@ def network(
             adam.step()
         predictions[:, k] = networks.outputs(query_inputs[:, k : k + 1])[0].squeeze(1).numpy()
     return predictions
-
-
-def _with_ones(points: Floats) -> Tensor:
-    """points [B, n, d] with a 1 appended to each, in float32."""
-    return torch.nn.functional.pad(torch.from_numpy(points).float(), (0, 1), value=1.0)

@@ -9,25 +9,23 @@ with Pictures(folder, settings) as pictures:
     pictures.save(figure, "error_by_loop", "loop", loops, {"model": curve})
 """
 
-from .axes import (
-    AnyCurve,
-    Curve,
-    error_scale,
-    log_above_rounding,
-    outer_labels,
-    ticks_at,
-    whole_numbers,
-)
 from .canvas import Pictures, drawn_once, save, styled
 from .curves import (
+    AnyCurve,
+    Curve,
     band,
     error_axis,
+    error_scale,
     heat_map,
+    log_above_rounding,
     mark_loops,
     name_curves,
     note_level,
+    outer_labels,
     padded,
     parts,
+    ticks_at,
+    whole_numbers,
 )
 
 __all__ = [

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,7 @@ from reloop.conf.schema import FigureSettings
 from reloop.training.run_folder.files import read_record, write_bytes, write_with
 
 from ..artefacts import is_shown, show
-from .axes import AnyCurve, label_log_axis
-from .curves import parts
+from .curves import AnyCurve, label_log_axis, parts
 
 FORMATS = ("png", "pdf", "svg")
 _INCHES = {"column": 3.25, "page": 6.75}
@@ -83,13 +81,8 @@ class Pictures:
         self._style.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._style.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._style.__exit__(None, None, None)
 
     def figure(self, width: float = 6.4, height: float = 4.0) -> Figure:
         """An empty picture of these inches on a screen; in a paper it has the paper's width, and is

@@ -4,6 +4,7 @@ questions of `task.eval`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import cast
@@ -12,17 +13,19 @@ import torch
 from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
+from reloop.conf.schema import EvaluationConfig
+from reloop.curricula import Schedule, Stage
 from reloop.models.flops import pass_costs
-from reloop.tasks import Prompts
+from reloop.tasks import Prompts, Task
 from reloop.tasks.language import Language
 from reloop.tasks.language.documents import QUESTIONS, eval_files, read_documents
+from reloop.training.assemble import build_curriculum
 from reloop.training.run_folder.run import Run
 
+from ..artefacts import Arrays, digest
 from ..baselines import TextSolver, any_solvers, solver_module
 from ..bootstrap import Band, Floats
-from ..cache import Arrays, digest
-from ..measure import Measure, baseline_names
-from .last_stage import last_stage
+from ..measure import Measure, baseline_names, named_solvers
 from .questions import asked, judge, questions_result, read_questions
 from .results import LanguageResult, QuestionsResult, Size, TextResult
 from .scores import (
@@ -55,11 +58,7 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
         for path in files
         if path.name.endswith(QUESTIONS)
     }
-    result: LanguageResult = {
-        "size": _size(measure.run),
-        "texts": texts,
-        "questions": questions,
-    }
+    result: LanguageResult = {"size": _size(measure.run), "texts": texts, "questions": questions}
     return result, {"held_out": held_out.bits_per_byte()}
 
 
@@ -175,7 +174,7 @@ def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
         return Prompts(prompts.xs[:, :longest], prompts.ys[:, :longest]), judged[:, :longest]
 
     arrays = measure.rows(
-        f"questions-{_stem(path)}",
+        f"questions-{path.name.removesuffix('.gz').removesuffix('.jsonl')}",
         {
             "prompts": digest(sheet.prompts.xs, sheet.prompts.ys, sheet.judged),
             "loops": _loops(measure),
@@ -187,10 +186,28 @@ def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
     return questions_result(sheet, arrays, settings)
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".jsonl")
-
-
 def _loops(measure: Measure) -> int:
     assert measure.settings.max_loops is not None
     return measure.settings.max_loops
+
+
+def last_stage(run: Run) -> Stage:
+    """The stage of the last step; where loops are drawn anew at each step, one of b loops."""
+    curriculum = build_curriculum(run.config, run.task)
+    if run.config.loops.sampling != "none":
+        curriculum = replace(curriculum, loops=Schedule.constant(run.config.loops.b))
+    return curriculum(max(run.config.training.steps - 1, 0))
+
+
+def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> None:
+    """Raises ConfigError for a solver that the task has not, and for a text of `task.eval` that is
+    shorter than `points` tokens, or a file there that cannot be read."""
+    for name in baseline_names(task, settings):
+        named_solvers(name, task)
+    if isinstance(task, Language):
+        for path in eval_files(task.eval):
+            if path.name.endswith(QUESTIONS):
+                read_questions(path)
+            else:
+                documents = read_documents(str(path), task.column, "task.eval")
+                blocks(documents, task.tokenizer, points, points, path.name)

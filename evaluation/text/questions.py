@@ -26,8 +26,8 @@ from reloop.tasks import Prompts
 from reloop.tasks.language.documents import read_text
 from reloop.tasks.language.tokens import Tokenizer
 
+from ..artefacts import Arrays
 from ..bootstrap import Interval, bootstrap
-from ..cache import Arrays
 from .results import Kind, QuestionsResult
 
 _FIELDS: Mapping[Kind, tuple[str, ...]] = {

@@ -20,9 +20,9 @@ from reloop.tasks import Prompts, Task
 from reloop.tasks.language.tokens import Tokenizer
 from reloop.training.objective import error
 
+from ..artefacts import Arrays
 from ..baselines import TextSolver
 from ..bootstrap import Floats, Interval, resampled_means
-from ..cache import Arrays
 from .results import TextResult
 
 _PERCENTILES = (5, 95)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reloop.evaluation.bootstrap import Band
-from reloop.evaluation.comparison.pictures import run_labels
+from reloop.evaluation.comparison import run_labels
 from reloop.evaluation.errors import ERROR_RATE
 from reloop.evaluation.figures.evaluation import curves, model_label, models
 from reloop.evaluation.results import (

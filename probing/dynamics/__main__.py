@@ -30,11 +30,8 @@ Settings, with their defaults:
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
-    return run_command("probing.dynamics", DynamicsSettings, words, _help, _measure)
-
-
-def _help() -> str:
-    return _HELP.format(settings=described(DynamicsSettings))
+    help_text = _HELP.format(settings=described(DynamicsSettings))
+    return run_command("probing.dynamics", DynamicsSettings, words, lambda: help_text, _measure)
 
 
 def _measure(settings: DynamicsSettings) -> str:

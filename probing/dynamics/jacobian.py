@@ -125,7 +125,8 @@ def _largest_eigenvalue(
         projected[:, :count, count - 1], projected[:, count, count - 1] = coefficients, length
         if count % _EVERY == 0 or count == max_iterations:
             previous = values
-            values = _radius(projected[:, :count, :count])
+            small = projected[:, :count, :count].cpu()  # GPUs are slower
+            values = torch.linalg.eigvals(small).abs().amax(1).to(projected.device)
             change = (values - previous).abs() / values.clamp_min(torch.finfo(values.dtype).tiny)
     return Estimate(values, change, count)
 
@@ -143,11 +144,6 @@ def _decompose(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     valid = length > _ROUNDING * torch.linalg.vector_norm(vectors, dim=1)
     direction = torch.where(valid[:, None], residual / length[:, None], 0.0)
     return coefficients.squeeze(1), length, direction
-
-
-def _radius(matrices: Tensor) -> Tensor:
-    """The largest absolute eigenvalue of each small matrix. On the CPU: GPUs are slower."""
-    return torch.linalg.eigvals(matrices.cpu()).abs().amax(1).to(matrices.device)
 
 
 def _normal(like: Tensor, generator: Generator) -> Tensor:

@@ -5,12 +5,18 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator
 
 from reloop.conf.mistakes import ConfigError
 from reloop.evaluation import load_run
-from reloop.evaluation.artefacts import Artefacts, is_shown, show
+from reloop.evaluation.artefacts import Arrays, Artefacts, is_shown, show
+from reloop.evaluation.bootstrap import Band, bootstrap, plain
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.evaluation.measure import weights_digest
 from reloop.evaluation.remarks import remarks
@@ -18,16 +24,15 @@ from reloop.evaluation.style import kind_of
 from reloop.models import Model
 from reloop.tasks import Prompts
 from reloop.training.assemble import trained_loops
-from reloop.training.device import Placement, place_exactly
+from reloop.training.device import place_exactly
 from reloop.training.progress import Progress
 from reloop.training.run_folder.run import Run, RunError, RunFolder
 from reloop.training.run_folder.sources import EVALUATED, sources_of
 
-from .figures import draw_dynamics
 from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
-from .results import Dynamics, Header
+from .report import draw_dynamics
+from .results import Contraction, Cosines, Dynamics, Factor, Header, Residual, Summary
 from .settings import DynamicsSettings
-from .summary import contraction, summary
 from .trajectory import Movements, follow, prompts_on
 
 FIGURES = "probing/dynamics"  # in the run folder
@@ -35,6 +40,8 @@ _FORMAT = 3  # of dynamics.json; a result of another format is measured again
 _WINDOW = 3  # times b: the loops whose increments are all compared
 _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
 _BATCH_BYTES = 2**28
+_RESAMPLES = 1000  # of the bootstrap
+_CONVERGED = 1e-6  # of the state's norm: a smaller fixed-point residual
 
 
 def dynamics(settings: DynamicsSettings) -> Dynamics:
@@ -46,7 +53,10 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
     states that are not finite, or that another process is measuring.
     """
     settings.check()
-    placement = _placement(settings.device)
+    placement = place_exactly(settings.device)
+    if placement.device.type == "mps":
+        problem = "cannot be mps: it has no float64, in which states are followed"
+        raise ConfigError("device", problem)
     run = load_run(settings.run)
     loops = settings.loops_of(run.config)
     request = {
@@ -108,18 +118,102 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
     return {**header, **measured}
 
 
-def _placement(device: str) -> Placement:
-    """The device, which must have float64."""
-    placement = place_exactly(device)
-    if placement.device.type == "mps":
-        raise ConfigError(
-            "device", "cannot be mps: it has no float64, in which states are followed"
-        )
-    return placement
-
-
 def _batch_size(prompts: Prompts, window: int, n_embd: int) -> int:
     """As many prompts at once as _BATCH_BYTES allow: the increments of each, or the vectors of the
     power iteration, are stored."""
     state = 2 * prompts.xs.shape[1] * n_embd * torch.float64.itemsize
     return max(1, min(_BATCH, _BATCH_BYTES // (max(window, MAX_ITERATIONS) * state)))
+
+
+def summary(movements: Movements, seed: int) -> Summary:
+    """All but the Jacobian's factors: each part with its loops (or layers). The seed is that of the
+    resamples."""
+    arrays, ranks = movements.arrays(), movements.effective_ranks()
+    loops = list(range(1, arrays["absolute"].shape[1] + 1))
+    window = arrays["cosines"].shape[1]
+    result: Summary = {
+        "norm": {
+            "loop": [0, *loops],
+            "raw": _interval(arrays["raw"], seed),
+            "stream": _interval(arrays["stream"], seed),
+        },
+        "change": {
+            "loop": loops,
+            "absolute": _interval(arrays["absolute"], seed),
+            "relative": _interval(arrays["relative"], seed),
+        },
+        "cosines": _cosines(arrays["cosines"], loops[:window], seed),
+        "effective_rank": {"loop": [0, *loops[:window]], "value": plain(np.array(ranks))},
+    }
+    if "residual" in arrays:
+        result["residual"] = _residual(arrays, loops, seed)
+    return result
+
+
+def contraction(
+    norms: Sequence[Estimate], radii: Sequence[Estimate], loop: int, seed: int
+) -> Contraction:
+    """Both factors at this loop from all batches, with the largest change of each at the end of its
+    iteration, and the share of prompts whose spectral radius is below 1."""
+    radius = _factor(radii, seed)
+    return {
+        "loop": loop,
+        "spectral_norm": _factor(norms, seed),
+        "spectral_radius": radius,
+        "below_one": _share(np.array(radius["by_prompt"]) < 1, seed),
+    }
+
+
+def _factor(batches: Sequence[Estimate], seed: int) -> Factor:
+    values = np.concatenate([batch.values.cpu().numpy() for batch in batches])
+    return {
+        **_interval(values[:, None], seed),
+        "by_prompt": values.tolist(),
+        "remaining_change": max(float(batch.change.max()) for batch in batches),
+        "iterations": max(batch.iterations for batch in batches),
+    }
+
+
+def _residual(arrays: Arrays, loops: list[int], seed: int) -> Residual:
+    """The means; the spread over prompts, of which some may converge and others not; and the share
+    that has converged at the last loop."""
+    absolute, relative = arrays["residual"], arrays["relative_residual"]
+    low, median, high = np.quantile(relative, (0.05, 0.5, 0.95), axis=0)
+    return {
+        "loop": loops,
+        "absolute": _interval(absolute, seed),
+        "relative": _interval(relative, seed),
+        "over_prompts": {
+            "median": plain(median),
+            "percentile_5": plain(low),
+            "percentile_95": plain(high),
+        },
+        "at_rest": {"below": _CONVERGED, **_share(relative[:, -1] < _CONVERGED, seed)},
+    }
+
+
+def _cosines(values: NDArray[Any], loops: list[int], seed: int) -> Cosines:
+    """The matrix with its intervals, row by row; the cosines of consecutive increments, by the
+    earlier one's loop; and the mean over all pairs of different ones."""
+    window = len(loops)
+    rows = [_interval(values[:, loop], seed) for loop in range(window)]
+    off_diagonal = values[:, ~np.eye(window, dtype=bool)]
+    # Pairs of which one increment is zero (late loops, once converged) have no cosine.
+    valid = ~np.isnan(off_diagonal).any(0)
+    pairs = _interval(off_diagonal[:, valid].mean(1, keepdims=True), seed) if valid.any() else None
+    return {
+        "loop": loops,
+        "mean": [row["mean"] for row in rows],
+        "low": [row["low"] for row in rows],
+        "high": [row["high"] for row in rows],
+        "consecutive": _interval(np.diagonal(values, 1, axis1=1, axis2=2), seed),
+        "pairs": pairs,
+    }
+
+
+def _share(condition: NDArray[np.bool_], seed: int) -> Band:
+    return _interval(condition[:, None].astype(np.float64), seed)
+
+
+def _interval(values: NDArray[Any], seed: int) -> Band:
+    return bootstrap(values, _RESAMPLES, seed).to_json()

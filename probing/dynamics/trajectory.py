@@ -1,4 +1,5 @@
-"""How the state moves from loop to loop: its norm, its increments and the cosines between them.
+"""How the state moves from loop to loop: its norm, its increments and the cosines between
+them; and the effective rank of states, in how many directions they differ between prompts.
 
 Lengths are L2 norms of one token's state, averaged over the tokens of a prompt; ratios are taken
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.
@@ -13,17 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reloop.evaluation.cache import Arrays
+from reloop.evaluation.artefacts import Arrays
 from reloop.models import Model
 from reloop.models.loops.loop import LoopState
 from reloop.models.queries import ALL_TOKENS, read_at
 from reloop.models.readers import PromptBatch
 from reloop.tasks import Prompts
 
-from .effective_rank import StateSpread
 from .jacobian import Map, one_loop
 
 _ROUNDING = 1e-12  # of the state: a smaller increment is rounding, and has no direction
+_ALIKE = 1e-12  # of the states' size: smaller differences are rounding
+_LEAST = 1e-7  # of the largest singular value: smaller ones are below the rounding of its square
 
 
 class Trajectory(NamedTuple):
@@ -95,7 +97,8 @@ class Movements:
             rows["absolute"].append(distance)
             rows["relative"].append(distance / length)
             if loop <= self._window:
-                directions.append(_directions(increment, distance > _ROUNDING * length))
+                moved = (distance > _ROUNDING * length)[..., None]
+                directions.append(torch.where(moved, increment / distance[..., None], 0.0))
                 self._spread.add(loop, stream[:, trajectory.read])
             previous = stream
         if trajectory.one_loop is not None:
@@ -133,12 +136,6 @@ def cosines(directions: Iterable[Tensor]) -> Tensor:
     return (units @ units.mT) / (valid @ valid.mT)
 
 
-def _directions(increment: Tensor, valid: Tensor) -> Tensor:
-    """The increment [B, S, n_embd] token by token at length 1; zero where it is not `valid`."""
-    unit = increment / _lengths(increment)[..., None]
-    return torch.where(valid[..., None], unit, 0.0)
-
-
 def _lengths(states: Tensor) -> Tensor:
     return torch.linalg.vector_norm(states, dim=-1)
 
@@ -146,3 +143,60 @@ def _lengths(states: Tensor) -> Tensor:
 def _by_prompt(values: list[Tensor]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Means over tokens of each loop's values, [B, loops]."""
     return torch.stack([tensor.mean(1) for tensor in values], dim=1).cpu().numpy()
+
+
+def effective_rank(singular_values: Tensor) -> float:
+    """exp of the entropy of singular values [m] divided by their sum (Roy & Vetterli 2007): m if
+    all are equal, 1 if only one is not zero; nan if all are zero."""
+    share = singular_values / singular_values.sum()
+    return float(torch.special.entr(share).sum().exp())
+
+
+class StateSpread:
+    """The effective rank of states by loop, computed batch by batch.
+
+    The matrix has a row for each prompt and position, centred at each position: what all prompts
+    have in common does not count. Only its Gram matrix is stored, one for each loop.
+    """
+
+    def __init__(self) -> None:
+        self._loops: dict[int, _Sums] = {}
+
+    def add(self, loop: int, states: Tensor) -> None:
+        """Add the states [B, n, n_embd] of further prompts after a loop, float64."""
+        if loop not in self._loops:
+            first = states[0].clone()
+            self._loops[loop] = _Sums(first, 0, torch.zeros_like(first), first.new_zeros(()))
+        sums = self._loops[loop]
+        differences = states - sums.first
+        rows = differences.flatten(0, 1)
+        self._loops[loop] = _Sums(
+            sums.first,
+            sums.prompts + len(states),
+            sums.total + differences.sum(0),
+            sums.gram + rows.T @ rows,
+        )
+
+    def by_loop(self) -> list[float]:
+        """The effective rank after each loop; nan if the prompts do not differ."""
+        return [_rank(self._loops[loop]) for loop in sorted(self._loops)]
+
+
+class _Sums(NamedTuple):
+    """The states of one prompt [n, n_embd]; the number of prompts, and the sum and the Gram matrix
+    [n_embd, n_embd] of their differences from that one: products of the states themselves would
+    lose small differences to rounding."""
+
+    first: Tensor
+    prompts: int
+    total: Tensor
+    gram: Tensor
+
+
+def _rank(sums: _Sums) -> float:
+    centred = sums.gram - sums.total.T @ sums.total / sums.prompts
+    values = torch.linalg.eigvalsh(centred).clamp_min(0).sqrt()
+    scale = sums.first.norm() * sums.prompts**0.5
+    if values[-1] <= _ALIKE * scale:
+        return torch.nan
+    return effective_rank(values * (values > _LEAST * values[-1]))

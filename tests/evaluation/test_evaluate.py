@@ -14,8 +14,7 @@ import torch
 from reloop.conf.schema import EvaluationConfig, Shift
 from reloop.evaluation import evaluate, load_run
 from reloop.evaluation.bootstrap import bootstrap, numbers
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.halting import halted_at
+from reloop.evaluation.errors import evaluation_prompts, halted_at
 from reloop.evaluation.report import error_table
 from reloop.evaluation.results import by_solver
 from reloop.evaluation.summary import near_least

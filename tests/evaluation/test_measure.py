@@ -16,9 +16,14 @@ from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import compare, evaluate
 from reloop.evaluation.baselines import solvers
 from reloop.evaluation.bootstrap import bootstrap, numbers
-from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
+from reloop.evaluation.errors import (
+    ErrorSettings,
+    Halting,
+    evaluation_prompts,
+    halted_at,
+    model_errors,
+)
 from reloop.evaluation.evaluate_run import resolved
-from reloop.evaluation.halting import Halting, halted_at
 from reloop.evaluation.measure import Measure
 from reloop.tasks import SHIFTS, Prompts, make_task
 from reloop.training import Run, RunError

@@ -15,10 +15,9 @@ from torch import Tensor
 from reloop.evaluation.bootstrap import bootstrap
 from reloop.probing import fit as fit_file
 from reloop.probing.fit import Fit
-from reloop.probing.linear import LinearProbes, readings
-from reloop.probing.score import measure, summary
+from reloop.probing.linear import LinearProbes, readings, solve_linear
+from reloop.probing.probe import measure, summary
 from reloop.probing.settings import ProbingSettings
-from reloop.probing.solve import solve_linear
 from reloop.tasks import Prompts
 from reloop.training import Run
 from reloop.training.assemble import build_model, build_task, step_generator

@@ -16,9 +16,8 @@ import torch
 from reloop.evaluation.bootstrap import numbers
 from reloop.probing import fit as fit_module
 from reloop.probing.fit import Fit
-from reloop.probing.probe import probe
+from reloop.probing.probe import measure, probe
 from reloop.probing.report import table
-from reloop.probing.score import measure
 from reloop.probing.settings import ProbingSettings
 from reloop.training import Run, train
 from tests.conftest import batches_of, tiny_config

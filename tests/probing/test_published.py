@@ -14,17 +14,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.probing import pictures
-from reloop.probing import published as module
+from reloop.probing import report
 from reloop.probing.probe import probe
 from reloop.probing.protocols import PAPER, REFERENCE
-from reloop.probing.published import Published, published
 from reloop.probing.report import table
+from reloop.probing.results import Published, published
 from reloop.probing.settings import ProbingSettings
 from reloop.training import train
 from tests.conftest import tiny_config
 
-FILE = json.loads(Path(module.__file__).with_suffix(".json").read_text("utf-8"))
+FILE = json.loads(Path(report.__file__).with_name("published.json").read_text("utf-8"))
 CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]
 LOOPED = Config(task=TaskConfig("linear"), loops=LoopsConfig(20, 15))
 STANDARD = replace(LOOPED, model=ModelConfig("standard", n_layer=20, injection="none"))
@@ -171,7 +170,7 @@ def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "published.json"
     results = [{"task": task, "protocol": protocol, "source": "a paper", "curves": curves}]
     path.write_text(json.dumps({"results": results}))
-    monkeypatch.setattr("reloop.probing.published._PATH", path)
+    monkeypatch.setattr("reloop.probing.results._PATH", path)
     config = tiny_config(tmp_path)
     run = train(replace(config, task=TaskConfig("linear", dims=3, points=7)))
     result = probe(run, replace(SETTINGS, loops=6))
@@ -199,7 +198,7 @@ def test_table_and_picture_show_them_beside_ours(
     assert [row.split()[-3] for row in rows] == printed
     for said in ("500,000", "100,000", "1280 prompts", "4 decimals, before", "2311.12424"):
         assert said in note
-    pictures.draw_probing(result, tmp_path)
+    report.draw_probing(result, tmp_path)
     (axes,) = undrawn["gradient_by_layer"].axes
     assert axes.get_ylabel() == "mean squared error / d of XᵀY / n"
     (line,) = [line for line in axes.lines if str(line.get_label()).startswith("published")]
@@ -215,7 +214,7 @@ def test_without_any_nothing_is_said_of_them(tmp_path: Path) -> None:
     text = table(result)
     assert "published" not in text
     assert text.startswith("mean squared error of XᵀY: mean over lengths 1 to 2\n")
-    pictures.draw_probing(result, tmp_path)
+    report.draw_probing(result, tmp_path)
     assert "published" not in (tmp_path / "gradient_by_layer.csv").read_text()
 
 

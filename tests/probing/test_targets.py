@@ -13,7 +13,7 @@ import torch
 from reloop.evaluation.bootstrap import Floats
 from reloop.probing.targets import TARGETS, Target, find_target
 from reloop.tasks import make_task
-from tests.tasks.statistics import generator
+from tests.tasks.statistics import assert_mean, generator
 
 TASKS = {
     "linear": make_task("linear", 4),
@@ -24,6 +24,16 @@ TASKS = {
 }
 # The value [outputs] from X [i, d], y [i], the query's (x, y) and the prompt's w.
 Slow = Callable[[Floats, Floats, tuple[Floats, float], Floats], Any]
+
+DIMS, POINTS = 4, 7
+# XᵀX is a Wishart matrix A with i degrees of freedom, and E A² = i(i + d + 1) I; w_OLS is w along
+# i random directions; the residual is the query's part along the d − i others.
+VARIANCE: dict[str, Callable[[int], float]] = {
+    "gradient": lambda i: i * (i + DIMS + 1),
+    "least_squares": lambda i: min(i, DIMS) / DIMS,
+    "residual": lambda i: max(DIMS - i, 0),
+    "weights": lambda i: 1,
+}
 
 
 def ols(xs: Floats, ys: Floats) -> Floats:
@@ -168,3 +178,16 @@ def test_a_target_of_a_users_own_in_a_few_lines(shown: str, task: str) -> None:
     assert found.shape == (3, len(total.lengths(6)), total.outputs(of))
     for i in total.lengths(6):
         np.testing.assert_allclose(found[:, i - 1, 0], ys[:, :i].sum(1))
+
+
+@pytest.mark.parametrize("name", sorted(VARIANCE))
+def test_the_variance_of_each_output_at_each_length(name: str) -> None:
+    task, target = make_task("linear", DIMS), find_target(name)
+    values = target.compute(*task.draw(generator(5), 6000, POINTS), task)
+    for row, i in enumerate(target.lengths(POINTS)):
+        for column in range(target.outputs(task)):
+            if variance := VARIANCE[name](i):
+                assert_mean(values[:, row, column], 0.0)
+                assert_mean(values[:, row, column].square(), variance)
+            else:
+                assert values[:, row, column].abs().median() < 1e-5

@@ -16,8 +16,8 @@ from reloop.conf.mistakes import RunError
 from reloop.evaluation import load_run
 from reloop.evaluation.bootstrap import Interval, numbers
 from reloop.evaluation.results import unit
-from reloop.probing.pictures import error_label
 from reloop.probing.probe import probe, stored
+from reloop.probing.report import error_label
 from reloop.probing.results import Probing
 from reloop.probing.settings import ProbingSettings
 

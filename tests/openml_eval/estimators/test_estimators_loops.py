@@ -12,8 +12,7 @@ import torch
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation import load_run
 from reloop.evaluation.errors import ErrorSettings as EvaluationReading
-from reloop.evaluation.errors import model_errors
-from reloop.evaluation.halting import Halting
+from reloop.evaluation.errors import Halting, model_errors
 from reloop.openml_eval import LoopedClassifier, LoopedRegressor, estimators
 from reloop.tasks import Prompts
 from tests.openml_eval.asked import order_of, standard

@@ -20,9 +20,8 @@ from reloop.conf.schema import ModelConfig
 from reloop.evaluation.errors import evaluation_prompts
 from reloop.probing.dynamics import measure as dynamics_run
 from reloop.probing.dynamics.__main__ import main
-from reloop.probing.dynamics.measure import dynamics
+from reloop.probing.dynamics.measure import dynamics, summary
 from reloop.probing.dynamics.settings import DynamicsSettings
-from reloop.probing.dynamics.summary import summary
 from reloop.probing.dynamics.trajectory import Movements, follow, prompts_on
 from reloop.training import Run, train
 from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint

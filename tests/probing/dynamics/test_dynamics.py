@@ -10,8 +10,14 @@ import torch
 from torch import Generator, Tensor
 
 from reloop.models.loops.loop import LoopState
-from reloop.probing.dynamics.effective_rank import StateSpread, effective_rank
-from reloop.probing.dynamics.trajectory import Movements, Trajectory, cosines, follow
+from reloop.probing.dynamics.trajectory import (
+    Movements,
+    StateSpread,
+    Trajectory,
+    cosines,
+    effective_rank,
+    follow,
+)
 from tests.models.small import as_double, draw_prompts, make_model
 
 LOOPS = 9

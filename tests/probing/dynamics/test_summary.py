@@ -10,7 +10,7 @@ import torch
 
 from reloop.evaluation.bootstrap import numbers
 from reloop.probing.dynamics.jacobian import Estimate
-from reloop.probing.dynamics.summary import contraction, summary
+from reloop.probing.dynamics.measure import contraction, summary
 from reloop.probing.dynamics.trajectory import Movements
 
 NAN = np.nan

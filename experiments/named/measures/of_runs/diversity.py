@@ -14,7 +14,7 @@ import torch
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.baselines.discrete import discrete_posterior
+from reloop.evaluation.baselines.bayes import discrete_posterior
 from reloop.evaluation.baselines.linear import ridge
 from reloop.evaluation.bootstrap import Band, Floats
 from reloop.evaluation.errors import evaluation_prompts

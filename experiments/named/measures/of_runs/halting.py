@@ -16,8 +16,7 @@ from torch import Tensor
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.halting import changes, halted_at
+from reloop.evaluation.errors import changes, evaluation_prompts, halted_at
 from reloop.experiments.named.curves import curve, file_name, panel
 from reloop.experiments.named.results import Panel
 from reloop.tasks import Prompts

@@ -15,7 +15,7 @@ import numpy as np
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.schema import EvaluationConfig
 from reloop.evaluation.evaluate_run import measured
-from reloop.evaluation.text.last_stage import last_stage
+from reloop.evaluation.text.measure import last_stage
 from reloop.experiments.named.curves import curve, panel, without_interval
 from reloop.experiments.named.results import Panel
 from reloop.experiments.scaling_law.report import fitted

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.evaluation.baselines.discrete import discrete_posterior
+from reloop.evaluation.baselines.bayes import discrete_posterior
 from reloop.evaluation.baselines.linear import ridge
 from reloop.experiments.named.measures.of_runs.diversity import DiversityResult, measure
 from reloop.tasks import Prompts

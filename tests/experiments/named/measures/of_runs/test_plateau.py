@@ -22,7 +22,7 @@ from reloop.experiments.named.measures.of_runs.plateau import (
     measure,
     trajectories,
 )
-from reloop.probing.attention import previous_token_shares
+from reloop.probing.attention import recorded_shares
 from reloop.training import Run, train
 from tests.training.tiny import tiny
 
@@ -118,7 +118,9 @@ def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_p
         )
     zero = prompts.ys.square().mean(1) / run.task.divisor
     np.testing.assert_allclose(found.values[0, :, 0, 3], zero, rtol=1e-5)
-    at_end = previous_token_shares(model, prompts, 4).mean(-1)
+    with recorded_shares(model) as shares:
+        list(model.unroll(prompts, 4))
+    at_end = torch.stack(shares).mean(-1)
     assert found.values[0, :, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
 
 
