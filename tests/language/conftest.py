@@ -1,4 +1,5 @@
-"""Each test works in a folder of its own with a text of ten documents."""
+"""Each test works in a folder of its own with a text of ten documents; the words of a small
+training on it, and its run folder."""
 
 from __future__ import annotations
 
@@ -15,3 +16,18 @@ def in_a_folder_with_a_text(
     monkeypatch.chdir(tmp_path)
     documents = [f"the {name} sat on the mat and saw the {name}.\n" * 8 for name in "abcdefghij"]
     (tmp_path / "text.txt").write_text("<|endoftext|>\n".join(documents))
+
+
+WORDS = [
+    *("task=language", "task.text=text.txt", "task.held_out=0.2", "task.points=16"),
+    *("model.n_embd=16", "model.n_head=2", "model.n_positions=16", "loops.b=2", "loops.T=2"),
+    *("curriculum.loops.start=2", "training.steps=60", "training.batch_size=8"),
+    *("training.checkpoint_every=20", "training.log_every=20", "training.warmup=0"),
+    *("evaluation.prompts=20", "evaluation.resamples=20", "evaluation.loops=2"),
+    *("evaluation.max_loops=3", "device=cpu"),
+]
+
+
+def only_run() -> Path:
+    (path,) = (each for each in Path("runs").glob("language-*") if "before" not in each.name)
+    return path

@@ -1,4 +1,5 @@
-"""Checks of random numbers, all at five standard errors.
+"""Samples with the parameters behind them, and checks of random numbers, all at five standard
+errors.
 
 Every seed is fixed, so that a check never flickers; five standard errors would be passed by all
 but one in 1.7 million of correct samplers.
@@ -7,10 +8,14 @@ but one in 1.7 million of correct samplers.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import pytest
 import torch
 from scipy import stats
 from torch import Tensor
+
+from reloop.tasks import Prompts, Task
 
 SIGMAS = 5.0
 LEAST_P = 2 * float(stats.norm.sf(SIGMAS))
@@ -67,3 +72,21 @@ def assert_variance_per_prompt(ys: Tensor, expected: float) -> None:
     so that the prompts are the independent samples."""
     assert_mean(ys.mean(1), 0.0)
     assert_mean(ys.square().mean(1), expected)
+
+
+def sample_with_parameters(
+    task: Task, batch: int, points: int, dims: int | None = None, seed: int = 0
+) -> tuple[Prompts, Any]:
+    """Prompts from `task.sample`, and the parameters that their outputs were made from."""
+    seen: list[Any] = []
+    outputs = type(task).outputs
+
+    def spy(self: Task, xs: Tensor, parameters: Any) -> Tensor:
+        seen.append(parameters)
+        return outputs(self, xs, parameters)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(task), "outputs", spy)
+        prompts = task.sample(generator(seed), batch, points, dims)
+    (parameters,) = seen
+    return prompts, parameters

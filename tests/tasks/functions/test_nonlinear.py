@@ -1,0 +1,295 @@
+"""Decision trees against a recursion over nodes, ReLU networks against NumPy, halfspaces, whose
+inputs are as those of tables, and mixtures of classes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError
+from reloop.tasks import make_task
+from reloop.tasks.mixture import Mixed, Mixture
+from reloop.tasks.random_source import FreshNumbers
+from tests.tasks.statistics import (
+    assert_frequencies,
+    assert_mean,
+    assert_normal,
+    assert_uncorrelated,
+    assert_variance_per_prompt,
+    generator,
+    sample_with_parameters,
+)
+
+
+def slow_tree(x: list[float], coordinates: list[int], leaves: list[float], node: int = 0) -> float:
+    """The value of the subtree at `node`: left child 2 i + 1, right child 2 i + 2."""
+    if node >= len(coordinates):
+        return leaves[node - len(coordinates)]
+    child = 2 * node + 2 if x[coordinates[node]] > 0 else 2 * node + 1
+    return slow_tree(x, coordinates, leaves, child)
+
+
+@pytest.mark.parametrize(("depth", "dims"), [(1, 1), (2, 3), (4, 20), (4, 5), (6, 2)])
+def test_outputs_are_those_of_a_slow_walk(depth: int, dims: int) -> None:
+    task = make_task("decision_tree", dims=20, settings={"depth": depth})
+    prompts, (coordinates, leaves) = sample_with_parameters(task, 12, points=15, dims=dims)
+    for b in range(12):
+        tree = coordinates[b].tolist(), leaves[b].tolist()
+        for i in range(15):
+            assert prompts.ys[b, i].item() == slow_tree(prompts.xs[b, i].tolist(), *tree)
+
+
+def test_parameters_alone_give_the_same_function() -> None:
+    """A tree drawn on its own, asked at inputs of the caller's."""
+    task = make_task("decision_tree", dims=7, settings={"depth": 3})
+    coordinates, leaves = task.parameters(FreshNumbers(generator(), 5), 7)
+    xs = torch.randn(5, 9, 7, generator=generator(1))
+    ys = task.outputs(xs, (coordinates, leaves))
+    for b in range(5):
+        tree = coordinates[b].tolist(), leaves[b].tolist()
+        assert ys[b].tolist() == [slow_tree(x.tolist(), *tree) for x in xs[b]]
+
+
+def test_a_coordinate_of_zero_goes_left() -> None:
+    task = make_task("decision_tree", dims=2, settings={"depth": 1})
+    xs = torch.tensor([[[0.0, 1.0], [1e-30, -1.0], [-1e-30, 1.0]]])
+    parameters = (torch.tensor([[0]]), torch.tensor([[-5.0, 5.0]]))
+    assert task.outputs(xs, parameters).tolist() == [[-5.0, 5.0, -5.0]]
+
+
+def test_leaves_are_standard_normal() -> None:
+    task = make_task("decision_tree", dims=20)
+    _, (_, leaves) = sample_with_parameters(task, batch=3000, points=1)
+    assert leaves.shape == (3000, 16)
+    assert_normal(leaves)
+    assert_uncorrelated(leaves[:, ::2], leaves[:, 1::2])
+    assert_uncorrelated(leaves[::2], leaves[1::2])
+
+
+@pytest.mark.parametrize("dims", [3, 20])
+def test_coordinates_are_uniform_over_visible_dims(dims: int) -> None:
+    task = make_task("decision_tree", dims=20)
+    _, (coordinates, _) = sample_with_parameters(task, batch=6000, points=1, dims=dims)
+    assert coordinates.shape == (6000, 15)
+    assert 0 <= coordinates.min() <= coordinates.max() < dims
+    # At every node on its own: hits [B, nodes, dims].
+    assert_frequencies(coordinates[:, :, None] == torch.arange(dims), 1 / dims)
+    assert_uncorrelated(coordinates[:, :-1], coordinates[:, 1:])
+
+
+def test_the_largest_uniform_number_still_asks_for_a_visible_dimension() -> None:
+    """(u · dims) must not round up to dims, whatever dims is."""
+
+    class Largest(FreshNumbers):
+        def uniform(self, *shape: int) -> torch.Tensor:
+            return torch.full((self.batch, *shape), 1 - 2.0**-24)
+
+    for dims in range(1, 300):
+        task = make_task("decision_tree", dims=dims, settings={"depth": 1})
+        coordinates, _ = task.parameters(Largest(generator(), 1), dims)
+        assert coordinates.item() == dims - 1
+
+
+def test_variance_of_y_is_one() -> None:
+    task = make_task("decision_tree", dims=20)
+    assert task.divisor == 1
+    assert_variance_per_prompt(task.sample(generator(), batch=4000, points=10).ys, 1)
+
+
+def test_both_halves_of_the_tree_are_reached_equally_often() -> None:
+    task = make_task("decision_tree", dims=20, settings={"depth": 1})
+    prompts, (_, leaves) = sample_with_parameters(task, batch=10_000, points=1)
+    assert_frequencies(prompts.ys == leaves[:, 1:], 1 / 2)
+
+
+def slow_network(xs: Tensor, first: Tensor, second: Tensor) -> np.ndarray:
+    """sqrt(2 / hidden) · relu(x W₁) w₂ in float64, unit by unit."""
+    x, w1, w2 = (tensor.double().numpy() for tensor in (xs, first, second))
+    hidden = w2.shape[1]
+    ys = np.zeros(x.shape[:2])
+    for unit in range(hidden):
+        activation = np.sum(x * w1[:, None, :, unit], axis=2)
+        ys += np.where(activation > 0, activation, 0.0) * w2[:, None, unit]
+    return ys * np.sqrt(2.0 / hidden)
+
+
+@pytest.mark.parametrize(("hidden", "dims"), [(100, 20), (1, 20), (7, 4)])
+def test_outputs_are_those_of_the_formula(hidden: int, dims: int) -> None:
+    task = make_task("relu_network", dims=20, settings={"hidden": hidden})
+    prompts, (first, second) = sample_with_parameters(task, batch=6, points=9, dims=dims)
+    expected = slow_network(prompts.xs, first, second)
+    np.testing.assert_allclose(prompts.ys.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_outputs_leave_their_inputs_alone() -> None:
+    """The network works in place on its own numbers only."""
+    task = make_task("relu_network", dims=5)
+    prompts, parameters = sample_with_parameters(task, batch=3, points=4)
+    before = prompts.xs.clone(), *(tensor.clone() for tensor in parameters)
+    first, second = task.outputs(prompts.xs, parameters), task.outputs(prompts.xs, parameters)
+    assert first.equal(second)
+    for old, new in zip(before, (prompts.xs, *parameters), strict=True):
+        assert old.equal(new)
+
+
+def test_weights_are_standard_normal() -> None:
+    task = make_task("relu_network", dims=20)
+    _, (first, second) = sample_with_parameters(task, batch=300, points=1)
+    assert first.shape == (300, 20, 100)
+    assert second.shape == (300, 100)
+    assert_normal(first)
+    assert_normal(second)
+    assert_uncorrelated(first[:, 0], second)
+    assert_uncorrelated(first[::2], first[1::2])
+
+
+@pytest.mark.parametrize("dims", [4, 20])
+def test_variance_of_y_is_the_number_of_visible_dims(dims: int) -> None:
+    task = make_task("relu_network", dims=20)
+    assert task.divisor == 20
+    prompts = task.sample(generator(), batch=2500, points=6, dims=dims)
+    assert_variance_per_prompt(prompts.ys, dims)
+
+
+def test_variance_does_not_depend_on_the_number_of_hidden_units() -> None:
+    task = make_task("relu_network", dims=6, settings={"hidden": 10})
+    assert_variance_per_prompt(task.sample(generator(), batch=8000, points=6).ys, 6)
+
+
+def test_half_of_the_hidden_units_are_active() -> None:
+    """The inputs that reach the units are centred: the mean activation share is 1 / 2."""
+    task = make_task("relu_network", dims=20)
+    prompts, (first, _) = sample_with_parameters(task, batch=800, points=4)
+    assert_mean((prompts.xs @ first > 0).double().mean((1, 2)), 1 / 2)
+
+
+@pytest.mark.parametrize("dims", [4, 6])
+def test_each_number_of_features_is_as_likely(dims: int) -> None:
+    """In any of the visible places alike, the same in all rows of a prompt."""
+    task = make_task("halfspaces", 6, settings={"vary_features": True})
+    there = task.sample(generator(), batch=2000, points=3, dims=dims).xs != 0
+    assert torch.equal(there, there[:, :1].expand_as(there))
+    counts = there[:, 0].sum(1)
+    assert_frequencies(counts[:, None] == torch.arange(1, dims + 1), 1 / dims)
+    for count in range(1, dims + 1):
+        places = there[counts == count, 0]
+        assert not places[:, : 6 - dims].any()
+        if count < dims:
+            assert_frequencies(places[:, 6 - dims :], count / dims)
+
+
+def test_features_share_a_factor_and_keep_their_variance() -> None:
+    """Without it they are independent; with it, those of one prompt are not."""
+    mean_square = []
+    for shared in (0.0, 1.0):
+        task = make_task("halfspaces", 5, settings={"shared_factor": shared})
+        xs = task.sample(generator(), batch=300, points=200).xs.double().numpy()
+        assert_mean(torch.from_numpy((xs**2).mean((1, 2))), 1.0)
+        products = np.einsum("bni,bnj->bij", xs, xs)[:, ~np.eye(5, dtype=bool)] / 200
+        mean_square.append((products**2).mean())
+    assert mean_square[0] == pytest.approx(1 / 200, rel=0.1)
+    # E[u²/(1+u²)] for u ~ N(0, 1) is 0.3443; its square is the mean of ρ².
+    assert mean_square[1] == pytest.approx(0.3443**2 + (1 - 0.3443**2) / 200, rel=0.15)
+
+
+def test_labels_say_on_which_side_a_row_lies() -> None:
+    task = make_task("halfspaces", 5, settings={"threshold": 0.7, "vary_features": True})
+    prompts, (shown, weights, thresholds) = sample_with_parameters(task, batch=400, points=7)
+    xs, w = prompts.xs.double().numpy(), weights.double().numpy()
+    above = np.einsum("bnd,bd->bn", xs, w) > thresholds.double().numpy()
+    np.testing.assert_array_equal(prompts.ys.numpy(), np.where(above, 1, -1))
+    torch.testing.assert_close(weights.norm(dim=1), torch.ones(400))
+    assert torch.equal(weights != 0, shown == 1)
+    assert thresholds.std().item() == pytest.approx(0.7, rel=0.1)
+
+
+@pytest.mark.parametrize(("dims", "grown"), [(1, 0.0), (3, 0.5), (5, 1.0)])
+def test_thresholds_and_flips_grow_with_the_visible_dims(dims: int, grown: float) -> None:
+    """Flips: a share of a prompt's labels, of 0.2 on average where 0.4 is the most."""
+    task = make_task("halfspaces", 5, settings={"threshold": 0.5, "flips": 0.4})
+    prompts, parameters = sample_with_parameters(task, 1500, 40, dims)
+    assert parameters[2].std().item() == pytest.approx(0.5 * grown, rel=0.06, abs=1e-9)
+    flipped = (prompts.ys != task.outputs(prompts.xs, parameters)).double().mean(1)
+    assert flipped.mean().item() == pytest.approx(0.2 * grown, rel=0.06, abs=1e-9)
+    if grown:  # uniform over prompts, beside what chance adds within them
+        most = 0.4 * grown
+        expected = most**2 / 12 + (most / 2 - most**2 / 3) / 40
+        assert flipped.var().item() == pytest.approx(expected, rel=0.15)
+
+
+ALL = ("linear", "sparse_linear", "decision_tree", "relu_network")
+
+
+def task(*mixed: str, dims: int = 4, **settings: object) -> Mixture:
+    values = {"mixed": mixed or ALL, "hidden": 5, "depth": 2, "sparsity": 2} | settings
+    return cast(Mixture, make_task("mixture", dims, settings=values))
+
+
+def test_every_class_has_its_share_and_outputs_of_variance_one() -> None:
+    prompts, parameters = task().draw(generator(), batch=40_000, points=5)
+    place = cast(Mixed, parameters).place
+    for index in range(len(ALL)):
+        of_class = place == index
+        assert_mean(of_class.float(), 0.25)
+        assert_mean(prompts.ys[of_class].square().mean(1), 1.0)
+
+
+def test_the_prompts_of_one_class_are_those_of_its_task_over_their_standard_deviation() -> None:
+    for name in ALL:
+        mixture = task(name)
+        (part,) = mixture.parts
+        prompts, parameters = mixture.draw(generator(), batch=50, points=9)
+        (own,) = cast(Mixed, parameters).parameters
+        expected = part.outputs(prompts.xs, own) / np.sqrt(part.divisor)
+        torch.testing.assert_close(prompts.ys, expected)
+    least = task("linear").sample(generator(), batch=20, points=9)
+    ys = torch.linalg.lstsq(least.xs[:, :4], least.ys[:, :4, None]).solution
+    torch.testing.assert_close((least.xs @ ys).squeeze(2), least.ys, rtol=1e-2, atol=1e-2)
+
+
+def test_combined_functions_have_a_part_of_every_class_and_the_same_variance() -> None:
+    combined = replace(task("linear", "decision_tree"), combined=True)
+    prompts, parameters = combined.draw(generator(), batch=40_000, points=3)
+    assert_mean(prompts.ys.square().mean(1), 1.0)
+    linear, tree = combined.parts
+    of_linear, of_tree = cast(Mixed, parameters).parameters
+    expected = linear.outputs(prompts.xs, of_linear) / 2 + tree.outputs(prompts.xs, of_tree)
+    torch.testing.assert_close(prompts.ys, expected / np.sqrt(2))
+
+
+def test_hidden_dimensions_do_not_affect_the_outputs() -> None:
+    mixture = task()
+    prompts, parameters = mixture.draw(generator(), batch=200, points=6, dims=2)
+    assert (prompts.xs[:, :, 2:] == 0).all()
+    noise = torch.randn(200, 6, 2)
+    moved = torch.cat((prompts.xs[:, :, :2], noise), dim=2)
+    of_tree = cast(Mixed, parameters).place == ALL.index("decision_tree")
+    torch.testing.assert_close(
+        mixture.outputs(moved, parameters)[of_tree], prompts.ys[of_tree]
+    )  # trees ask visible dimensions alone; the others are given zeros
+
+
+def test_finitely_many_functions_are_of_all_classes() -> None:
+    finite = replace(task(), distinct_functions=12)
+    places = cast(Mixed, finite.functions()).place
+    assert len(places) == 12
+    assert len(set(places.tolist())) == 4
+    assert finite.for_evaluation() == task()
+
+
+@pytest.mark.parametrize(
+    ("mixed", "message"),
+    [
+        (("linear", "noisy_linear"), "mixed cannot be 'noisy_linear'; did you mean 'linear'"),
+        (("linear", "linear"), "mixed holds linear twice"),
+        ((), "mixed must name a task"),
+    ],
+)
+def test_classes_that_cannot_be_mixed(mixed: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_task("mixture", 4, settings={"mixed": mixed})

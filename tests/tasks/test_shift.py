@@ -1,0 +1,293 @@
+"""Prompts under shifted inputs: what holds for every shift, and what defines each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.tasks import SHIFTS, Prompts, Shifted, Task, make_task
+from reloop.tasks.random_source import FreshNumbers
+from tests.tasks.statistics import assert_frequencies, assert_mean, assert_normal, generator
+
+
+def sample(shift: str, task: Task, batch: int = 6, points: int = 9, seed: int = 0) -> Shifted:
+    """Prompts under the shift of this name."""
+    return SHIFTS[shift].sample(task, generator(seed), batch, points)
+
+
+def plain(task: Task, batch: int = 6, points: int = 9, seed: int = 0) -> Prompts:
+    """The prompts without a shift of the same functions and normal inputs."""
+    return task.sample(generator(seed), batch, points)
+
+
+def functions(task: Task, batch: int = 6, seed: int = 0) -> Any:
+    """The parameters behind the prompts of a seed: they are drawn first."""
+    return task.parameters(FreshNumbers(generator(seed), batch), task.dims)
+
+
+def linear(dims: int = 5) -> Task:
+    return make_task("linear", dims)
+
+
+def noisy(std: float = 2.0, dims: int = 5) -> Task:
+    return make_task("noisy_linear", dims, settings={"noise_std": std})
+
+
+SIGNS = ("decision_tree", "halfspaces")  # all that they read
+OWN_QUERIES = {"orthogonal_query", "repeated_query", "random_orthants", "opposite_orthants"}
+
+
+@pytest.fixture(params=sorted(SHIFTS))
+def shift(request: pytest.FixtureRequest) -> str:
+    """The name of each shift, one after another."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("batch", "points", "dims"), [(1, 1, 1), (5, 3, 4), (2, 11, 4)])
+def test_shapes_and_types(name: str, shift: str, batch: int, points: int, dims: int) -> None:
+    shifted = sample(shift, make_task(name, dims), batch, points)
+    points = min(points, dims) if shift == "orthogonal_query" else points
+    for pairs in (shifted.prompts, shifted.queries):
+        assert pairs.xs.shape == (batch, points, dims)
+        assert pairs.ys.shape == (batch, points)
+        assert pairs.xs.dtype == pairs.ys.dtype == torch.float32
+        assert torch.isfinite(pairs.xs).all()
+        assert torch.isfinite(pairs.ys).all()
+
+
+def test_some_shifts_have_queries_of_their_own(shift: str) -> None:
+    shifted = sample(shift, linear())
+    assert (shifted.queries is shifted.prompts) == (shift not in OWN_QUERIES)
+
+
+def test_a_shift_is_a_function_of_the_generator_alone(name: str, shift: str) -> None:
+    """And neither reads nor moves the global one."""
+    task = make_task(name, dims=4)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        one = sample(shift, task)
+        torch.manual_seed(2)
+        state = torch.get_rng_state()
+        again, other = sample(shift, task), sample(shift, task, seed=1)
+        assert torch.equal(torch.get_rng_state(), state)
+    for first, second in ((one.prompts, again.prompts), (one.queries, again.queries)):
+        assert torch.equal(first.xs, second.xs)
+        assert torch.equal(first.ys, second.ys)
+    assert not torch.any(one.prompts.xs == other.prompts.xs)
+
+
+@pytest.mark.parametrize("shift", sorted(SHIFTS.keys() - {"noise"}))
+def test_outputs_are_those_of_the_prompts_own_function(name: str, shift: str) -> None:
+    """For examples and queries alike."""
+    settings = {"noise_std": 0} if name == "noisy_linear" else {}
+    task = make_task(name, dims=4, settings=settings)
+    shifted, parameters = sample(shift, task), functions(task)
+    scale = float(shift.removeprefix("scaled_w_")) if shift.startswith("scaled_w") else 1.0
+    for pairs in (shifted.prompts, shifted.queries):
+        torch.testing.assert_close(pairs.ys, scale * task.outputs(pairs.xs, parameters))
+
+
+def test_a_finite_set_of_prompts_has_no_part_in_it(shift: str) -> None:
+    endless, finite = (sample(shift, make_task("linear", 4, distinct)) for distinct in (0, 1))
+    assert torch.equal(endless.prompts.xs, finite.prompts.xs)
+    assert torch.equal(endless.queries.ys, finite.queries.ys)
+
+
+@pytest.mark.parametrize("shift", ["noise", "repeated_query", "scaled_w_2"])
+def test_inputs_that_are_not_shifted_are_those_without_a_shift(name: str, shift: str) -> None:
+    task = make_task(name, dims=4)
+    assert torch.equal(sample(shift, task).prompts.xs, plain(task).xs)
+
+
+def expected_zero(task_name: str, shift: str) -> float:
+    """E y² over the divisor at d = 5: |x|² has mean d under every shift but scaled x."""
+    kind, _, scale = shift.rpartition("_")
+    signal = 1.0
+    if kind == "scaled_w" or (kind == "scaled_x" and task_name not in SIGNS):
+        signal = float(scale) ** 2
+    if task_name == "noisy_linear" and shift != "noise":
+        signal += 4 / 5
+    return signal
+
+
+def test_the_error_of_predicting_zero(name: str, shift: str) -> None:
+    task = noisy() if name == "noisy_linear" else make_task(name, dims=5)
+    shifted = sample(shift, task, batch=4000, points=5)
+    per_prompt = shifted.queries.ys.double().square().mean(1) / task.divisor
+    assert shifted.zero == pytest.approx(per_prompt.mean().item(), rel=1e-12)
+    if name == "halfspaces" and shift != "noise":  # every y² is the same
+        assert shifted.zero == pytest.approx(expected_zero(name, shift), rel=1e-6)
+    else:
+        assert_mean(per_prompt, expected_zero(name, shift))
+
+
+def test_labels_tell_shifts_apart() -> None:
+    assert len({shift.label for shift in SHIFTS.values()}) == len(SHIFTS) == 15
+    assert SHIFTS["scaled_x_0.333"].label == "x · 0.333"
+
+
+SCALES = (0.333, 0.5, 2.0, 3.0)
+
+
+def linear_map(xs: Tensor, normal: Tensor) -> Tensor:
+    """The one matrix T with xs = normal · T for all prompts at once."""
+    left, right = normal.double().flatten(0, 1), xs.double().flatten(0, 1)
+    solution: Tensor = torch.linalg.lstsq(left, right).solution
+    torch.testing.assert_close(left @ solution, right, atol=1e-5, rtol=0)
+    return solution
+
+
+@pytest.mark.parametrize("dims", [1, 2, 7, 20])
+@pytest.mark.parametrize("shift", ["skewed_covariance", "half_subspace"])
+def test_one_symmetric_map_of_known_eigenvalues_makes_the_inputs(shift: str, dims: int) -> None:
+    task = linear(dims)
+    transform = linear_map(sample(shift, task, batch=20).prompts.xs, plain(task, batch=20).xs)
+    torch.testing.assert_close(transform, transform.mT, atol=1e-5, rtol=0)
+    if shift == "skewed_covariance":
+        expected = torch.tensor([1 / j for j in range(1, dims + 1)])
+    else:
+        kept = max(1, dims // 2)
+        expected = torch.tensor([1.0] * kept + [0.0] * (dims - kept))
+    expected = expected.double() * (dims / expected.square().sum()).sqrt()
+    found = torch.linalg.eigvalsh(transform).flip(0)
+    torch.testing.assert_close(found, expected.double(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("shift", ["skewed_covariance", "half_subspace"])
+def test_the_rotation_is_uniform(shift: str) -> None:
+    """The first two moments of the projection on half of d = 4 dimensions, from E U_ij⁴ = 3/24 and
+    E U_ij² U_ik² = 1/24; the first ones of the skewed map."""
+    task = linear(4)
+    maps = [
+        linear_map(sample(shift, task, seed=s).prompts.xs, plain(task, seed=s).xs)
+        for s in range(400)
+    ]
+    squares = torch.stack([t @ t for t in maps])
+    for i in range(4):
+        assert_mean(squares[:, i, i], 1.0)
+        assert_mean(squares[:, i, i - 1], 0.0)
+    if shift == "half_subspace":
+        assert_mean(squares[:, 0, 0].square() / 4, 1 / 3)
+        assert_mean(squares[:, 0, 1].square() / 4, 1 / 18)
+
+
+@pytest.mark.parametrize(
+    ("name", "divisor"),
+    [("linear", 5), ("sparse_linear", 3), ("decision_tree", 1), ("relu_network", 5)],
+)
+def test_noise_is_standard_normal_and_scaled_back_exactly(name: str, divisor: int) -> None:
+    task = make_task(name, dims=5)
+    values = plain(task, batch=400).ys
+    ys = sample("noise", task, batch=400).prompts.ys
+    noise = ys * ((divisor + 1) / divisor) ** 0.5 - values
+    assert_normal(noise)
+    assert_mean(noise * values, 0.0)
+
+
+def test_noise_stands_in_place_of_the_tasks_own() -> None:
+    one, other = sample("noise", noisy()), sample("noise", linear())
+    assert torch.equal(one.prompts.ys, other.prompts.ys)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scaled_inputs(name: str, scale: float) -> None:
+    task = make_task(name, dims=4)
+    shifted = sample(f"scaled_x_{scale:g}", task).prompts
+    torch.testing.assert_close(shifted.xs, scale * plain(task).xs)
+    if name in ("decision_tree", "halfspaces"):
+        assert torch.equal(shifted.ys, plain(task).ys)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("way", ["x", "w"])
+def test_the_tasks_noise_is_not_scaled(way: str, scale: float) -> None:
+    """Values times s in both ways, and the noise of the prompts without a shift."""
+    values, unscaled = plain(linear()).ys, plain(noisy()).ys
+    shifted = sample(f"scaled_{way}_{scale:g}", noisy()).prompts
+    torch.testing.assert_close(shifted.ys - scale * values, unscaled - values, atol=1e-5, rtol=0)
+
+
+def projected(xs: Tensor) -> Tensor:
+    """What projecting off the inputs before it leaves of each input [B, n, d], in float64, its
+    norm restored."""
+    xs = xs.double()
+    rests = [xs[:, 0]]
+    for k in range(1, xs.shape[1]):
+        prefix = xs[:, :k]
+        rests.append(xs[:, k] - (torch.linalg.pinv(prefix) @ prefix @ xs[:, k, :, None])[:, :, 0])
+    rest = torch.stack(rests, dim=1)
+    return rest * (xs.norm(dim=2) / rest.norm(dim=2))[:, :, None]
+
+
+@pytest.mark.parametrize(("points", "dims"), [(3, 6), (6, 6), (11, 6), (20, 20)])
+def test_the_orthogonal_query_is_what_projecting_leaves(points: int, dims: int) -> None:
+    shifted = sample("orthogonal_query", linear(dims), points=points)
+    xs, queries = shifted.prompts.xs, shifted.queries.xs
+    assert torch.equal(xs, plain(linear(dims), points=points).xs[:, :dims])
+    torch.testing.assert_close(queries.double(), projected(xs), atol=1e-5, rtol=0)
+    inner = queries @ xs.mT  # query k with example j < k
+    assert inner.tril(-1).abs().max() < 1e-5
+    torch.testing.assert_close(queries.norm(dim=2), xs.norm(dim=2), atol=1e-5, rtol=0)
+
+
+def test_the_orthogonal_query_is_exact_for_examples_close_to_each_other() -> None:
+    """Ten thousand times closer than they are long: float32 would miss it by far."""
+    source = generator()
+    near = torch.randn(8, 1, 20, generator=source) + 1e-4 * torch.randn(8, 9, 20, generator=source)
+    queries = SHIFTS["orthogonal_query"].queries(
+        near, pairs(near), pairs, FreshNumbers(source, batch=8)
+    )
+    torch.testing.assert_close(queries.xs.double(), projected(near), atol=1e-5, rtol=0)
+
+
+def pairs(xs: Tensor) -> Prompts:
+    """Inputs with outputs of zero."""
+    return Prompts(xs, torch.zeros(xs.shape[:2]))
+
+
+@pytest.mark.parametrize("task", [linear(), noisy()], ids=["linear", "noisy"])
+def test_the_repeated_query_is_an_earlier_pair_each_as_likely(task: Task) -> None:
+    shifted = sample("repeated_query", task, batch=3000, points=6)
+    prompts, queries = shifted.prompts, shifted.queries
+    assert torch.equal(prompts.ys, plain(task, batch=3000, points=6).ys)
+    same = (queries.xs[:, :, None] == prompts.xs[:, None]).all(3)  # [B, query k, example j]
+    assert (same.sum(2) == 1).all()
+    assert torch.equal(queries.ys, (same * prompts.ys[:, None]).sum(2))
+    assert same[:, 0, 0].all()
+    for k in range(1, 6):
+        assert not same[:, k, k:].any()
+        assert_frequencies(same[:, k, :k], 1 / k)
+    assert_frequencies(same[:, 2, :2] & same[:, 3, :2], 1 / 6)  # queries are independent
+
+
+def test_orthants_of_the_examples_are_random_and_their_lengths_kept() -> None:
+    task = linear(3)
+    xs = sample("random_orthants", task, batch=3000).prompts.xs
+    signs = xs[:, :1].sign()
+    assert torch.equal(xs, xs.abs() * signs)
+    assert torch.equal(xs.abs(), plain(task, batch=3000).xs.abs())
+    orthant = ((signs[:, 0] > 0) * torch.tensor([1, 2, 4])).sum(1)
+    assert_frequencies(orthant[:, None] == torch.arange(8), 1 / 8)
+
+
+def test_queries_lie_anywhere_or_in_the_opposite_orthant() -> None:
+    task = linear(3)
+    anywhere, opposite = (sample(f"{kind}_orthants", task) for kind in ("random", "opposite"))
+    assert torch.equal(anywhere.queries.xs, plain(task).xs)
+    assert torch.equal(opposite.queries.xs, -opposite.prompts.xs)
+    assert torch.equal(opposite.prompts.xs, anywhere.prompts.xs)
+
+
+def test_a_query_of_its_own_has_noise_of_its_own() -> None:
+    shifted = sample("random_orthants", noisy(), batch=500)
+    parameters = functions(noisy(), batch=500)
+    noises = [
+        pairs.ys - noisy().outputs(pairs.xs, parameters)
+        for pairs in (shifted.prompts, shifted.queries)
+    ]
+    for noise in noises:
+        assert_normal(noise, 2.0)
+    assert_mean(noises[0] * noises[1], 0.0)
