@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -91,6 +92,21 @@ def linear_run(tmp_path: Path) -> Run:
     """A finished run of dense linear functions, for which there is a control."""
     config = tiny_config(tmp_path)
     return train(replace(config, task=replace(config.task, name="linear", settings={})))
+
+
+def python(*words: object, cwd: Path = HOME, **extra: str) -> subprocess.CompletedProcess[str]:
+    """This Python as a process of its own, and what it says; with more in its environment."""
+    command, environment = [sys.executable, *map(str, words)], os.environ | extra
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def printed(*words: object, cwd: Path = HOME, **extra: str) -> str:
+    """What this Python prints as a process of its own, which fails at nothing."""
+    done = python(*words, cwd=cwd, **extra)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def times_of(folder: Path, pattern: str) -> dict[Path, int]:

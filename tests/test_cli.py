@@ -14,7 +14,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from reloop import main as run
-from tests.conftest import HOME
+from tests.conftest import HOME, python
 from tests.training.reference.reference_runs import leiay_run
 
 TINY = [
@@ -176,11 +176,8 @@ def test_a_compiler_that_does_not_compile_is_one_line(tmp_path: Path) -> None:
         "#!/bin/sh\n[ $1 = --version ] && echo 1 && exit\necho no headers >&2\nexit 1\n"
     )
     compiler.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, HOME / "run.py", *TINY, "backend=compile"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env=os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}"},
-    )  # fmt: skip
+    path = f"{compiler.parent}:{os.environ['PATH']}"
+    done = python(HOME / "run.py", *TINY, "backend=compile", cwd=tmp_path, PATH=path)
     assert done.returncode == 1
     line = done.stderr.splitlines()[-1]
     assert line.startswith("run.py: backend=compile cannot compile here: ")

@@ -1,19 +1,19 @@
-"""The snippets of the README and the guide, run as they stand."""
+"""The snippets of the README, the guide and docs/tour.md, run as they stand."""
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import re
-import subprocess
-import sys
+import shlex
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from reloop.probing.targets import TARGETS
 from reloop.training import Run
-from tests.conftest import HOME
+from tests.conftest import HOME, printed, python
 
 TEXTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 GUIDE = (HOME / "docs" / "guide.md").read_text(encoding="utf-8")
@@ -43,10 +43,7 @@ def plugin(folder: Path, name: str) -> tuple[str, str]:
 
 def shell(command: str, cwd: Path) -> str:
     """What a command of the project prints."""
-    words = [sys.executable, *command.replace("run.py", str(HOME / "run.py"), 1).split()]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed(*command.replace("run.py", str(HOME / "run.py"), 1).split(), cwd=cwd)
 
 
 @pytest.mark.slow
@@ -66,8 +63,7 @@ def test_a_task_and_a_baseline_from_outside(tmp_path: Path) -> None:
     assert "mean of the outputs so far" in shell(f"{again} evaluation.prompts=50", there)
     (here / "waves.py").rename(there / "waves.py")
     assert "mean of the outputs" in shell(f"{again} plugins=waves.py evaluation.prompts=60", there)
-    words = [sys.executable, str(HOME / "run.py"), *again.split()[1:]]
-    done = subprocess.run(words, cwd=there, capture_output=True, text=True, check=False)
+    done = python(HOME / "run.py", *again.split()[1:], cwd=there)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"run.py: plugins names {here / 'waves.py'}, which does not exist\n"
     lines = [line for line in code.splitlines() if line.strip()]
@@ -91,8 +87,7 @@ def test_a_loop_from_outside(tmp_path: Path) -> None:
 def test_the_reference_is_that_of_the_schema() -> None:
     """Where it is not: python -m reloop.reference > docs/reference.md"""
     # In a process of its own: tests register tasks in this one.
-    command = [sys.executable, "-m", "reloop.reference"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HOME).stdout
+    text = printed("-m", "reloop.reference")
     assert (HOME / "docs" / "reference.md").read_text(encoding="utf-8") == text
 
 
@@ -156,14 +151,60 @@ def test_a_search_for_settings(tmp_path: Path) -> None:
     short = code.replace("training.steps=1000", "training.steps=20").replace("16)", "2)")
     (tmp_path / "search.py").write_text(short, encoding="utf-8")
     for trials in (2, 4):
-        done = subprocess.run(
-            [sys.executable, "search.py"],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(HOME)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "'muon_rate'" in done.stdout.splitlines()[-1]
+        said = printed("search.py", cwd=tmp_path, PYTHONPATH=str(HOME))
+        assert "'muon_rate'" in said.splitlines()[-1]
         assert len(list((tmp_path / "runs").glob("linear-*"))) == trials
+
+
+TOUR = (HOME / "docs" / "tour.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(python|sh|text)\n(.*?)```", TOUR, flags=re.DOTALL)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def agrees(expected: str, line: str) -> bool:
+    """Whether a line says the same, its numbers up to two units of the last digit."""
+    if _NUMBER.sub("#", expected).split() != _NUMBER.sub("#", line).split():
+        return False
+    pairs = zip(_NUMBER.findall(expected), _NUMBER.findall(line), strict=True)
+    return all(
+        abs(float(said) - float(found)) <= 2.001 * 10.0 ** -len(said.partition(".")[2])
+        if "." in said
+        else said == found
+        for said, found in pairs
+    )
+
+
+def printed_by(command: str, folder: Path) -> str:
+    """What a command prints, of the project but run in `folder`."""
+    first, *words = shlex.split(command)
+    assert first == "python"
+    words = [str(HOME / word) if word == "run.py" else word for word in words]
+    return printed(*words, cwd=folder, PYTHONPATH=str(HOME))
+
+
+@pytest.mark.slow
+def test_the_tour_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    printed = ""
+    for language, block in BLOCKS:
+        if language == "python":
+            with redirect_stdout(io.StringIO()) as out:
+                exec(block, names)
+            printed = out.getvalue()
+        elif language == "sh":
+            printed = printed_by(block, tmp_path)
+        else:
+            lines = printed.splitlines()
+            for expected in block.splitlines():
+                assert any(agrees(expected, line) for line in lines), (expected, printed)
+    (run,) = (tmp_path / "runs" / "shipped").iterdir()
+    assert (run / "figures" / "error_by_examples.pdf").read_bytes().startswith(b"%PDF")
+    assert (run / "probing" / "figures" / "least_squares_by_layer.png").exists()
+
+
+def test_numbers_may_differ_by_their_last_digit_and_words_not_at_all() -> None:
+    assert agrees("after 5 examples: 0.56", "after 5 examples: 0.58")
+    assert not agrees("after 5 examples: 0.56", "after 5 examples: 0.59")
+    assert not agrees("after 5 examples: 0.56", "after 6 examples: 0.56")
+    assert not agrees("after 5 examples: 0.56", "with 5 examples: 0.56")

@@ -4,16 +4,14 @@ nothing on stdout, nothing written, no torch, and soon."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from reloop.training import Run
-from tests.conftest import HOME
+from tests.conftest import HOME, python
 from tests.wrong_commands import wrong_commands
 
 _SECONDS = 3.0  # of a processor, that one wrong command may take
@@ -34,10 +32,7 @@ def _files(folder: Path) -> dict[Path, int]:
 
 
 def _started(words: list[str], work: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *words], cwd=work, env=environment, capture_output=True, text=True
-    )
+    return python(*words, cwd=work, PYTHONPATH=str(HOME), PYTHONDONTWRITEBYTECODE="1")
 
 
 def test_every_mistake_is_one_line_and_needs_no_torch(

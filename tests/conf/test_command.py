@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pytest
 from reloop.conf.command import described, run_command
 from reloop.conf.mistakes import ConfigError, RunError
 from reloop.conf.setting import setting
-from tests.conftest import HOME
+from tests.conftest import printed
 
 
 @dataclass(frozen=True)
@@ -163,10 +162,12 @@ def test_mistakes_are_answered_without_torch(module: str, tmp_path: Path) -> Non
         f"assert main(['run={tmp_path}', 'prompts=1']) == 2\n"
         "assert 'torch' not in sys.modules\n"
     )
-    assert _python(code) == ""
+    assert printed("-c", code) == ""
 
 
-def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
+def test_waiting_threads_spin_briefly_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It must be set before torch is loaded."""
     code = (
         "import os, sys\n"
@@ -180,20 +181,6 @@ def test_waiting_threads_spin_briefly_unless_told_otherwise() -> None:
         "sys.meta_path.insert(0, Watch())\n"
         "run_command('name', FetchSettings, [], str, lambda _: __import__('torch'))\n"
     )
-    assert _python(code) == "spin 1000\n"
-    assert _python(code, GOMP_SPINCOUNT="7") == "spin 7\n"
-
-
-def _python(code: str, **extra: str) -> str:
-    """What a process prints that runs the code."""
-    environment = {key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=HOME,
-        env={**environment, **extra},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    assert printed("-c", code) == "spin 1000\n"
+    assert printed("-c", code, GOMP_SPINCOUNT="7") == "spin 7\n"

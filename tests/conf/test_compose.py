@@ -1,4 +1,5 @@
-"""What the words compose to: scales, precedence, grids; a Config to plain values and back."""
+"""What the words compose to: scales, precedence, grids, and curricula in proportion to the steps; a
+Config to plain values and back."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from reloop.conf.compose import commands
 from reloop.conf.groups import choices
 from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config, LoopsConfig
+from reloop.curricula import Curriculum
 from reloop.tasks import task_class
 from reloop.training.assemble import build_curriculum, build_task
+from reloop.training.run_folder.run import run_folder
 from tests.conftest import HOME
 
 FOLDER = HOME / "conf" / "task"
@@ -259,3 +262,82 @@ def test_a_recipe_gives_way_to_what_was_given() -> None:
     assert config("task=sparse_linear", "task.dims=2").curriculum.dims.start == 2
     with pytest.raises(ConfigError, match="beyond the end"):
         config("task=sparse_linear", "loops.b=2", "curriculum.loops.start=3")
+
+
+ALL = "curriculum.proportional=true"
+
+
+def of_recipe(*words: str) -> Config:
+    """What the recipe whose curriculum has three intervals composes."""
+    (command,) = commands(["recipe=paper", *(word for word in words if word)])
+    return command.config
+
+
+def curriculum(config: Config) -> Curriculum:
+    return build_curriculum(config, build_task(config))
+
+
+@pytest.mark.parametrize("steps", [400, 1000, 70_000])
+def test_a_shorter_or_longer_run_stands_where_the_full_one_does(steps: int) -> None:
+    full, ours = of_recipe("task=linear"), of_recipe("task=linear", f"training.steps={steps}", ALL)
+    assert (ours.training.steps, full.training.steps) == (steps, 7000)
+    theirs, mine = curriculum(full), curriculum(ours)
+    for part in range(0, 101, 5):
+        then, now = theirs(part * 7000 // 100), mine(part * steps // 100)
+        # Rounded down, an interval ends a step early at most, and a grid of 100 parts may see it.
+        assert now.dims - then.dims in (0, 1)
+        assert now.loops - then.loops in (0, 2)
+    end = mine(steps - 1)
+    assert (end.dims, end.loops) == (5, 12)
+
+
+def test_without_it_the_same_run_ends_early() -> None:
+    end = curriculum(of_recipe("task=linear", "training.steps=400"))(399)
+    assert (end.dims, end.loops) == (2, 4)
+
+
+@pytest.mark.parametrize("task", choices("task"))
+@pytest.mark.parametrize("scale", choices("scale"))
+def test_every_task_ends_where_it_should(task: str, scale: str) -> None:
+    ours = of_recipe(f"task={task}", f"scale={scale}", "training.steps=500", ALL)
+    end = curriculum(ours)(499)
+    assert (end.dims, end.points) == (ours.task.dims, ours.task.points)
+    assert end.loops == ours.loops.b
+
+
+def test_as_many_steps_as_configured_are_the_same_run(tmp_path: Path) -> None:
+    folder = f"folder={tmp_path}"
+    for words in ("", "training.steps=7000"):
+        full, ours = of_recipe("task=linear", folder), of_recipe("task=linear", folder, words, ALL)
+        assert ours == full
+        assert run_folder(ours).path == run_folder(full).path
+
+
+def test_what_does_not_grow_keeps_its_intervals() -> None:
+    words = ("task=linear", "training.steps=70")
+    plain, ours = (
+        of_recipe(*words, "loops.sampling=uniform"),
+        of_recipe(*words, "loops.sampling=uniform", ALL),
+    )
+    assert ours.curriculum.loops == plain.curriculum.loops
+    assert ours.curriculum.points == plain.curriculum.points
+    assert ours.curriculum.dims.intervals == (13, 6, 5)
+    assert ours.training.warmup == plain.training.warmup
+
+
+def test_an_interval_is_at_least_one_step() -> None:
+    assert of_recipe("task=linear", "training.steps=0", ALL).curriculum.dims.intervals == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("curriculum.dims.intervals=[3]", "cannot be true beside curriculum.dims.intervals="),
+        ("training.steps=many", "training.steps must be a whole number"),
+    ],
+)
+def test_mistakes(words: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        of_recipe("task=linear", words, ALL)
+    with pytest.raises(ConfigError, match=r"curriculum\.proportional must be true or false"):
+        of_recipe("task=linear", "curriculum.proportional=yes_please")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reloop import main as run
-from tests.conftest import HOME, Wandb
+from tests.conftest import HOME, Wandb, printed
 
 # The words given, and what the one line must contain.
 MISTAKES = [
@@ -94,15 +92,9 @@ MISTAKES = [
         "model.attention cannot be sliding: a window of 50 tokens",
     ),
     ("model=unnormed model.lanes=2", "model.norm must be in_loop with model.lanes"),
-    (
-        "model=unnormed model.injection=multiply",
-        "model.injection cannot be 'multiply' with model",
-    ),
+    ("model=unnormed model.injection=multiply", "model.injection cannot be 'multiply' with model"),
     ("model=unnormed model.injection=add", "model.residual_scaling must be linear with model.norm"),
-    (
-        "model.residual_factor=2",
-        "model.residual_factor is the λ of model.residual_scaling",
-    ),
+    ("model.residual_factor=2", "model.residual_factor is the λ of model.residual_scaling"),
     (
         "model.residual_scaling=factored model.residual_factor=0",
         "model.residual_factor must be above 0 and finite",
@@ -236,12 +228,9 @@ def test_a_mistake_and_help_are_answered_without_torch(tmp_path: Path) -> None:
         "assert run.main(['--help']) == 0\n"
         "assert 'torch' not in sys.modules\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(HOME)], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    said = printed("-c", code, HOME, cwd=tmp_path)
     for word in ("sparse_linear", "looped", "paper", "loops.b", "task.sparsity"):
-        assert word in done.stdout
+        assert word in said
 
 
 def test_one_bad_member_keeps_a_grid_from_starting(

@@ -1,15 +1,15 @@
-"""plugins=: what a file adds, and what is said of one that cannot be used."""
+"""plugins= and optional packages: what a file adds, and what is said of one that cannot be used."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from reloop.conf.lazy import optional
+from reloop.conf.mistakes import ConfigError
 from reloop.main import main
-from tests.conftest import HOME
+from tests.conftest import HOME, printed
 
 WORDS = [
     *("task=slip", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1"),
@@ -56,12 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(code: str, folder: Path) -> str:
     """What a new process prints: plugins stay in the one that imports them."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}"],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed("-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}", cwd=folder)
 
 
 def test_a_mistake_is_one_line(folder: Path) -> None:
@@ -206,8 +201,28 @@ def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -
     )
     script = folder / "script.py"
     script.write_text(f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, script], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "2"
+    assert printed(script, cwd=folder).splitlines()[-1] == "2"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem"),
+    [
+        ("", "", r"needs some_pack, which is not installed \(pip install some_pack==1\)"),
+        ("some_pack/log.txt", "", "needs some_pack, but finds .*some_pack in its place: rename"),
+        ("some_pack.py", "x = 1", r"but finds .*some_pack\.py in its place: rename that"),
+        ("some_pack.py", "1 / 0", "cannot be loaded here .ZeroDivisionError: division by zero"),
+        ("some_pack.py", "import absent_1", "cannot be loaded here .ModuleNotFoundError: No mod"),
+    ],
+)
+def test_what_is_said(
+    file: str, content: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    if file:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(content)
+    monkeypatch.delitem(__import__("sys").modules, "some_pack", raising=False)
+    with pytest.raises(ConfigError, match=problem) as mistake:
+        optional("wandb", "some_pack", "init", "some_pack==1")
+    assert mistake.value.key == "wandb"
+    assert "\n" not in str(mistake.value)

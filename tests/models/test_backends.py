@@ -178,9 +178,7 @@ def test_layers_are_compiled_as_one(versions: list[nn.Module]) -> None:
 
 
 @pytest.mark.slow
-def test_runs_in_one_process_do_not_use_up_each_other_s_versions(
-    versions: list[nn.Module],
-) -> None:
+def test_runs_in_one_process_do_not_use_up_each_other_s_versions(versions: list[nn.Module]) -> None:
     for width in range(4, 4 + 2 * 12, 2):
         model = Model(make_spec(n_embd=width))
         model.run_segment = segment("compile")

@@ -148,10 +148,7 @@ def _without(weights: Weights, *names: str) -> Weights:
             "Leiay/looped_transformer nor dtsip/in-context-learning: it begins with conv1.weight, ",
         ),
         # Layers that do not count from 0.
-        (
-            {n: t for n, t in leiay_weights(2).items() if ".h.0." not in n},
-            "laid out like neither",
-        ),
+        ({n: t for n, t in leiay_weights(2).items() if ".h.0." not in n}, "laid out like neither"),
         (_without(leiay_weights(), "_read_in.weight"), "lacks _read_in.weight"),
         (
             _without(leiay_weights(2), "_backbone.transformer.h.1.mlp.c_fc.bias"),

@@ -119,8 +119,7 @@ def test_initial_weights_have_their_standard_deviations() -> None:
     assert std(model.read_in.weight) == pytest.approx(1.0, rel=0.02)
     assert std(model.read_out.weight) == pytest.approx(0.01, rel=0.02)
     loss = torch.nn.functional.cross_entropy(
-        model(Prompts(torch.arange(100)[None], torch.arange(100)[None]), 1)[0, 0],
-        torch.arange(100),
+        model(Prompts(torch.arange(100)[None], torch.arange(100)[None]), 1)[0, 0], torch.arange(100)
     )
     assert loss.item() == pytest.approx(math.log(2000), rel=0.01)
 

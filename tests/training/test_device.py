@@ -1,4 +1,5 @@
-"""Where a run computes: chosen once, said with the reason, and refused in one line."""
+"""Where a run computes: chosen once, said with the reason, and refused in one line; out of memory
+is one line with what helps."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
+from reloop import main as run
+from reloop.conf.mistakes import ConfigError, RunError, out_of_memory
 from reloop.conf.schema import CurriculumConfig, GrowthConfig
 from reloop.training import train
 from reloop.training.device import place
 from reloop.training.run_folder.run import run_folder
-from tests.training.tiny import assert_same_bits, saved_tensors, tiny
+from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
 
 _ALL_LOOPS = CurriculumConfig(loops=GrowthConfig(start=4))
 
@@ -75,14 +77,10 @@ def test_a_device_that_is_not_there(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_meta_is_no_device_to_train_on() -> None:
+@pytest.mark.parametrize("name", ["meta", "hpu"])  # no device to train on, no package
+def test_a_device_that_nothing_runs_on(name: str) -> None:
     with pytest.raises(ConfigError):
-        place("meta", "auto")
-
-
-def test_a_device_whose_package_is_not_there() -> None:
-    with pytest.raises(ConfigError):
-        place("hpu", "auto")
+        place(name, "auto")
 
 
 @pytest.mark.parametrize("settings", [{"device": "gpu"}, {"device": "cpu", "precision": "tf32"}])
@@ -112,3 +110,55 @@ def test_auto_on_a_cpu_is_the_cpu_in_fp32(
         kept["model.read_in.weight"], saved_tensors(auto)["model.read_in.weight"]
     )
     assert run_folder(halved).path.name != run_folder(auto).path.name
+
+
+CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"
+ERRORS = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+    RuntimeError(CPU),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=["cuda", "cpu", "python"])
+def test_the_run_says_what_helps_and_goes_on(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise error
+
+    config = tiny(tmp_path)
+    with monkeypatch.context() as patched:
+        after_step(patched, 17, full)
+        with pytest.raises(RunError, match=r"out of memory in a step; training\.shards=2 ") as told:
+            train(config)
+    assert "\n" not in str(told.value)
+    assert sorted(path.stem for path in run_folder(config).checkpoints.glob("*.json"))[-1][-2:] == (
+        "10"
+    )
+    assert train(config).step == config.training.steps
+
+
+def test_the_command_ends_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> None:
+        raise RuntimeError(CPU)
+
+    after_step(monkeypatch, 3, full)
+    words = f"task=linear training.steps=9 model.n_embd=8 device=cpu folder={tmp_path}"
+    assert run.main(words.split()) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "training.shards=2" in err
+
+
+def test_other_errors_are_not_taken_for_it() -> None:
+    assert not out_of_memory(RuntimeError("shapes do not fit"))
+    assert not out_of_memory(ValueError("can't allocate memory"))
+
+
+def test_a_real_allocation_that_fails_is_known() -> None:
+    with pytest.raises(RuntimeError) as failed:
+        torch.empty(2**50, dtype=torch.float64)
+    assert out_of_memory(failed.value)

@@ -161,8 +161,7 @@ def test_norms_and_gain_are_logged_together(tmp_path: Path) -> None:
     penalty = tiny(tmp_path / "b", jacobian_penalty=0.1)
     train(penalty)
     assert_same_bits(
-        saved_tensors(penalty),
-        saved_tensors(tiny(tmp_path / "a", jacobian_penalty=0.1)),
+        saved_tensors(penalty), saved_tensors(tiny(tmp_path / "a", jacobian_penalty=0.1))
     )
     record = json.loads((both / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
     assert {"first_residual", "mlp_grad_norm_clipped", "jacobian_gain"} <= record.keys()

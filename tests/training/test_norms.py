@@ -10,10 +10,10 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from reloop.training.assemble import build_curriculum, build_model, build_task, step_generator
+from reloop.training.assemble import build_model, build_task, step_generator
 from reloop.training.inside_loops import ResidualNorms
 from reloop.training.objective import loss
-from reloop.training.step import Trainer
+from tests.training.tiny import make_trainer
 
 UNNORMED = ModelConfig(
     n_embd=8, n_head=2, n_positions=4, injection="none", norm="at_readout",
@@ -34,11 +34,6 @@ def config_of(model: ModelConfig, **training: Any) -> Config:
             steps=6, batch_size=8, learning_rate=4e-3, log_norms=True, **training
         ),
     )
-
-
-def trainer_of(config: Config) -> Trainer:
-    task = build_task(config)
-    return Trainer(config, task, build_curriculum(config, task), build_model(config, task))
 
 
 def by_hand(config: Config) -> list[dict[str, float]]:
@@ -71,7 +66,7 @@ def by_hand(config: Config) -> list[dict[str, float]]:
 @pytest.mark.parametrize(("model", "clip"), [(UNNORMED, 0.0), (CONNECTED, 0.3)])
 def test_the_norms_are_those_of_the_model(model: ModelConfig, clip: float) -> None:
     config = config_of(model, clip=clip)
-    trainer = trainer_of(config)
+    trainer = make_trainer(config)
     for step, expected in enumerate(by_hand(config)):
         trainer.update(step)
         assert trainer.fetch().others == pytest.approx(expected, rel=2e-4)
@@ -83,7 +78,7 @@ def test_the_norms_are_those_of_the_model(model: ModelConfig, clip: float) -> No
 def test_the_weights_are_the_same_without_them(model: ModelConfig) -> None:
     config = config_of(model)
     silent = replace(config, training=replace(config.training, log_norms=False))
-    trainer, other = trainer_of(config), trainer_of(silent)
+    trainer, other = make_trainer(config), make_trainer(silent)
     for step in range(3):
         trainer.update(step)
         other.update(step)

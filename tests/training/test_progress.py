@@ -1,4 +1,5 @@
-"""What a long computation says of how far it is, where there is no terminal to draw a bar on."""
+"""How far a long computation is: what is said of it where there is no terminal to draw a bar on,
+and the share of the work that is done."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """A training of 60 small steps (a fifth of a second), and ways to stop it and to compare its ends.
 
 config = tiny(tmp_path, clip=0.5)
-after_step(monkeypatch, 17, crash)
+crashed(config, 17)
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +19,7 @@ from torch import Tensor
 from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from reloop.curricula import Stage
 from reloop.tasks import Prompts
+from reloop.training import Interrupted, train
 from reloop.training.assemble import build_curriculum, build_model, build_task
 from reloop.training.run_folder.checkpoint import newest_checkpoint
 from reloop.training.run_folder.run import run_folder
@@ -64,10 +67,25 @@ def after_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], obj
     monkeypatch.setattr(Trainer, "update", wrapped)
 
 
+def crashed(config: Config, step: int) -> None:
+    """A training that crashes when step `step` has been made."""
+    with pytest.MonkeyPatch.context() as patch:
+        after_step(patch, step, crash)
+        with pytest.raises(Crash):
+            train(config)
+
+
+def interrupted(config: Config, step: int, by: int = signal.SIGINT) -> Interrupted:
+    """The same that gets a signal then, and what it says."""
+    with pytest.MonkeyPatch.context() as patch:
+        after_step(patch, step, lambda: os.kill(os.getpid(), by))
+        with pytest.raises(Interrupted) as told:
+            train(config)
+    return told.value
+
+
 def spoil_ys(
-    monkeypatch: pytest.MonkeyPatch,
-    value: float,
-    when: Callable[[Trainer, int, int], bool],
+    monkeypatch: pytest.MonkeyPatch, value: float, when: Callable[[Trainer, int, int], bool]
 ) -> None:
     """Make one output of a batch `value` wherever `when(trainer, step, shard)`."""
     draw = Trainer.draw

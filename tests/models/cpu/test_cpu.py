@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from reloop.models import cpu
+from tests.conftest import printed
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="PyTorch has no oneDNN here"
@@ -140,8 +137,4 @@ def test_a_processor_with_avx2_alone_multiplies_in_bf16() -> None:
         "x = torch.eye(256, dtype=torch.bfloat16)\n"
         "assert torch.equal(x @ x, torch.nn.functional.linear(x, x))\n"
     )
-    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed("-c", code, ONEDNN_MAX_CPU_ISA="AVX2")

@@ -1,17 +1,185 @@
-"""Whole models against the plain loops: every way to loop, in float64, by both passes."""
+"""Whole models against every way to loop in NumPy's float64, over the plain blocks: prompt by
+prompt, loop by loop; of `models` only the weights and the names in a shape are used. Unrolling
+shows the same predictions as the forward pass."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from reloop.models import Model
+from reloop.models import Model, ModelSpec
 from reloop.models.loops.loop import LoopState, StepContext
-from tests.models.plain_loops import plain_predictions
-from tests.models.small import WAYS, as_double, draw_prompts, make_model
+from tests.models.plain_blocks import Array, plain_block, plain_norm
+from tests.models.small import FAMILIES, WAYS, Batch, as_double, draw_prompts, make_model
+
+
+class Plain:
+    """A model's parts: read-in, stacks of blocks, norms and read-out."""
+
+    def __init__(self, model: Model) -> None:
+        self.spec, self.model = model.spec, model
+        self.p = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
+
+    def read_in(self, xs: Array, ys: Array) -> Array:
+        """x₁, (y₁, 0, …), x₂, … read in, at their learned positions where there are any."""
+        rows = []
+        for x, y in zip(xs, ys, strict=True):
+            for token in (x, np.array([y] + [0.0] * (len(x) - 1))):
+                rows.append(self.p["read_in.weight"] @ token + self.p["read_in.bias"])
+        if "loop.positions" in self.p:
+            rows = [row + self.p["loop.positions"][i] for i, row in enumerate(rows)]
+        return np.stack(rows)
+
+    def norm(self, x: Array, name: str = "norm") -> Array:
+        """All tokens after a norm of the loop."""
+        return np.stack([plain_norm(self.spec.block, row, self.p, f"loop.{name}") for row in x])
+
+    def layer(
+        self, index: int, x: Array, scale: float = 1.0, asked: Array | None = None, *,
+        stack: str = "blocks",
+    ) -> Array:  # fmt: skip
+        """One layer of a stack; all but the last may have a window of a quarter of the length."""
+        spec, window = self.spec, None
+        blocks = list(self.model.loop.get_submodule(stack).children())
+        if spec.attention == "sliding" and index < len(blocks) - 1:
+            letter = spec.pattern[index % len(spec.pattern)]
+            window = (2 * spec.n_positions + 1) // 4 if letter == "S" else None
+        block: nn.Module = blocks[index]
+        shape = spec.block_spec()
+        return plain_block(shape, block, x, window=window, memory=asked, scale=scale)
+
+    def body(self, x: Array, scale: float = 1.0, *, stack: str = "blocks", n: int = 0) -> Array:
+        """The layers of a stack one after another."""
+        for index in range(n or self.spec.n_layer):
+            x = self.layer(index, x, scale, stack=stack)
+        return x
+
+    def outside(self, x: Array, stack: str, layers: int) -> Array:
+        """A prelude's or a coda's layers, which nothing scales."""
+        return self.body(x, stack=stack, n=layers) if layers else x
+
+
+def plain_predictions(model: Model, prompts: Batch, loops: int) -> Array:
+    """Predictions of a float64 model after each loop, [loops, B, n]."""
+    plain, spec = Plain(model), model.spec
+    with torch.no_grad():
+        return np.stack(
+            [
+                [
+                    plain.p["read_out.weight"] @ row[::2].T + plain.p["read_out.bias"]
+                    for row in _way(spec)(plain, plain.read_in(xs, ys), loops, _scale(spec))
+                ]
+                for xs, ys in zip(prompts.xs.numpy(), prompts.ys.numpy(), strict=True)
+            ],
+            axis=1,
+        )[:, :, 0]
+
+
+def _scale(spec: ModelSpec) -> float:
+    """ε of each residual branch, R loops of U layers; of n layers that are made once, n stands for
+    R, and where U is asked for it is n itself and R is 1."""
+    standard = spec.family == "standard"
+    R, U = spec.n_layer if standard else spec.loops, spec.n_layer
+    return {
+        "none": 1.0,
+        "sqrt": R**-0.5,
+        "linear": R**-1.0,
+        "factored": spec.residual_factor / (1 if standard else R) * U**-0.5,
+    }[spec.residual_scaling]
+
+
+def _way(spec: ModelSpec) -> Callable[[Plain, Array, int, float], list[Array]]:
+    if spec.family == "standard":
+        return standard
+    if spec.connectivity:
+        return connected
+    if spec.lanes:
+        return lanes
+    plain = not spec.prelude and not spec.coda
+    repeated = spec.injection != "concat" and spec.norm == "in_loop"
+    return shared if plain and repeated else recurrent
+
+
+def standard(plain: Plain, x: Array, loops: int, scale: float) -> list[Array]:
+    """Layer after layer; the fully looped paper norms what goes in, too."""
+    read = []
+    x = plain.norm(x) if plain.spec.block == "flt" else x
+    for t in range(loops):
+        x = plain.layer(t, x, scale)
+        read.append(plain.norm(x))
+    return read
+
+
+def shared(plain: Plain, x: Array, loops: int, scale: float) -> list[Array]:
+    """y ← norm(body(y · e)), of blocks that have no positions to add."""
+    assert (plain.spec.injection, "loop.positions" in plain.p) == ("multiply", False)
+    y, read = np.ones_like(x), []
+    for _ in range(loops):
+        y = plain.norm(plain.body(y * x, scale))
+        read.append(y)
+    return read
+
+
+def connected(plain: Plain, x0: Array, loops: int, scale: float) -> list[Array]:
+    """The variants of arXiv 2605.18797, after its published code."""
+    name, layers, read = plain.spec.connectivity, plain.spec.n_layer, list[Array]()
+    for t in range(loops):
+        h = read[-1] if t else None
+        x = plain.norm(x0, "norm_in")
+        if h is not None and name == "LT":
+            x = h
+        if h is not None and name == "LT_i":
+            x = plain.norm(x0 + h, "norm_in")
+        for layer in range(layers):
+            asked = h if name == "FLT" or (name == "LT_ai" and layer == 0) else None
+            if h is not None and name == "FLT_res":
+                x = plain.norm(x + h, "norm_in")
+            x = plain.layer(layer, x, scale, asked)
+        read.append(plain.norm(x))
+    return read
+
+
+def recurrent(plain: Plain, x: Array, loops: int, scale: float) -> list[Array]:
+    """The injections of arXiv 2604.21106, or the stream of arXiv 2606.18524 that runs on."""
+    spec, read = plain.spec, []
+    normed = spec.norm == "in_loop"
+    e = plain.outside(plain.norm(x, "norm_in") if normed else x, "prelude", spec.prelude)
+    s = {"none": e, "concat": e, "add": 0 * e, "multiply": 0 * e + 1}[spec.injection]
+    for _ in range(loops):
+        if spec.injection == "add":
+            s = s + e if normed else s + e / spec.loops
+        elif spec.injection == "multiply":
+            s = s * e
+        elif spec.injection == "concat":
+            weight = plain.p["loop.inject.weight"]
+            s = np.stack([weight @ np.concatenate(pair) for pair in zip(e, s, strict=True)])
+        s = plain.body(s, scale)
+        s = plain.norm(s, "norm_loop") if normed else s
+        read.append(plain.norm(plain.outside(s, "coda", spec.coda)))
+    return read
+
+
+def lanes(plain: Plain, x: Array, loops: int, scale: float) -> list[Array]:
+    """Hyper-connections of arXiv 2604.21106, lane by lane."""
+    spec, p, read = plain.spec, plain.p, []
+    e = plain.outside(plain.norm(x, "norm_in"), "prelude", spec.prelude)
+    lane = [e] * spec.lanes
+    for t in range(loops):
+        u = sum((p["loop.lane_read"][t, i] * lane[i] for i in range(spec.lanes)), 0 * e)
+        s = plain.norm(plain.body(u, scale), "norm_loop")
+        mix, write = p["loop.lane_mix"][t], p["loop.lane_write"][t]
+        lane = [
+            sum((mix[i, j] * lane[j] for j in range(spec.lanes)), write[i] * s)
+            for i in range(spec.lanes)
+        ]
+        read.append(plain.norm(plain.outside(sum(lane, 0 * e), "coda", spec.coda)))
+    return read
+
 
 CONNECTED = [
     {"connectivity": connectivity, "block": block, "n_layer": 2}
@@ -85,3 +253,91 @@ def test_cutting_gradients_is_detaching(name: str) -> None:
         assert (theirs is None) == (own is None), name_
         if theirs is not None and own is not None:
             torch.testing.assert_close(own, theirs, rtol=1e-9, atol=1e-10, msg=name_)
+
+
+LOOPS = 5
+
+
+def check_unroll(model: Model, loops: int) -> None:
+    """Every prediction is that of a forward pass with as many loops."""
+    prompts = draw_prompts()
+    steps = list(model.unroll(prompts, loops))
+    assert len(steps) == loops + 1
+    for t, (_, prediction) in enumerate(steps[1:], start=1):
+        assert prediction.shape == (3, 6)
+        torch.testing.assert_close(prediction, model(prompts, loops=t, window=1)[0])
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply"])
+def test_looped_predictions_are_those_of_the_forward_pass(injection: str) -> None:
+    model = make_model(injection=injection)
+    check_unroll(model, LOOPS)
+    window = model(draw_prompts(), LOOPS, window=LOOPS)
+    unrolled = torch.stack([p for _, p in model.unroll(draw_prompts(), LOOPS)][1:])
+    torch.testing.assert_close(unrolled, window)
+
+
+def test_tied_predictions_are_those_of_the_forward_pass() -> None:
+    check_unroll(make_model("tied"), LOOPS)
+
+
+def test_a_standard_model_goes_layer_by_layer() -> None:
+    model = make_model("standard", n_layer=4)
+    check_unroll(model, 4)
+
+
+@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+def test_index_zero_is_the_read_in(injection: str) -> None:
+    """Whatever the loop starts from, so that all families begin at the same point."""
+    model = make_model("tied") if injection == "none" else make_model(injection=injection)
+    state, prediction = next(model.unroll(draw_prompts(), 1))
+    prompts = draw_prompts()
+    tokens = torch.zeros(3, 12, 3)
+    tokens[:, 0::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
+    torch.testing.assert_close(state.stream, model.read_in(tokens))
+    torch.testing.assert_close(state.raw, model.read_in(tokens))
+    expected = model.read_out(model.read_in(prompts.xs)).squeeze(-1)
+    torch.testing.assert_close(prediction, expected)
+
+
+def test_index_zero_of_a_standard_model_is_read_through_its_norm() -> None:
+    model, prompts = make_model("standard"), draw_prompts()
+    _, prediction = next(model.unroll(prompts, 1))
+    expected = model.read_out(model.loop.norm(model.read_in(prompts.xs))).squeeze(-1)
+    torch.testing.assert_close(prediction, expected)
+
+
+@pytest.mark.parametrize("loops", [4, 40])
+def test_a_standard_model_cannot_make_more_loops_than_layers(loops: int) -> None:
+    model = make_model("standard", n_layer=3)
+    with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
+        model(draw_prompts(), loops)
+    with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
+        next(model.unroll(draw_prompts(), loops))
+
+
+@pytest.mark.parametrize("family", ["looped", "tied"])
+def test_a_shared_loop_makes_any_number(family: str) -> None:
+    predictions = make_model(family)(draw_prompts(), 200)
+    assert torch.isfinite(predictions).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_later_loop_does_not_write_into_an_earlier_state(family: str) -> None:
+    model = make_model(family)
+    copies, states = [], []
+    for state, _ in model.unroll(draw_prompts(), 3):
+        copies.append((state.stream.clone(), state.raw.clone()))
+        states.append(state)
+    for (stream, raw), state in zip(copies, states, strict=True):
+        assert torch.equal(stream, state.stream)
+        assert torch.equal(raw, state.raw)
+
+
+def test_unrolling_does_not_end_gradients_elsewhere() -> None:
+    """A generator left half-way must not leave its mode behind."""
+    steps = make_model().unroll(draw_prompts(), 3)
+    next(steps)
+    assert torch.is_grad_enabled()
+    next(steps)
+    assert torch.is_grad_enabled()

@@ -19,7 +19,7 @@ from reloop.conf.schema import Config, ModelConfig, TaskConfig
 from reloop.training.objective import loss
 from reloop.training.step import Trainer
 from tests.tasks import small_tables
-from tests.training.graph.tape import Tape, tensors_in
+from tests.training.graph.captured import Tape, tensors_in
 from tests.training.tiny import make_trainer, tiny
 
 # Read by the host, of a shape that depends on numbers, or made of the host's data.

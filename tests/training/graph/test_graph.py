@@ -1,9 +1,12 @@
-"""Captured steps are the steps: none lost, none made twice, none on a stale graph."""
+"""Captured steps are the steps: none lost, none made twice, none on a stale graph; and what they
+ask of CUDA, seen without one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import torch
 from torch import Generator
 
 from reloop.training import train
-from reloop.training.graph import Body, GraphRunner
+from reloop.training.graph import Body, CudaRecorder, GraphRunner
 from reloop.training.run_folder.checkpoint import Checkpoint
 from reloop.training.step import Trainer
 from tests.training.graph.captured import (
@@ -25,10 +28,10 @@ from tests.training.graph.captured import (
 )
 from tests.training.tiny import (
     Crash,
-    after_step,
     assert_same_bits,
     copied,
     crash,
+    crashed,
     make_trainer,
     saved_tensors,
     spoil_ys,
@@ -152,10 +155,7 @@ def test_a_run_stopped_within_a_stage_ends_as_undisturbed(
     whole, stopped = (tiny(tmp_path / name, **RULE) for name in ("whole", "stopped"))
     train(whole)
     recorders = capture_all(monkeypatch)
-    with monkeypatch.context() as patch:
-        after_step(patch, stop, crash)
-        with pytest.raises(Crash):
-            train(stopped)
+    crashed(stopped, stop)
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     assert [recorder.events.count("capture") for recorder in recorders][1] == 1
@@ -184,7 +184,7 @@ def test_the_record_of_a_bad_step_leaves_the_graph_as_it_was(tmp_path: Path) -> 
     assert_same_bits(taped.state(), plain.state())
 
 
-def test_a_bad_step_is_named_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_step_is_named_by_its_number(tmp_path: Path) -> None:
     """A number of the host's would be that of the captured step for ever."""
     trainer, _ = captured_trainer(tiny(tmp_path))
     for step in range(8):
@@ -236,3 +236,74 @@ def test_the_tape_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         taped.update(step)
     with pytest.raises(AssertionError):
         assert_same_bits(taped.state(), plain.state())
+
+
+class _Stream:
+    """Named in the order in which they are made."""
+
+    device = torch.device("cuda", 0)
+
+    def __init__(self, log: list[str], name: str) -> None:
+        self.log, self.name = log, name
+
+    def wait_stream(self, other: _Stream) -> None:
+        self.log.append(f"{self.name} waits for {other.name}")
+
+
+@pytest.fixture
+def log(cuda: Callable[..., None]) -> list[str]:
+    """What is asked of CUDA from here on."""
+    log: list[str] = []
+    names, main = iter("abc"), _Stream(log, "main")
+
+    class Graph:
+        def register_generator_state(self, generator: Generator) -> None:
+            log.append(f"register {generator.initial_seed()}")
+
+        def replay(self) -> None:
+            log.append("replay")
+
+    @contextmanager
+    def on(stream: _Stream) -> Iterator[None]:
+        log.append(f"on {stream.name}")
+        try:
+            yield
+        finally:
+            log.append(f"off {stream.name}")
+
+    @contextmanager
+    def capturing(graph: Graph, stream: _Stream) -> Iterator[None]:
+        log.append(f"begin on {stream.name}")
+        try:
+            yield
+        finally:
+            log.append("end")
+
+    cuda(Stream=lambda device: _Stream(log, next(names)), current_stream=lambda device: main)
+    cuda(stream=on, CUDAGraph=Graph, graph=capturing)
+    return log
+
+
+def test_what_is_asked_of_cuda_and_in_which_order(log: list[str]) -> None:
+    """Generators are known before the capture begins; the caller's stream waits for the other and
+    comes back even from a capture that breaks."""
+    recorder, body = CudaRecorder(torch.device("cuda")), partial(log.append, "body")
+    recorder.aside(body)
+    assert log == ["a waits for main", "on a", "body", "off a", "main waits for a"]
+    log.clear()
+    replay = recorder.capture(body, [Generator().manual_seed(seed) for seed in (3, 4)])
+    replay()
+    assert log == [
+        *("register 3", "register 4", "on a", "begin on a", "body", "end", "off a", "replay")
+    ]
+    log.clear()
+    with pytest.raises(Crash):
+        recorder.capture(crash, [])
+    assert log[-1] == "off a"
+
+
+def test_only_cuda_captures(tmp_path: Path) -> None:
+    trainer = make_trainer(tiny(tmp_path))
+    assert trainer.runner.recorder is None
+    with pytest.raises(ValueError, match="a step on cpu cannot be captured"):
+        Trainer(trainer.config, trainer.task, trainer.curriculum, trainer.model, capture=True)

@@ -1,8 +1,9 @@
-"""Training needs neither the configuration library nor wandb, and asks before it writes."""
+"""Training needs neither the configuration library nor wandb, and asks before it writes;
+TensorBoard stands beside metrics.jsonl."""
 
 from __future__ import annotations
 
-import subprocess
+import json
 import sys
 import types
 from dataclasses import replace
@@ -14,8 +15,8 @@ import pytest
 from reloop.conf.mistakes import ConfigError
 from reloop.training import RunError, train
 from reloop.training.run_folder.run import run_folder
-from tests.conftest import HOME, Wandb
-from tests.training.tiny import tiny
+from tests.conftest import Wandb, printed
+from tests.training.tiny import saved_tensors, tiny
 
 _ALONE = """
 import sys
@@ -65,14 +66,7 @@ class FakeWandb(types.ModuleType):
 
 def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> None:
     """With the packages of the command line and of evaluation not to be had."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ALONE, str(tmp_path)],
-        cwd=HOME,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    printed("-c", _ALONE, tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
@@ -128,3 +122,36 @@ def test_wandb_gets_what_metrics_get(tmp_path: Path, wandb: Wandb) -> None:
     assert settings["dir"] == path
     assert settings["config"]["task"]["name"] == "linear"
     assert [record["at"] for kind, record in fake.calls if kind == "log"] == list(range(5, 65, 5))
+
+
+def test_without_tensorboard_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(ConfigError, match=r"which is not installed \(pip install tensorboard\)"):
+        train(replace(tiny(tmp_path / "runs"), tensorboard=True))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = replace(tiny(tmp_path), tensorboard=True)
+    train(config, until=config.training.steps // 2)
+    path = train(config).path
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    events = EventAccumulator(str(path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("loss")] == steps
+
+
+def test_a_name_is_in_front_of_the_folder_and_changes_nothing_else(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    named = replace(config, name="my-try")
+    assert run_folder(named).path.name == f"my-try-{run_folder(config).path.name}"
+    train(config)
+    train(named)
+    one, other = saved_tensors(config), saved_tensors(named)
+    assert all((one[name] == other[name]).all() for name in one)

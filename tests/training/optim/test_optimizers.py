@@ -1,7 +1,9 @@
-"""Which parameter is moved how: groups, rates, epsilon and decay of each optimiser."""
+"""Which parameter is moved how: groups, rates over a run and in stacks whose branches shrink with
+their depth, epsilon and decay of each optimiser."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +14,16 @@ from torch import Tensor
 
 from reloop.conf.schema import Config, ModelConfig, TrainingConfig
 from reloop.models import Model, ModelSpec
+from reloop.models.blocks.parameters import Role
+from reloop.training import train
 from reloop.training.optim.muon import BlockMuon
-from reloop.training.optim.optimizers import Optimizer, make_optimizer
+from reloop.training.optim.optimizers import (
+    Optimizer,
+    describe_groups,
+    learning_rate,
+    make_optimizer,
+    multiplier,
+)
 from tests.training.tiny import assert_same_bits, make_trainer, tiny
 
 _GOOD = torch.tensor(False)
@@ -112,10 +122,7 @@ def test_by_default_it_is_one_fused_adamw_with_two_groups() -> None:
     assert len(ours.param_groups) == 2
     weights = [p for n, p in theirs.named_parameters() if p.ndim == 2 and "positions" not in n]
     bare = [p for p in theirs.parameters() if not any(p is weight for weight in weights)]
-    groups = [
-        {"params": weights, "weight_decay": 0.1},
-        {"params": bare, "weight_decay": 0.0},
-    ]
+    groups = [{"params": weights, "weight_decay": 0.1}, {"params": bare, "weight_decay": 0.0}]
     adam = torch.optim.AdamW(groups, lr=torch.tensor(1e-4), betas=(0.9, 0.999), fused=True)
     for _ in range(3):
         for one, other in zip(model.parameters(), theirs.parameters(), strict=True):
@@ -198,3 +205,98 @@ def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
     for step, wanted in ((0, 0.85), (150, 0.9), (400, 0.95)):
         trainer.optimizer.prepare(step)
         assert float(place) == pytest.approx(wanted)
+
+
+def test_the_rate_is_constant_by_default() -> None:
+    training = TrainingConfig(steps=10, learning_rate=0.5)
+    assert [learning_rate(training, step) for step in range(10)] == [0.5] * 10
+
+
+def test_the_rate_warms_up_stands_and_falls() -> None:
+    """Never zero in a step that is made; it would be at the step after the last."""
+    training = TrainingConfig(steps=20, learning_rate=2.0, warmup=4, decay=0.25)
+    rates = [learning_rate(training, step) for step in range(21)]
+    assert rates[:4] == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert rates[4:16] == [2.0] * 12
+    assert rates[15:] == pytest.approx([2.0, 1.6, 1.2, 0.8, 0.4, 0.0])
+
+
+def test_warm_up_and_decay_may_overlap() -> None:
+    """The rate is then the product of both."""
+    training = TrainingConfig(steps=10, learning_rate=1.0, warmup=10, decay=1.0)
+    for step in range(10):
+        wanted = (step + 1) / 10 * (10 - step) / 10
+        assert math.isclose(learning_rate(training, step), wanted)
+
+
+def test_another_peak_has_the_same_shape() -> None:
+    training = TrainingConfig(steps=20, learning_rate=2.0, warmup=4, decay=0.25, decay_to=0.1)
+    for step in range(21):
+        ours = learning_rate(training, step, 0.03)
+        assert math.isclose(ours, 0.015 * learning_rate(training, step))
+
+
+# The three papers' settings: what differs from the defaults, and the fraction of the peak at steps
+# of their own, the corners among them.
+_STABLE_DECAY = {"steps": 20_000, "warmup": 500, "decay": 0.05}  # arXiv 2606.18524
+_TRAPEZOID = {"steps": 5_000, "decay": 0.2}  # arXiv 2605.18797
+_TO_A_TENTH = {"steps": 1_000, "decay": 1.0, "decay_to": 0.1}  # arXiv 2604.21106
+_NAMED = [
+    *((_STABLE_DECAY, step, (step + 1) / 500) for step in (0, 1, 250, 498)),
+    *((_STABLE_DECAY, step, 1.0) for step in (499, 500, 10_000, 18_999, 19_000)),
+    *((_STABLE_DECAY, 19_000 + past, 1 - past / 1000) for past in (1, 500, 999, 1000)),
+    *((_TRAPEZOID, step, 1.0) for step in (0, 1, 3_999, 4_000)),
+    *((_TRAPEZOID, 4_000 + past, 1 - past / 1000) for past in (1, 500, 999, 1000)),
+    *((_TO_A_TENTH, step, 1 - 0.9 * step / 1000) for step in (0, 1, 500, 999, 1000)),
+]
+
+
+@pytest.mark.parametrize(("settings", "step", "fraction"), _NAMED)
+def test_the_papers_schedules(settings: dict[str, float], step: int, fraction: float) -> None:
+    training = TrainingConfig(learning_rate=0.3, **settings)  # type: ignore[arg-type]
+    assert learning_rate(training, step) == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
+
+
+_OUTSIDE = Role("embedding", (16,))
+
+
+def _factored(layers: int) -> ModelConfig:
+    return ModelConfig(n_layer=layers, residual_scaling="factored", residual_factor=3.0)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "norm", "bias"])
+@pytest.mark.parametrize(("layers", "wanted"), [(3, 2.0), (12, 1.0), (48, 0.5), (27, 2 / 3)])
+def test_factored_stacks_take_the_root_of_their_depth(
+    kind: str, layers: int, wanted: float
+) -> None:
+    """Of 12 layers over theirs, whatever the parameter is and the factor of the branches; nothing
+    outside the stack."""
+    assert multiplier(_factored(layers), Role(kind, (16,), layer=0)) == pytest.approx(wanted)
+    assert multiplier(_factored(layers), Role(kind, (16,), layer=2)) == pytest.approx(wanted)
+    assert multiplier(_factored(layers), _OUTSIDE) == 1.0
+
+
+@pytest.mark.parametrize("scaling", ["none", "sqrt", "linear"])
+def test_no_other_scaling_has_any(scaling: Any) -> None:
+    model = ModelConfig(n_layer=48, residual_scaling=scaling)
+    assert multiplier(model, Role("matrix", (16,), layer=0)) == 1.0
+    assert describe_groups(model) == ""
+
+
+def test_they_are_said_where_there_are_any() -> None:
+    assert describe_groups(_factored(36)) == (
+        "rates x 0.577 and epsilon x 0.577 in the looped stack (the root of 12 / 36 layers)"
+    )
+    assert describe_groups(_factored(12)) == ""
+
+
+def _with(config: Config, model: ModelConfig) -> Config:
+    return replace(config, model=replace(model, n_embd=16, n_head=2, n_positions=5))
+
+
+def test_a_run_says_them_at_its_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(_with(tiny(tmp_path, steps=1), ModelConfig()))
+    assert "rates x" not in capsys.readouterr().out
+    train(_with(tiny(tmp_path, steps=1), _factored(3)))
+    lines = capsys.readouterr().out.splitlines()
+    assert "  " + describe_groups(_factored(3)) in lines

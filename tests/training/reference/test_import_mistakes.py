@@ -158,10 +158,7 @@ def test_what_their_config_says_and_we_have_not_is_refused_by_name(
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (
-            {"task": "linear"},
-            "^task cannot be 'linear': .*reads out two logits, and its task",
-        ),
+        ({"task": "linear"}, "^task cannot be 'linear': .*reads out two logits, and its task"),
         ({"model": "tied", "loops.b": 3}, "^model cannot be 'tied': no reference code has"),
         ({"task.held_out": "adult"}, "^task.held_out is 'adult', none of the tables: abalone, "),
         ({"task.tables": ["a", 7]}, "^task.tables must be a name, got 7"),

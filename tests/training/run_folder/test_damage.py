@@ -1,21 +1,23 @@
-"""Damaged checkpoints: recognised, said, and the one before used, to the very same end."""
+"""Damaged checkpoints: recognised, said, and the one before used, to the very same end; config.yaml
+is what the weights were trained with, or they are not read."""
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from reloop.conf.mistakes import ConfigError
 from reloop.conf.schema import Config
 from reloop.evaluation.load import load_run
-from reloop.training import Interrupted, RunError, train
+from reloop.training import RunError, train
 from reloop.training.run_folder.checkpoint import saved_steps
 from reloop.training.run_folder.run import run_folder
-from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
+from tests.training.tiny import assert_same_bits, interrupted, saved_tensors, tiny
 
 
 def _cut(path: Path) -> None:
@@ -107,14 +109,12 @@ def test_all_damaged(
     assert_same_bits(saved_tensors(config), undisturbed)
 
 
-def test_all_damaged_then_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_damaged_then_interrupted(tmp_path: Path) -> None:
     """What is saved on the new way counts, though the damaged ones are of later steps."""
     config, checkpoints = _finished(tmp_path)
     for step in (50, 60):
         _cut(checkpoints / f"{step:08d}.safetensors")
-    after_step(monkeypatch, 4, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(Interrupted, match="saved after step 5"):
-        train(config)
+    assert "saved after step 5" in str(interrupted(config, 4))
     assert load_run(run_folder(config).path).step == 5
 
 
@@ -130,14 +130,10 @@ def test_all_damaged_is_said_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("name", ["status.json", "environment.json", "metrics.jsonl"])
 @pytest.mark.parametrize("text", ["", '{"step": 1', "\0\0"])
-def test_what_is_only_told_stops_nothing(
-    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_only_told_stops_nothing(name: str, text: str, tmp_path: Path) -> None:
     """A power failure may damage other files as well: the run goes on without what they said."""
     config = tiny(tmp_path, steps=20)
-    after_step(monkeypatch, 12, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(Interrupted):
-        train(config)
+    interrupted(config, 12)
     (run_folder(config).path / name).write_text(text)
     assert train(config).step == 20
     assert run_folder(config).status()["state"] == "finished"
@@ -159,3 +155,80 @@ def test_a_checkpoint_of_another_run(tmp_path: Path, capsys: pytest.CaptureFixtu
     train(config)
     assert "00000060.safetensors is of a run of other settings" in capsys.readouterr().out
     assert_same_bits(saved_tensors(config), undisturbed)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = tiny(tmp_path_factory.mktemp("trained"), steps=20)
+    train(config)
+    return run_folder(config).path
+
+
+@pytest.fixture
+def path(trained: Path, tmp_path: Path) -> Path:
+    """A copy of a run, its config.yaml."""
+    import shutil
+
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run" / "config.yaml"
+
+
+def test_a_digit_is_another_one(path: Path) -> None:
+    path.write_text(path.read_text().replace("b: 4", "b: 5"))
+    with pytest.raises(RunError, match=r"no checkpoint that can be read.* of other settings"):
+        load_run(path.parent)
+
+
+def test_comments_and_order_are_the_users(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = yaml.safe_load(path.read_text())
+    path.write_text("# mine\n" + yaml.safe_dump(content, sort_keys=True))
+    load_run(path.parent)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_folder_that_was_moved_and_renamed(path: Path, tmp_path: Path) -> None:
+    moved = path.parent.rename(tmp_path / "elsewhere")
+    assert load_run(moved).step == 20
+
+
+def test_training_writes_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tiny(tmp_path, steps=20)
+    train(config)
+    path = run_folder(config).path / "config.yaml"
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:30], b"\xff\xfe", b"[" * 5000):
+        path.write_bytes(damaged)
+        train(config)
+        assert path.read_bytes() == whole
+        assert "rewritten" in capsys.readouterr().out
+    path.unlink()
+    assert train(config).step == 20
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task: {settings: 3}",
+        "[" * 5000,
+        "a: 2020-01-01",
+        "1: 2",
+        "task: {settings: {1: 2}}",
+        "seed: " + "9" * 5000,
+    ],
+)
+def test_without_a_copy_what_is_none_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises((ConfigError, RunError)) as refused:
+        load_run(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_another_runs_files_are_not_trained_on(tmp_path: Path) -> None:
+    """Copied under the name of a run of other settings."""
+    ours, theirs = tiny(tmp_path, steps=20), tiny(tmp_path, steps=40)
+    train(ours)
+    os.rename(run_folder(ours).path, run_folder(theirs).path)
+    with pytest.raises(RunError, match=r"other settings \(training.steps is 20, not 40\)"):
+        train(theirs)
+    assert saved_tensors(theirs)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
-import signal
 from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any
 import pytest
 
 from reloop.conf.schema import CurriculumConfig, GrowthConfig
-from reloop.training import Interrupted, train
+from reloop.training import train
 from reloop.training.run_folder.run import run_folder
-from tests.training.tiny import Crash, after_step, crash, make_trainer, tiny
+from tests.training.tiny import crashed, interrupted, make_trainer, tiny
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
@@ -67,14 +65,12 @@ def test_the_stage_is_that_of_the_last_step_made(tmp_path: Path) -> None:
     assert [records[step]["points"] for step in (5, 10, 15)] == [4, 4, 5]
 
 
-def test_no_step_comes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_step_comes_twice(tmp_path: Path) -> None:
     """Steps that a crash made undone are forgotten and told again, with the same loss."""
     whole, stopped = tiny(tmp_path / "whole"), tiny(tmp_path / "stopped")
     train(whole)
     path = run_folder(stopped).metrics
-    after_step(monkeypatch, 17, crash)
-    with pytest.raises(Crash):
-        train(stopped)
+    crashed(stopped, 17)
     assert _steps(path) == [5, 10, 15]
     with path.open("a") as file:
         file.write('{"step": 20, "lo')  # as if killed in the middle of a line
@@ -87,11 +83,9 @@ def test_no_step_comes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert losses[0] == losses[1]
 
 
-def test_a_signal_adds_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_adds_a_record(tmp_path: Path) -> None:
     config = tiny(tmp_path)
-    after_step(monkeypatch, 16, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(Interrupted):
-        train(config)
+    interrupted(config, 16)
     train(config)
     steps = _steps(run_folder(config).metrics)
     assert steps == sorted({*range(5, 65, 5), 17})

@@ -17,10 +17,10 @@ from reloop.conf.mistakes import ConfigError
 from reloop.conf.saved import read_config
 from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
 from reloop.evaluation.load import load_run
-from reloop.training import Interrupted, train
+from reloop.training import train
 from reloop.training.run_folder.files import read_json, read_record, write_json, write_record
 from reloop.training.run_folder.run import RunFolder, run_folder
-from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
+from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 
 def _configs(folder: Path) -> list[Config]:
@@ -90,15 +90,7 @@ def test_what_cannot_be_understood_is_refused(text: str, key: str, tmp_path: Pat
         load_run(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: [",
-        "a: !!python/object/apply:os.getcwd []",
-        "",
-        "- 1",
-    ],
-)
+@pytest.mark.parametrize("text", ["a: [", "a: !!python/object/apply:os.getcwd []", "", "- 1"])
 def test_what_is_no_configuration_is_refused(text: str, tmp_path: Path) -> None:
     """Damaged, empty, or made to run something."""
     folder = RunFolder(tmp_path)
@@ -122,15 +114,11 @@ def test_the_environment_is_told(tmp_path: Path) -> None:
     assert folder.changes(tiny(tmp_path)) == []
 
 
-def test_what_changed_since_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_changed_since_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where a run goes on, and it goes on nevertheless; also where it is finished."""
     config, whole = tiny(tmp_path), tiny(tmp_path / "whole")
     train(whole)
-    after_step(monkeypatch, 30, lambda: os.kill(os.getpid(), 2))
-    with pytest.raises(Interrupted):
-        train(config)
+    interrupted(config, 30)
     path = run_folder(config).path / "environment.json"
     found = read_record(path, "environment").content
     assert found is not None
@@ -159,13 +147,9 @@ def test_the_status_of_a_finished_run(tmp_path: Path) -> None:
     assert status["cpu_seconds"] > 0
 
 
-def test_time_spent_is_counted_over_all_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_spent_is_counted_over_all_starts(tmp_path: Path) -> None:
     config = tiny(tmp_path)
-    after_step(monkeypatch, 30, lambda: os.kill(os.getpid(), 2))
-    with pytest.raises(Interrupted):
-        train(config)
+    interrupted(config, 30)
     folder = run_folder(config)
     folder.write_status("interrupted", 31, seconds=100.0, cpu_seconds=50.0)
     train(config)
@@ -185,15 +169,11 @@ def test_there_is_no_pickle(tmp_path: Path) -> None:
     assert yaml.safe_load(text)["schema_version"] == 1
 
 
-def test_a_run_whose_process_is_gone_has_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_process_is_gone_has_stopped(tmp_path: Path) -> None:
     """Its status says 'running' for ever; who reads it knows better, and nobody else is told so."""
     config = tiny(tmp_path)
     folder = run_folder(config)
-    after_step(monkeypatch, 20, crash)
-    with pytest.raises(Crash):
-        train(config)
+    crashed(config, 20)
     assert read_json(folder.path / "status.json")["state"] == "running"
     assert folder.status()["state"] == "stopped"
     with folder.lock():

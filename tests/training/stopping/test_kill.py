@@ -1,8 +1,12 @@
-"""kill -9 at any moment: the same command resumes, and ends as a run that was left in peace."""
+"""Stopped at any moment, by Ctrl-C, SIGTERM or kill -9: everything is saved or taken up again, and
+the same command ends as a run that was left in peace."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,10 +14,109 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint
-from reloop.training.run_folder.run import RunFolder
+from reloop.training import Interrupted, Run, train
+from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
+from reloop.training.run_folder.run import RunFolder, run_folder
+from reloop.training.step import Totals, Trainer
 from tests.training.stopping.driven import Driven
-from tests.training.tiny import assert_same_bits
+from tests.training.tiny import after_step, assert_same_bits, interrupted, saved_tensors, tiny
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_saved_and_said(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    handlers = [signal.getsignal(known) for known, _ in SIGNALS]
+    stop = interrupted(config, 12, number)
+    assert "saved after step 13; the same command resumes" in str(stop)
+    assert stop.exit_code == code
+    assert [signal.getsignal(known) for known, _ in SIGNALS] == handlers
+    folder = run_folder(config)
+    assert saved_steps(folder.checkpoints) == [10, 13]
+    assert float(saved_tensors(config)["adam.step.read_in.weight"]) == 13
+    status = folder.status()
+    assert (status["state"], status["step"]) == ("interrupted", 13)
+    assert '"step": 13' in folder.metrics.read_text().splitlines()[-1]
+
+
+def test_it_is_said_that_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tiny(tmp_path)
+    interrupted(config, 12)
+    assert "going on" not in capsys.readouterr().out
+    train(config)
+    assert "resuming from step 13" in capsys.readouterr().out
+    assert run_folder(config).status()["state"] == "finished"
+
+
+def test_the_first_of_two_signals_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An impatient second Ctrl-C does not cut the saving."""
+
+    def both() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    config = tiny(tmp_path)
+    after_step(monkeypatch, 12, both)
+    with pytest.raises(Interrupted) as stop:
+        train(config)
+    assert stop.value.exit_code == 143
+    assert saved_steps(run_folder(config).checkpoints)[-1] == 13
+
+
+def test_while_it_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes while the checkpoint of step 20 is made: that one counts, or the next step's."""
+    config = tiny(tmp_path)
+    state = Trainer.state
+
+    def patched(self: Trainer) -> object:
+        tensors = state(self)
+        if tensors.get("adam.step.read_in.weight") == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        return tensors
+
+    monkeypatch.setattr(Trainer, "state", patched)
+    with pytest.raises(Interrupted) as stop:
+        train(config)
+    newest = saved_steps(run_folder(config).checkpoints)[-1]
+    assert newest in (20, 21)
+    assert f"saved after step {newest};" in str(stop.value)
+    assert run_folder(config).status()["state"] == "interrupted"
+
+
+def test_while_it_waits_for_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU most of the time is spent in fetch(): that is when a Ctrl-C comes."""
+    config = tiny(tmp_path)
+    fetch, fetched = Trainer.fetch, []
+
+    def patched(self: Trainer) -> Totals:
+        fetched.append(True)
+        if len(fetched) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return fetch(self)
+
+    monkeypatch.setattr(Trainer, "fetch", patched)
+    with pytest.raises(Interrupted) as stop:
+        train(config)
+    (newest,) = saved_steps(run_folder(config).checkpoints)[-1:]
+    assert f"saved after step {newest};" in str(stop.value)
+    assert newest >= 15
+
+
+def test_in_the_last_step_the_run_is_finished(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    assert "saved after step 60" in str(interrupted(config, 59, signal.SIGTERM))
+    assert run_folder(config).status()["state"] == "finished"
+
+
+def test_training_in_another_thread(tmp_path: Path) -> None:
+    """Only the main thread may handle signals: elsewhere training does without."""
+    runs: list[Run] = []
+    thread = threading.Thread(target=lambda: runs.append(train(tiny(tmp_path))))
+    thread.start()
+    thread.join()
+    assert runs[0].step == 60
+
 
 # 20 kills: in the writing of a checkpoint's tensors or of its JSON, just after a file was renamed,
 # before a step, and wherever it happens to be.

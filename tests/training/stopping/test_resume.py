@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +19,10 @@ from reloop.conf.schema import (
     TaskConfig,
 )
 from reloop.evaluation import load_run
-from reloop.training import Interrupted, train
+from reloop.training import train
 from reloop.training.assemble import build_model
 from reloop.training.run_folder.run import RunFolder
-from tests.training.tiny import Crash, after_step, assert_same_bits, crash, saved_tensors, tiny
+from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 _GROWTH = CurriculumConfig(
     dims=GrowthConfig(start=1, intervals=(14, 20)),
@@ -67,20 +66,12 @@ def _variant(name: str, folder: Path) -> Config:
 @pytest.mark.parametrize(
     "name", [name if name in _SHOWN else pytest.param(name, marks=SLOW) for name in _VARIANTS]
 )
-def test_stopped_run_ends_as_undisturbed(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_run_ends_as_undisturbed(name: str, tmp_path: Path) -> None:
     """One crash, which goes on from the last checkpoint, and one signal, which saves first."""
     whole, stopped = _variant(name, tmp_path / "whole"), _variant(name, tmp_path / "stopped")
     train(whole)
-    with monkeypatch.context() as patch:
-        after_step(patch, 17, crash)
-        with pytest.raises(Crash):
-            train(stopped)
-    with monkeypatch.context() as patch:
-        after_step(patch, 32, lambda: os.kill(os.getpid(), signal.SIGINT))
-        with pytest.raises(Interrupted):
-            train(stopped)
+    crashed(stopped, 17)
+    interrupted(stopped, 32)
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
@@ -88,30 +79,24 @@ def test_stopped_run_ends_as_undisturbed(
 @pytest.mark.parametrize(
     "step", [0, pytest.param(8, marks=SLOW), 9, pytest.param(58, marks=SLOW), 59]
 )
-def test_crash_at_the_edges(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_at_the_edges(step: int, tmp_path: Path) -> None:
     """The first and the last step, and both sides of a checkpoint."""
     whole, stopped = tiny(tmp_path / "whole"), tiny(tmp_path / "stopped")
     train(whole)
-    after_step(monkeypatch, step, crash)
-    with pytest.raises(Crash):
-        train(stopped)
+    crashed(stopped, step)
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
 @pytest.mark.parametrize("optimizer", [pytest.param("adam", marks=SLOW), "adamw", "muon"])
-def test_interrupted_after_every_step(
-    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_after_every_step(optimizer: str, tmp_path: Path) -> None:
     """Saved and loaded again at each of its steps: whatever the state lacks would show."""
     settings: dict[str, Any] = {"steps": 12, "clip": 0.5, "warmup": 5, "weight_decay": 0.1}
     settings["optimizer"] = optimizer
     whole, stopped = tiny(tmp_path / "whole", **settings), tiny(tmp_path / "stopped", **settings)
     train(whole)
     for step in range(11):
-        after_step(monkeypatch, step, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        with pytest.raises(Interrupted, match=f"after step {step + 1};"):
-            train(stopped)
+        assert f"after step {step + 1};" in str(interrupted(stopped, step, signal.SIGTERM))
     run = train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}

@@ -1,17 +1,34 @@
-"""Settings of the loops that go together and those that do not, at the edges."""
+"""Settings that go together, those that do not, and those out of range; what a comparison takes
+from its words."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from reloop.conf.checks.config import check_config
 from reloop.conf.checks.loops import most_loops
 from reloop.conf.compose import commands
+from reloop.conf.help import help_text
 from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
+from reloop.conf.schema import (
+    Baseline,
+    Config,
+    CurriculumConfig,
+    EvaluationConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    Shift,
+    TaskConfig,
+    TrainingConfig,
+)
+from reloop.training.run_folder.run import RunFolder
+from tests.conftest import tiny_config
 
 
 def problem(loops: LoopsConfig, **model: Any) -> str:
@@ -162,3 +179,128 @@ def test_the_command_line_takes_what_goes_together() -> None:
     grid = commands(["task=linear", "loops.grad_loops=window,half,all,9"], multirun=True)
     rules = [command.config.loops.grad_loops for command in grid]
     assert rules == ["window", "half", "all", 9]
+
+
+_WORDS = ("task=linear", "model=linear_attention")
+
+
+def test_its_width_is_that_of_the_inputs_at_every_scale() -> None:
+    for scale in ("small", "paper"):
+        config = Config.of(*_WORDS, f"scale={scale}")
+        assert config.model.n_embd == config.task.dims
+        assert config.loops.T == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("model.n_embd=7", "model.n_embd must be task.dims=5 with model.injection=linear_att"),
+        ("model.n_layer=2", "model.n_layer must be 1 with model.injection=linear_attention"),
+        ("model.norm=at_readout", "model.norm must be in_loop with model.injection=linear_att"),
+        ("model.coda=1", "model.coda must be 0 with model.injection=linear_attention"),
+    ],
+)
+def test_what_it_does_not_have_is_refused(word: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Config.of(*_WORDS, word)
+
+
+def test_a_condition_number_below_one_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"task\.condition must be at least 1, got 0\.5"):
+        Config.of("task=conditioned_linear", "task.condition=0.5")
+
+
+BAYES = EvaluationConfig(baselines=("bayes",))
+
+
+@pytest.mark.parametrize("name", ["decision_tree", "relu_network"])
+def test_bayes_is_for_linear_functions_alone(name: str) -> None:
+    with pytest.raises(ConfigError, match="not known"):
+        check_config(Config(task=TaskConfig(name), evaluation=BAYES))
+    for known in ("linear", "noisy_linear", "sparse_linear"):
+        check_config(Config(task=TaskConfig(known), evaluation=BAYES))
+
+
+@pytest.mark.parametrize("change", [{"max_loops": 0}, {"tolerance": float("inf")}])
+def test_ranges(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"evaluation.{next(iter(change))} must be"):
+        check_config(Config(evaluation=EvaluationConfig(**change)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"optimizer": name} for name in ("sgd", "")),
+        *({"learning_rate": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+        *({"muon_rate": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+        *({"epsilon": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+        *({"decay_to": value, "decay": 0.5} for value in (-0.1, 1.1, float("nan"))),
+        {"decay_to": 0.1},
+    ],
+)
+def test_ranges_of_the_optimiser(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as mistake:
+        check_config(Config(training=TrainingConfig(**change)))
+    assert mistake.value.key == f"training.{next(iter(change))}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"optimizer": name} for name in ("adam", "adamw", "muon")),
+        *({"decay_to": value, "decay": 1.0} for value in (0.0, 1.0)),
+        {"epsilon": 1e-10, "muon_rate": 3.0, "optimizer": "muon", "learning_rate": 2.0},
+    ],
+)
+def test_what_is_in_range(change: dict[str, Any]) -> None:
+    check_config(Config(training=TrainingConfig(**change)))
+
+
+def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path: Path) -> None:
+    config = tiny_config(tmp_path)
+    standard = replace(
+        config,
+        model=ModelConfig(
+            "standard", n_layer=2, n_embd=16, n_head=2, n_positions=7, injection="none"
+        ),
+    )
+    for name, each in (("a", standard), ("b", config)):
+        RunFolder(tmp_path / name).create(each)
+    words = [
+        f"runs=[{tmp_path}/a,{tmp_path}/b]",
+        "evaluation.loops=9",
+        "folder=elsewhere",
+        "device=cpu",
+    ]
+    (command,) = commands(["action=compare", *words])
+    assert (command.config.folder, command.config.device) == ("elsewhere", "cpu")
+    assert command.config.evaluation.loops == 9
+
+
+def test_help_names_every_shift_and_solver() -> None:
+    words = set(re.findall(r"[\w.]+", help_text()))
+    assert set(get_args(Shift)) <= words | {"all"}
+    assert set(get_args(Baseline)) <= words
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("model.n_embd=10000000", "model.n_embd"),
+        ("model.n_layer=100000000", "model.n_layer"),
+        ("loops.b=100000000", "loops.b"),
+        ("training.batch_size=10000000000", "training.batch_size"),
+        ("task.points=100000000000", "task.points"),
+        ("evaluation.prompts=100000000000", "evaluation.prompts"),
+        ("evaluation.max_loops=100000000", "evaluation.max_loops"),
+        ("evaluation.resamples=10000000000", "evaluation.resamples"),
+        ("task.depth=60", "task.depth"),
+    ],
+)
+def test_a_size_that_no_machine_holds(word: str, key: str) -> None:
+    task = "decision_tree" if "depth" in word else "linear"
+    words = [f"task={task}", word]
+    if key == "task.points":  # at most as many as positions
+        words.append("model.n_positions=100000000000")
+    with pytest.raises(ConfigError, match=rf"^{key} is [\d,]+: .* far more than this machine"):
+        commands(words)

@@ -1,0 +1,315 @@
+"""Each way to loop: connected as in the fully looped paper, between a prelude and a coda, with
+lanes, and with linear attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reloop.conf.mistakes import ConfigError
+from reloop.evaluation.baselines.iterates import gradient_descent, normal_equations, predictions
+from reloop.evaluation.bootstrap import Floats
+from reloop.models import Model, ModelSpec, Queries
+from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
+from reloop.models.loops.linear_attention import LinearAttentionLoop
+from reloop.models.loops.loop import Loop, LoopState, StepContext, run_blocks
+from reloop.models.loops.recurrent import LanesLoop
+from reloop.tasks import Prompts
+from tests.models.small import DIMS, WAYS, as_double, draw_prompts, make_model, make_spec
+
+
+def connected(connectivity: str, block: str = "flt", **changes: Any) -> Model:
+    """Two layers, every number far from its start."""
+    shape: dict[str, Any] = {"block": block, "n_layer": 2}
+    return make_model(connectivity=connectivity, **(shape | changes))
+
+
+def drawn(connectivity: str, **changes: Any) -> tuple[Loop, Tensor, Tensor]:
+    """A loop, what it prepares of one prompt's five tokens, and another stream."""
+    loop, generator = connected(connectivity, **changes).loop, torch.Generator().manual_seed(3)
+    e, y = (torch.randn(1, 5, 16, generator=generator) for _ in range(2))
+    return loop, loop.prepare(e), y
+
+
+@pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+@pytest.mark.parametrize("attention", [{}, {"attention": "sliding", "pattern": "S"}])
+def test_one_loop_is_the_plain_transformer(connectivity: str, attention: dict[str, Any]) -> None:
+    """To the bit, weight by weight."""
+    ours = connected(connectivity, **attention)
+    plain = Model(make_spec("standard", block="flt", n_layer=2, **attention))
+    plain.load_state_dict(ours.state_dict())
+    assert torch.equal(ours(draw_prompts(), 1), plain(draw_prompts(), 2))
+
+
+@pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+@pytest.mark.parametrize("block", ["llama", "gpt2"])
+def test_one_loop_is_the_layers_between_two_norms(connectivity: str, block: str) -> None:
+    model = connected(connectivity, block)
+    loop, prompts = model.loop, draw_prompts()
+    assert isinstance(loop, ConnectedLoop)
+    tokens = torch.zeros(3, 12, DIMS)
+    tokens[:, ::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
+    x = model.read_in(tokens)[:, :-1]
+    if loop.positions is not None:
+        x = x + loop.positions[:11]
+    chain = loop.norm(
+        run_blocks(loop.blocks, loop.norm_in(x), StepContext(tokens=slice(None, None, 2)))
+    )
+    assert torch.equal(model(prompts, 1)[0], model.read_out(chain).squeeze(-1))
+
+
+@pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+def test_a_second_loop_is_another_for_each(connectivity: str) -> None:
+    """With the same weights: the paper's five differ from each other, but not in one loop."""
+    mine = connected(connectivity)(draw_prompts(), 2)
+    for other in set(CONNECTIVITIES) - {connectivity}:
+        model = connected(other)
+        assert not torch.allclose(model(draw_prompts(), 2), mine, rtol=1e-3)
+
+
+@pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+def test_a_new_model_does_not_know_its_loops(connectivity: Any) -> None:
+    """All that a new block writes to the stream is zero: any number of loops is norm(norm(x))."""
+    spec = ModelSpec(
+        dims=DIMS, n_layer=2, n_embd=16, n_head=2, injection="none", connectivity=connectivity,
+        block="flt",
+    )  # fmt: skip
+    model, prompts = Model(spec), draw_prompts()
+    first = model(prompts, 1)
+    assert first.std() > 0.1
+    for loops in range(2, 17):
+        torch.testing.assert_close(model(prompts, loops), first, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("connectivity", ["LT_ai", "FLT"])
+def test_the_past_is_asked_with_and_nothing_else(connectivity: str) -> None:
+    """In one layer a token's query is made of what the last loop gave it; keys and values are not,
+    so no other token's past reaches it."""
+    loop, e, y = drawn(connectivity, n_layer=1)
+    state = loop.start(e)._replace(stream=y.requires_grad_())
+    (gradient,) = torch.autograd.grad(loop.step(state, e, 1).stream[0, 2].square().sum(), y)
+    assert torch.all(gradient[0, 2] != 0)
+    assert torch.all(gradient[0, [0, 1, 3, 4]] == 0)
+
+
+def test_the_stream_is_reset_at_every_loop() -> None:
+    """A loop that goes on from the last output would see it changed by any multiple; one that only
+    asks with it, normed, does not."""
+    for connectivity in ("LT_ai", "FLT"):
+        loop, e, y = drawn(connectivity)
+        states = [loop.start(e)._replace(stream=scale * y) for scale in (1.0, 7.0)]
+        one, other = (loop.step(state, e, 1).raw for state in states)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def new_loop(**changes: Any) -> tuple[Loop, Tensor]:
+    """The loop of a new model, and what it prepares of a stream."""
+    loop = Model(make_spec(**changes)).double().loop
+    generator = torch.Generator().manual_seed(3)
+    return loop, loop.prepare(torch.randn(2, 5, 16, generator=generator, dtype=torch.float64))
+
+
+def test_a_projection_starts_as_the_identity_on_the_prompt() -> None:
+    """Whatever the state, the step is the body's on e."""
+    loop, e = new_loop(injection="concat", prelude=1, block="llama")
+    for s in (e, 0 * e, 100 - e):
+        state = loop.step(LoopState(s, s), e, 0)
+        assert torch.equal(state.raw, run_blocks(loop.blocks, e))
+    assert loop.get_parameter("inject.weight").shape == (16, 32)
+
+
+@pytest.mark.parametrize("block", ["gpt2", "llama", "flt"])
+def test_lanes_start_by_taking_turns(block: str) -> None:
+    """Step t reads lane t mod K; every lane keeps what it held and gets the step's output."""
+    loop, e = new_loop(injection="none", lanes=3, loops=7, block=block)
+    # Lanes that hold the same, as they do at first, would not show whose turn it is.
+    assert loop.get_parameter("lane_read").argmax(1).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    state, expected = loop.start(e), [e] * 3
+    for t in range(7):
+        state = loop.step(state, e, t)
+        x = run_blocks(loop.blocks, expected[t % 3])
+        s = loop.get_submodule("norm_loop")(x)
+        expected = [lane + s for lane in expected]
+        assert state.carry is not None
+        torch.testing.assert_close(state.raw, x)
+        torch.testing.assert_close(state.carry, torch.stack(expected))
+        torch.testing.assert_close(state.stream, expected[0] + expected[1] + expected[2])
+
+
+def test_lanes_end_with_their_weights() -> None:
+    model, prompts = make_model(**WAYS["lanes"]), draw_prompts()
+    assert model(prompts, 3, 3).shape == (3, 3, 6)
+    match = "3 sets of lane weights of its own for its loops and cannot make 4"
+    with pytest.raises(ValueError, match=match):
+        model(prompts, 4)
+    with pytest.raises(ValueError, match=match):
+        next(model.unroll(prompts, 4))
+
+
+@pytest.mark.parametrize("name", [n for n in WAYS if not n.startswith(("lanes", "standard"))])
+def test_other_loops_go_on(name: str) -> None:
+    """For as long as anyone asks: the stream of none of them runs away in fifty loops."""
+    model = make_model(**WAYS[name], spread=0.1)
+    assert model.loop.most_loops is None
+    assert torch.isfinite(model(draw_prompts(), 50)).all()
+
+
+def test_a_coda_reads_all_tokens_and_the_loop_ends_at_those() -> None:
+    """What the last step may leave out otherwise, its keys and values need."""
+    lengths: dict[str, list[int]] = {"blocks": [], "coda": []}
+    model = make_model(injection="none", coda=1)
+    for stack, seen in lengths.items():
+        model.loop.get_submodule(f"{stack}.0.contract").register_forward_hook(
+            lambda _module, inputs, _output, seen=seen: seen.append(inputs[0].shape[1])
+        )
+    model(draw_prompts(), 3, 2)
+    assert lengths == {"blocks": [11, 11, 11], "coda": [6]}
+
+
+def test_bf16_rounds_products_but_no_state() -> None:
+    """Every way to loop keeps its stream, and lanes theirs, in float32 and near the exact one."""
+    for name, changes in WAYS.items():
+        exact, rounded = (Model(make_spec(**({"n_embd": 64} | changes))) for _ in range(2))
+        rounded.compute_dtype = torch.bfloat16
+        prompts = draw_prompts(batch=16)
+        for state, _ in list(rounded.unroll(prompts, 3))[1:]:
+            parts = [part for part in state if part is not None]
+            assert {part.dtype for part in parts} == {torch.float32}, name
+        ours, theirs = rounded(prompts, 3), exact(prompts, 3)
+        assert (ours - theirs).norm() < 0.016 * theirs.norm(), name
+        assert not torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5), name
+
+
+def test_lanes_are_mixed_without_rounding() -> None:
+    """A body that adds nothing to a third of each: sums of lanes in float32 also in autocast."""
+    loop = make_model(**WAYS["lanes"] | {"block": "flt"}).loop
+    assert isinstance(loop, LanesLoop)
+    e = loop.prepare(torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        loop.lane_write.zero_()
+        exact = loop.step(loop.start(e), e, 0).stream
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(loop.step(loop.start(e), e, 0).stream, exact)
+
+
+@pytest.mark.parametrize("scaling", ["none", "sqrt", "factored"])
+def test_a_prompt_that_adds_up_is_refused(scaling: str) -> None:
+    """Unless it is scaled as the branches are, by one over the loops."""
+    with pytest.raises(ValueError, match=f"must be linear with .* got '{scaling}'"):
+        make_spec_loop(norm="at_readout", injection="add", residual_scaling=scaling)
+    assert make_spec_loop(norm="at_readout", injection="add", residual_scaling="linear")
+
+
+def make_spec_loop(**changes: Any) -> Model:
+    """A new model."""
+    return Model(make_spec(**changes))
+
+
+def test_what_is_added_is_scaled_as_the_branches_are() -> None:
+    """The prompt enters an un-normed stream R times by 1/R: with branches that write nothing, R
+    loops are the prompt itself."""
+    model = Model(
+        make_spec(
+            injection="add", norm="at_readout", residual_scaling="linear", loops=8, block="flt"
+        )
+    ).double()
+    prompts = as_double(draw_prompts())
+    states = [state.stream for state, _ in model.unroll(prompts, 8)]
+    for t in range(1, 9):
+        torch.testing.assert_close(states[t], states[0] * t / 8)
+
+
+def linear_attention(dims: int = 3, seed: int = 0) -> Model:
+    """With random parameters, so that no part of a formula is zero."""
+    model = Model(ModelSpec(dims=dims, n_embd=dims, n_head=1, injection="linear_attention"))
+    generator = torch.Generator().manual_seed(seed)
+    assert isinstance(model.loop, LinearAttentionLoop)
+    for parameter in model.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator) / 2
+    return model
+
+
+def draw(batch: int = 2, points: int = 6, dims: int = 3) -> Prompts:
+    generator = torch.Generator().manual_seed(3)
+    xs = torch.randn(batch, points, dims, generator=generator)
+    return Prompts(xs, torch.randn(batch, points, generator=generator))
+
+
+def papers_prediction(model: Model, xs: Floats, ys: Floats, x: Floats, n: int, loops: int) -> float:
+    """Z ← Z − P Z M (Zᵀ Q Z) / n in full, of one prompt; minus the query's label afterwards."""
+    attention = model.loop.attention.detach().double().numpy()  # type: ignore[operator]
+    u = model.loop.input_values.detach().double().numpy()  # type: ignore[operator]
+    dims, pairs = len(x), len(ys)
+    Z = np.zeros((dims + 1, pairs + 1))
+    Z[:dims, :pairs], Z[dims, :pairs], Z[:dims, pairs] = xs.T, ys, x
+    P, Q, M = np.zeros((dims + 1,) * 2), np.zeros((dims + 1,) * 2), np.eye(pairs + 1)
+    P[dims, :dims], P[dims, dims], Q[:dims, :dims], M[pairs, pairs] = u, 1, attention, 0
+    for _ in range(loops):
+        Z = Z - P @ Z @ M @ (Z.T @ Q @ Z) / n
+    return float(-Z[dims, pairs])
+
+
+def test_it_is_the_papers_product_of_matrices_for_every_prefix() -> None:
+    model, prompts = linear_attention(), draw()
+    ours = model(prompts, loops=3, window=2)
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    for loops, values in ((2, ours[0]), (3, ours[1])):
+        for b in range(2):
+            for k in range(6):
+                expected = papers_prediction(model, xs[b, :k], ys[b, :k], xs[b, k], 5, loops)
+                assert values[b, k].item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_unrolling_and_queries_give_the_same_predictions() -> None:
+    model, prompts = linear_attention(), draw()
+    expected = model(prompts, loops=4, window=4)
+    steps = [prediction for _, prediction in model.unroll(prompts, 4)][1:]
+    torch.testing.assert_close(torch.stack(steps), expected)
+    queries = Queries(prompts.xs, torch.arange(6))
+    torch.testing.assert_close(model(prompts, 4, 4, queries=queries), expected)
+
+
+def test_a_query_may_see_every_pair() -> None:
+    model, prompts = linear_attention(), draw()
+    query = torch.full((2, 1, 3), 0.7)
+    (value,) = model(prompts, 2, queries=Queries(query, torch.tensor([6])))
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    expected = papers_prediction(model, xs[1], ys[1], np.full(3, 0.7), 6, 2)
+    assert value[1, 0].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_values_of_inputs_it_is_preconditioned_gradient_descent() -> None:
+    model, prompts = linear_attention(), draw()
+    model.loop.input_values.data.zero_()  # type: ignore[operator]
+    preconditioner = model.loop.attention.detach().double().numpy().T  # type: ignore[operator]
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    steps = gradient_descent(normal_equations(xs, ys), 1 / 5, preconditioner)
+    expected = predictions(xs, steps, [3])[0]
+    np.testing.assert_allclose(model(prompts, 3)[0].detach().numpy(), expected, rtol=1e-4)
+
+
+def test_the_last_prediction_alone_has_a_gradient() -> None:
+    model, prompts = linear_attention(), draw()
+    model(prompts, 2, grad_loops=2)[..., :-1].sum().backward()
+    assert all(not p.grad.any() for p in model.parameters() if p.grad is not None)
+    model(prompts, 2, grad_loops=2)[..., -1].sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in model.parameters())
+
+
+def test_its_parameters_are_those_two_and_begin_at_zero() -> None:
+    model = Model(ModelSpec(dims=4, n_embd=4, n_head=1, injection="linear_attention"))
+    assert {name: p.shape for name, p in model.named_parameters()} == {
+        "loop.attention": (4, 4),
+        "loop.input_values": (4,),
+    }
+    assert not any(parameter.any() for parameter in model.parameters())
+    assert model.backbone_parameters() == 20
+
+
+def test_classes_are_refused() -> None:
+    with pytest.raises(ConfigError, match="linear_attention for a task with classes"):
+        ModelSpec(dims=4, n_embd=4, n_head=1, classes=2, injection="linear_attention")
