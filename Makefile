@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 run: setup
 	$(BIN)/python run.py $(ARGS)
 
-test: .venv/.dev-ready
+test: .venv/.dev-ready .links/looplab
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -31,10 +31,16 @@ figures: setup
 	$(BIN)/python run.py task=sparse_linear folder=runs
 	cp runs/sparse_linear-looped-seed0-1626b3e1/figures/error_by_examples.png docs/sparse_linear.png
 
-setup: .venv/.ready
+setup: .venv/.ready .links/looplab
+
+# For mypy and editors, which do not follow looplab/__init__.py to the folders beside it.
+.links/looplab: looplab Makefile
+	@mkdir -p $@
+	@ln -sfn $(addprefix ../../,$(filter-out looplab/__pycache__,$(wildcard looplab/*)) $(patsubst %/__init__.py,%,$(filter-out looplab/% tests/%,$(wildcard */__init__.py)))) $@/
+	@touch $@
 
 .venv/.ready: requirements.txt Makefile
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reloop needs Python 3.11 or newer")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Looplab needs Python 3.11 or newer")'
 	@$(PYTHON) -m venv .venv
 	@echo "installing PyTorch $(TORCH_VERSION) ($(TORCH)) and what requirements.txt pins; minutes at most"
 ifeq ($(TORCH)$(shell uname -s),cpuLinux)

@@ -1,15 +1,15 @@
-"""The main command in a checkout: `python run.py --help`. Installed, it is `reloop`."""
+"""The main command in a checkout: `python run.py --help`. Installed, it is `looplab`."""
 
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 
-from reloop.main import main
+from looplab.main import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

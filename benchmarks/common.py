@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-from reloop.conf.command import Settings, described, run_command
-from reloop.conf.mistakes import ConfigError, one_line
-from reloop.training.run_folder.environment import versions
-from reloop.training.run_folder.files import write_json
+from looplab.conf.command import Settings, described, run_command
+from looplab.conf.mistakes import ConfigError, one_line
+from looplab.training.run_folder.environment import versions
+from looplab.training.run_folder.files import write_json
 
 # Our names of tasks: the reference's.
 REFERENCE_TASKS = {

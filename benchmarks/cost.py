@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from reloop.conf.schema import Config
-from reloop.models.cpu import CpuOperations, keep_memory
-from reloop.training.assemble import build_curriculum, build_task
+from looplab.conf.schema import Config
+from looplab.models.cpu import CpuOperations, keep_memory
+from looplab.training.assemble import build_curriculum, build_task
 
 # Elements that each kernel of the fusion reads or writes per token and unit of width: those of the
 # residual stream and its gradient, and those in two bytes. Weights are assumed to be in the cache.

@@ -9,7 +9,7 @@ static=true compiles every kernel of a training step for each capability; nothin
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
@@ -21,15 +21,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from reloop.benchmarks.common import run_benchmark, write_report
-from reloop.benchmarks.settings import KernelSettings
-from reloop.benchmarks.static import SHARED_LIMIT, step_kernels
-from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.models.blocks.spec import BlockSpec
-from reloop.models.kernels.common import INTERPRETED, Compute
-from reloop.models.kernels.segment import run_shared
-from reloop.models.loops.loop import LoopState, SharedLoop
-from reloop.models.segment import Span, run_segment
+from looplab.benchmarks.common import run_benchmark, write_report
+from looplab.benchmarks.settings import KernelSettings
+from looplab.benchmarks.static import SHARED_LIMIT, step_kernels
+from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.kernels.common import INTERPRETED, Compute
+from looplab.models.kernels.segment import run_shared
+from looplab.models.loops.loop import LoopState, SharedLoop
+from looplab.models.segment import Span, run_segment
 
 _COMPUTES = {
     "bf16": Compute(torch.bfloat16),

@@ -12,7 +12,7 @@ only means over seeds are comparable. Settings of run.py (task.dims=2) hold for 
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
@@ -25,13 +25,13 @@ from typing import TypedDict
 
 import torch
 
-from reloop.benchmarks.common import reason, run_benchmark, write_report
-from reloop.benchmarks.settings import ParitySettings
-from reloop.benchmarks.variants import Variant, make_trainer, parse_variants, updates
-from reloop.conf.build import config_to_mapping
-from reloop.conf.mistakes import RunError
-from reloop.conf.schema import Config
-from reloop.training.device import place
+from looplab.benchmarks.common import reason, run_benchmark, write_report
+from looplab.benchmarks.settings import ParitySettings
+from looplab.benchmarks.variants import Variant, make_trainer, parse_variants, updates
+from looplab.conf.build import config_to_mapping
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config
+from looplab.training.device import place
 
 Curves = dict[str, dict[int, list[float]]]  # losses step by step, by variant and seed
 

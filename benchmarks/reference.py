@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from reloop.conf.schema import Config
+from looplab.conf.schema import Config
 
 from .common import REFERENCE_TASKS, load_reference
 

@@ -9,7 +9,7 @@ sample in turn in one process; ratios are of pairs.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
@@ -22,15 +22,15 @@ from types import ModuleType
 
 import torch
 
-from reloop.benchmarks.common import (
+from looplab.benchmarks.common import (
     REFERENCE_TASKS,
     load_reference,
     paired_ratio,
     run_benchmark,
     write_report,
 )
-from reloop.benchmarks.settings import SamplerSettings
-from reloop.tasks import make_task
+from looplab.benchmarks.settings import SamplerSettings
+from looplab.tasks import make_task
 
 
 def main(words: list[str]) -> int:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from reloop.conf.build import flatten
-from reloop.conf.compose import command_of
-from reloop.conf.mistakes import ConfigError, check_device, check_path
-from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.build import flatten
+from looplab.conf.compose import command_of
+from looplab.conf.mistakes import ConfigError, check_device, check_path
+from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig
+from looplab.conf.setting import check_settings, setting
 
 Name = Literal["linear", "sparse", "tree", "relu", "standard", "small"]
 NAMES: tuple[Name, ...] = get_args(Name)

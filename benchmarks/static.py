@@ -22,11 +22,11 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from reloop.models.blocks.spec import BlockSpec
-from reloop.models.kernels.common import Compute
-from reloop.models.kernels.segment import run_shared
-from reloop.models.loops.loop import SharedLoop
-from reloop.models.segment import Span
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.segment import run_shared
+from looplab.models.loops.loop import SharedLoop
+from looplab.models.segment import Span
 
 # Of a program and of a multiprocessor, in bytes (CUDA guide, table 27).
 SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024}

@@ -10,12 +10,12 @@ from typing import get_args
 
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.device import place
-from reloop.training.step import Trainer
-from reloop.training.together import Together
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.device import place
+from looplab.training.step import Trainer
+from looplab.training.together import Together
 
 from .reference import Reference
 from .settings import Backend, Precision

@@ -1,7 +1,7 @@
 """The first lines of `python run.py` and every `python -m …`, before any other import.
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 """

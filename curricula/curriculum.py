@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from reloop.conf.checks.loops import most_loops
+from looplab.conf.checks.loops import most_loops
 
 _SIGMA = 0.5  # standard deviation of τ below
 

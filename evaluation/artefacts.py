@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.conf.checksum import checksum_of, key_of
-from reloop.training.progress import Progress
-from reloop.training.run_folder.files import read_record, write_arrays, write_record
+from looplab.conf.checksum import checksum_of, key_of
+from looplab.training.progress import Progress
+from looplab.training.run_folder.files import read_record, write_arrays, write_record
 
 Arrays = dict[str, NDArray[Any]]
 _CHECKSUM = "checksum"  # the name of an array that no computation returns

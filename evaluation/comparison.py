@@ -13,12 +13,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig, FigureSettings
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.files import write_arrays
-from reloop.training.run_folder.run import Run, RunFolder
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.files import write_arrays
+from looplab.training.run_folder.run import Run, RunFolder
 
 from .artefacts import Arrays, is_shown, show
 from .bootstrap import Floats

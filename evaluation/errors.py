@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from reloop.models import Model, Queries
-from reloop.models.queries import read_at
-from reloop.tasks import Prompts, Task
-from reloop.training.objective import error
+from looplab.models import Model, Queries
+from looplab.models.queries import read_at
+from looplab.tasks import Prompts, Task
+from looplab.training.objective import error
 
 from .artefacts import Arrays
 from .results import NATS

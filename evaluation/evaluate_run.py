@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import EvaluationConfig, FigureSettings
-from reloop.tasks.language import Language
-from reloop.tasks.language.documents import eval_files
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.files import read_record, write_arrays
-from reloop.training.run_folder.metrics import Metrics
-from reloop.training.run_folder.run import Run, RunFolder
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.tasks.language import Language
+from looplab.tasks.language.documents import eval_files
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.files import read_record, write_arrays
+from looplab.training.run_folder.metrics import Metrics
+from looplab.training.run_folder.run import Run, RunFolder
 
 from .artefacts import Arrays, Artefacts, is_shown, show
 from .figures.evaluation import draw_evaluation

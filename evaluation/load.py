@@ -12,21 +12,21 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import config_from_mapping
-from reloop.conf.saved import read_mapping, unpacked
-from reloop.conf.schema import Config
-from reloop.models import Model
-from reloop.models.backends import use_backend
-from reloop.tasks import task_class
-from reloop.training.assemble import model_from, trained_loops
-from reloop.training.run_folder.checkpoint import (
+from looplab.conf.build import config_from_mapping
+from looplab.conf.saved import read_mapping, unpacked
+from looplab.conf.schema import Config
+from looplab.models import Model
+from looplab.models.backends import use_backend
+from looplab.tasks import task_class
+from looplab.training.assemble import model_from, trained_loops
+from looplab.training.run_folder.checkpoint import (
     Checkpoint,
     CheckpointError,
     load_checkpoint,
     newest_checkpoint,
 )
-from reloop.training.run_folder.data import kept_vocabulary, task_in
-from reloop.training.run_folder.run import Run, RunError, RunFolder
+from looplab.training.run_folder.data import kept_vocabulary, task_in
+from looplab.training.run_folder.run import Run, RunError, RunFolder
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import cast
 import numpy as np
 from torch import Generator
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.models import Model
-from reloop.tasks import SHIFTS, Prompts, Shifted, Task
-from reloop.training.assemble import trained_loops
-from reloop.training.device import place_exactly
-from reloop.training.run_folder.run import Run
-from reloop.training.run_folder.sources import EVALUATED, sources_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.models import Model
+from looplab.tasks import SHIFTS, Prompts, Shifted, Task
+from looplab.training.assemble import trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.run_folder.run import Run
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .artefacts import Arrays, Cache, digest
 from .baselines import (
@@ -71,7 +71,7 @@ class Measure:
         queries = shifted.queries if shifted and shifted.queries is not prompts else None
         error_settings = self.error_settings
         content = {
-            "sources": self._sources("reloop.models.model"),
+            "sources": self._sources("looplab.models.model"),
             "weights": self.weights,
             "prompts": _prompts_digest(prompts, queries),
             "reading": asdict(error_settings),
@@ -126,7 +126,7 @@ class Measure:
     def _reads_the_answer(self, solve: AnySolver) -> bool:
         """Whether a user's solver of pairs answers query k otherwise when outputs from the k-th on
         are changed."""
-        if self.task.is_text or solver_module(solve).startswith("reloop."):
+        if self.task.is_text or solver_module(solve).startswith("looplab."):
             return False
         xs, ys = (part[:_FEW].double().numpy() for part in (self.prompts.xs, self.prompts.ys))
         half = ys.shape[1] // 2
@@ -170,7 +170,7 @@ class Measure:
     ) -> Arrays:
         """What `compute` returns for rows of the model's inputs, stored under `content`, the
         model's weights and the code of these modules."""
-        sources = self._sources("reloop.models.model", *modules)
+        sources = self._sources("looplab.models.model", *modules)
         content = {**content, "sources": sources, "weights": self.weights}
         return self._cache.rows(name, content, total, self.settings.batch_size, compute)
 

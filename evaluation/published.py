@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
 
-from reloop.conf.schema import Config
-from reloop.training.assemble import build_task
+from looplab.conf.schema import Config
+from looplab.training.assemble import build_task
 
 _PATH = Path(__file__).with_suffix(".json")
 

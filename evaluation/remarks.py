@@ -11,15 +11,15 @@ from pathlib import Path
 
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.curricula import SampledLoops
-from reloop.tasks import Task
-from reloop.training.assemble import build_curriculum, trained_loops
-from reloop.training.run_folder.data import changed_data
-from reloop.training.run_folder.environment import other_code, some_files
-from reloop.training.run_folder.run import Run, RunFolder
-from reloop.training.run_folder.sources import outside_source
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.curricula import SampledLoops
+from looplab.tasks import Task
+from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.run_folder.data import changed_data
+from looplab.training.run_folder.environment import other_code, some_files
+from looplab.training.run_folder.run import Run, RunFolder
+from looplab.training.run_folder.sources import outside_source
 
 _PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from
 _TOLERATED = 0.1  # of a divisor

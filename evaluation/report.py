@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from statistics import mean
 
-from reloop.conf.schema import TableFormat
+from looplab.conf.schema import TableFormat
 
 from .bootstrap import Band, numbers
 from .comparison import run_labels

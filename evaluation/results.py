@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict, cast
 
-from reloop.conf.schema import Baseline, Shift
+from looplab.conf.schema import Baseline, Shift
 
 from .bootstrap import Band
 from .published import Published

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
@@ -12,10 +12,10 @@ import sys
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from reloop.conf import saved
-from reloop.conf.command import run_command
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.setting import setting
+from looplab.conf import saved
+from looplab.conf.command import run_command
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.setting import setting
 
 _HELP = """\
 Make a finished run one of the models that ship with the project; shipped/NAME names it in place of
@@ -46,11 +46,11 @@ class ShipSettings:
 def ship_run(settings: ShipSettings) -> str:
     """Write models/checkpoints/<name> and return a line on it. ConfigError, before anything is
     written, for a run that is unfinished or too large."""
-    from reloop.evaluation.evaluate_run import evaluation_of
-    from reloop.evaluation.load import load_run
-    from reloop.training.run_folder.copies import ship
-    from reloop.training.run_folder.files import write_record
-    from reloop.training.run_folder.run import RunFolder
+    from looplab.evaluation.evaluate_run import evaluation_of
+    from looplab.evaluation.load import load_run
+    from looplab.training.run_folder.copies import ship
+    from looplab.training.run_folder.files import write_record
+    from looplab.training.run_folder.run import RunFolder
 
     run = load_run(settings.run)
     steps = run.config.training.steps

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 from zlib import crc32
 
-from reloop.conf.schema import ModelConfig
+from looplab.conf.schema import ModelConfig
 
 Dash = tuple[float, ...]
 _SOLID: Dash = ()

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.tasks import SHIFTS, Shifted
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.schema import EvaluationConfig
+from looplab.tasks import SHIFTS, Shifted
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .artefacts import Arrays
 from .baselines import optimal

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from reloop.conf.schema import TableFormat
+from looplab.conf.schema import TableFormat
 
 
 @dataclass(frozen=True)

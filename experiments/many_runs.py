@@ -15,21 +15,21 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from reloop.conf.mistakes import HeldElsewhere, RunError, RunsFailed
-from reloop.conf.saved import SHELF, read_config, shipped_names
-from reloop.conf.schema import Config, EvaluationConfig
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.evaluate_run import stored
-from reloop.evaluation.report import report
-from reloop.training import Run, train_together
-from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.device import place
-from reloop.training.jobs import Workers, processes_for, run_jobs
-from reloop.training.progress import Work
-from reloop.training.run_folder.run import RunFolder, run_folder
-from reloop.training.run_folder.status import last_record
-from reloop.training.step import Trainer
-from reloop.training.together import groups
+from looplab.conf.mistakes import HeldElsewhere, RunError, RunsFailed
+from looplab.conf.saved import SHELF, read_config, shipped_names
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.evaluate_run import stored
+from looplab.evaluation.report import report
+from looplab.training import Run, train_together
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.device import place
+from looplab.training.jobs import Workers, processes_for, run_jobs
+from looplab.training.progress import Work
+from looplab.training.run_folder.run import RunFolder, run_folder
+from looplab.training.run_folder.status import last_record
+from looplab.training.step import Trainer
+from looplab.training.together import groups
 
 from .runs.listing import one_number
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from reloop.conf.actions import Command
-from reloop.conf.checks.processes import is_follower
-from reloop.conf.schema import Config
-from reloop.conf.words import run_py
-from reloop.training import Run, import_checkpoint, train
-from reloop.training.assemble import build_task
-from reloop.training.run_folder.data import changed_data, keep_places, task_in
+from looplab.conf.actions import Command
+from looplab.conf.checks.processes import is_follower
+from looplab.conf.schema import Config
+from looplab.conf.words import run_py
+from looplab.training import Run, import_checkpoint, train
+from looplab.training.assemble import build_task
+from looplab.training.run_folder.data import changed_data, keep_places, task_in
 
 
 def carry_out(command: Command) -> None:
@@ -27,7 +27,7 @@ def carry_out(command: Command) -> None:
 
         print(plan_of(command.config), flush=True)
     elif command.action == "evaluate":
-        from reloop.evaluation import load_run
+        from looplab.evaluation import load_run
 
         run = load_run(command.paths[0])
         # Its own, but for what an evaluation may ask for: task.eval, and where the data are today.
@@ -47,14 +47,14 @@ def check_evaluation_of(config: Config) -> None:
     """Raises ConfigError for what the evaluation after a training will not find. Where nothing but
     the task's own is asked for, nothing is imported."""
     if config.task.settings.get("eval") or config.evaluation.baselines:
-        from reloop.evaluation.text.measure import check_evaluation
+        from looplab.evaluation.text.measure import check_evaluation
 
         check_evaluation(build_task(config), config.evaluation, config.task.points)
 
 
 def _evaluate(command: Command, run: Run) -> None:
-    from reloop.evaluation import evaluate
-    from reloop.evaluation.report import report
+    from looplab.evaluation import evaluate
+    from looplab.evaluation.report import report
 
     config = command.config
     result = evaluate(run, config.evaluation, config.device, config.figures)
@@ -64,8 +64,8 @@ def _evaluate(command: Command, run: Run) -> None:
 
 def _compare(command: Command) -> None:
     """Measure several runs on the same prompts and print them side by side."""
-    from reloop.evaluation import compare, load_run
-    from reloop.evaluation.report import comparison_table
+    from looplab.evaluation import compare, load_run
+    from looplab.evaluation.report import comparison_table
 
     config = command.config
     runs = [load_run(path) for path in command.paths]

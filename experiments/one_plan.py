@@ -11,19 +11,19 @@ from functools import cache, partial
 
 import torch
 
-from reloop.conf.schema import Config
-from reloop.curricula import Curriculum, Stage
-from reloop.models import Model
-from reloop.models.flops import pass_costs
-from reloop.tasks.language.tokens import nominal_vocabulary
-from reloop.training.assemble import (
+from looplab.conf.schema import Config
+from looplab.curricula import Curriculum, Stage
+from looplab.models import Model
+from looplab.models.flops import pass_costs
+from looplab.tasks.language.tokens import nominal_vocabulary
+from looplab.training.assemble import (
     build_curriculum,
     build_model,
     build_task,
     model_of_vocabulary,
 )
-from reloop.training.optim.optimizers import muon_kinds
-from reloop.training.progress import Work
+from looplab.training.optim.optimizers import muon_kinds
+from looplab.training.progress import Work
 
 _H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, which good trainings reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here

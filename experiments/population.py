@@ -18,19 +18,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import RunError
-from reloop.conf.schema import Config
-from reloop.evaluation.artefacts import Artefacts
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.models import Model
-from reloop.training import Run, train_together
-from reloop.training.assemble import build_model, build_task
-from reloop.training.jobs import Workers, run_jobs
-from reloop.training.objective import loss
-from reloop.training.run_folder.environment import other_code, training_sources
-from reloop.training.run_folder.metrics import Metrics
-from reloop.training.run_folder.run import run_folder
-from reloop.training.run_folder.sources import sources_of
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config
+from looplab.evaluation.artefacts import Artefacts
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.models import Model
+from looplab.training import Run, train_together
+from looplab.training.assemble import build_model, build_task
+from looplab.training.jobs import Workers, run_jobs
+from looplab.training.objective import loss
+from looplab.training.run_folder.environment import other_code, training_sources
+from looplab.training.run_folder.metrics import Metrics
+from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.sources import sources_of
 
 
 class Errors(TypedDict):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reloop.conf.checks.model import check_model
-from reloop.conf.mistakes import ConfigError, check_count
-from reloop.conf.schema import ModelConfig
+from looplab.conf.checks.model import check_model
+from looplab.conf.mistakes import ConfigError, check_count
+from looplab.conf.schema import ModelConfig
 
 from .blocks.parameters import padded_vocabulary
 from .blocks.spec import BlockSpec

@@ -1,6 +1,6 @@
 """Transfer to real tables, and trained models as scikit-learn estimators.
 
-from reloop.openml_eval import LoopedClassifier, LoopedRegressor
+from looplab.openml_eval import LoopedClassifier, LoopedRegressor
 """
 
 from __future__ import annotations

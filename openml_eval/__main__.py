@@ -5,19 +5,19 @@ the estimators' own checkpoint."""
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 from collections.abc import Callable
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import answered, described, run_command
-from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.conf.schema import Config
-from reloop.conf.words import settings_from_words
-from reloop.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, split_words
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.command import answered, described, run_command
+from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.schema import Config
+from looplab.conf.words import settings_from_words
+from looplab.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, split_words
 
 _RUN_HELP = """\
 Train on all tables but one and test on that one; print the accuracies beside the published Table 2
@@ -94,7 +94,7 @@ def _leave_one_out(words: list[str]) -> int:
     settings.check()
     configs: dict[str, Config] = {family: _compose(family, rest) for family in settings.model}
     check_folder("folder", next(iter(configs.values())).folder)
-    from reloop.openml_eval.leave_one_out import leave_one_out
+    from looplab.openml_eval.leave_one_out import leave_one_out
 
     outcome = leave_one_out(settings, configs)
     print(f"\n{outcome.text}", flush=True)
@@ -103,7 +103,7 @@ def _leave_one_out(words: list[str]) -> int:
 
 def _compose(family: str, rest: list[str]) -> Config:
     """The configuration of a run of this family, composed as by run.py."""
-    from reloop.conf.compose import commands
+    from looplab.conf.compose import commands
 
     (command,) = commands(["task=tables", f"model={family}", *rest])
     if command.again:
@@ -113,7 +113,7 @@ def _compose(family: str, rest: list[str]) -> Config:
 
 def _fetch(words: list[str]) -> int:
     def fetch_tables(settings: FetchSettings) -> str:
-        from reloop.openml_eval.tables.fetch import fetch
+        from looplab.openml_eval.tables.fetch import fetch
 
         return fetch(settings)
 
@@ -126,7 +126,7 @@ def _fetch(words: list[str]) -> int:
 
 def _ship(words: list[str]) -> int:
     def ship(settings: ShipSettings) -> str:
-        from reloop.openml_eval.weights import ship_run
+        from looplab.openml_eval.weights import ship_run
 
         return ship_run(settings)
 

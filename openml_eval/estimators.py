@@ -22,14 +22,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.errors import Halting, changes
-from reloop.evaluation.load import LoadedModel
-from reloop.models import Model, Queries
-from reloop.tasks import Prompts, Task
-from reloop.training.assemble import build_task
-from reloop.training.device import place_exactly
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.errors import Halting, changes
+from looplab.evaluation.load import LoadedModel
+from looplab.models import Model, Queries
+from looplab.tasks import Prompts, Task
+from looplab.training.assemble import build_task
+from looplab.training.device import place_exactly
 
 from .context import Floats, Scaling, context_rows, model_inputs
 from .weights import read_model, shipped

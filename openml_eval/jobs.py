@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.schema import Config
-from reloop.evaluation.artefacts import Cache
-from reloop.evaluation.measure import weights_digest
-from reloop.evaluation.remarks import remarks
-from reloop.training import Run, train
-from reloop.training.assemble import trained_loops
-from reloop.training.device import place_exactly
-from reloop.training.run_folder.run import RunFolder, run_folder
-from reloop.training.run_folder.sources import EVALUATED, sources_of
+from looplab.conf.schema import Config
+from looplab.evaluation.artefacts import Cache
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.remarks import remarks
+from looplab.training import Run, train
+from looplab.training.assemble import trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.run_folder.run import RunFolder, run_folder
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .scoring import (
     ABSENT,

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.evaluation.artefacts import Arrays
-from reloop.evaluation.figures import drawn_once
-from reloop.training.assemble import build_task
-from reloop.training.jobs import Outcome, Workers, processes_for, run_jobs
-from reloop.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.evaluation.artefacts import Arrays
+from looplab.evaluation.figures import drawn_once
+from looplab.training.assemble import build_task
+from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs
+from looplab.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
 
 from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores, TableSummary
 from .report import csv_text, draw_accuracies, report

@@ -10,12 +10,12 @@ from textwrap import fill
 
 import numpy as np
 
-from reloop.conf.schema import TableFormat
-from reloop.evaluation.bootstrap import Band, numbers
-from reloop.evaluation.figures import AnyCurve, Pictures, name_curves
-from reloop.evaluation.remarks import shared
-from reloop.evaluation.style import style_of
-from reloop.evaluation.tables import Part, Table, document
+from looplab.conf.schema import TableFormat
+from looplab.evaluation.bootstrap import Band, numbers
+from looplab.evaluation.figures import AnyCurve, Pictures, name_curves
+from looplab.evaluation.remarks import shared
+from looplab.evaluation.style import style_of
+from looplab.evaluation.tables import Part, Table, document
 
 from .results import Accuracy, Result, TableEntry, source
 

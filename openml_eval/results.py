@@ -13,8 +13,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import clustered_bootstrap
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import clustered_bootstrap
 
 from .jobs import RunJob, RunScores, SolverJob, SolverScores, TableSummary
 from .scoring import ABSENT, SOLVERS

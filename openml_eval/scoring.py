@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.models import Model, Queries
-from reloop.tasks import Prompts, Task
-from reloop.tasks.tables import reference_split
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.models import Model, Queries
+from looplab.tasks import Prompts, Task
+from looplab.tasks.tables import reference_split
 
 from .context import Floats, Scaling, model_inputs
 from .tables.table import Table

@@ -9,10 +9,10 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.mistakes import ConfigError, check_choice, nearest
-from reloop.conf.saved import read_config
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.mistakes import ConfigError, check_choice, nearest
+from looplab.conf.saved import read_config
+from looplab.conf.setting import check_settings, setting
 
 from .tables.catalogue import TABLES, ids_by_name
 

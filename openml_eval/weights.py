@@ -10,10 +10,10 @@ import warnings
 from os import PathLike
 from pathlib import Path
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.saved import unpacked
-from reloop.evaluation.load import LoadedModel, load_model
-from reloop.training.run_folder.copies import ship as ship_folder
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.saved import unpacked
+from looplab.evaluation.load import LoadedModel, load_model
+from looplab.training.run_folder.copies import ship as ship_folder
 
 from .settings import SHIPPED_CLASSES, ShipSettings
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 
-from reloop.conf.command import described, run_command
-from reloop.probing.settings import ProbingSettings
+from looplab.conf.command import described, run_command
+from looplab.probing.settings import ProbingSettings
 
 _HELP = """\
 Train probes on every loop (or layer) of a trained run and every context length; test, draw.
@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
 
     def help_text() -> str:
-        from reloop.probing.targets import TARGETS
+        from looplab.probing.targets import TARGETS
 
         return _HELP.format(settings=described(ProbingSettings), targets=", ".join(TARGETS))
 
@@ -39,9 +39,9 @@ def main(words: list[str]) -> int:
 
 def _probe(settings: ProbingSettings) -> str:
     """Probe the run; returns the text to print."""
-    from reloop.evaluation import load_run
-    from reloop.probing.probe import probe
-    from reloop.probing.report import table
+    from looplab.evaluation import load_run
+    from looplab.probing.probe import probe
+    from looplab.probing.report import table
 
     run = load_run(settings.run)
     text = table(probe(run, settings), settings.tables.format)

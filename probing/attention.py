@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from reloop.models import Model
-from reloop.models.backends import use_backend
-from reloop.models.operations import Operations
+from looplab.models import Model
+from looplab.models.backends import use_backend
+from looplab.models.operations import Operations
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from reloop.models import Model
-from reloop.tasks import Prompts
-from reloop.training.assemble import step_generator
-from reloop.training.device import place_exactly
-from reloop.training.progress import Progress
-from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
-from reloop.training.run_folder.run import Run
+from looplab.models import Model
+from looplab.tasks import Prompts
+from looplab.training.assemble import step_generator
+from looplab.training.device import place_exactly
+from looplab.training.progress import Progress
+from looplab.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
+from looplab.training.run_folder.run import Run
 
 from .probes import Probes, ProbeTrainer
 from .protocols import PROTOCOLS, control_prompts

@@ -14,17 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator
 
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import FigureSettings
-from reloop.evaluation.artefacts import Arrays, Artefacts, is_shown, show
-from reloop.evaluation.bootstrap import Interval, bootstrap
-from reloop.evaluation.measure import weights_digest
-from reloop.evaluation.remarks import remarks
-from reloop.training.assemble import build_curriculum, trained_loops
-from reloop.training.run_folder.files import write_arrays
-from reloop.training.run_folder.run import Run, RunError, RunFolder
-from reloop.training.run_folder.sources import EVALUATED, sources_of
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import FigureSettings
+from looplab.evaluation.artefacts import Arrays, Artefacts, is_shown, show
+from looplab.evaluation.bootstrap import Interval, bootstrap
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.remarks import remarks
+from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.run_folder.files import write_arrays
+from looplab.training.run_folder.run import Run, RunError, RunFolder
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .fit import Fit
 from .linear import solve_linear

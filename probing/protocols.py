@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from reloop.tasks import Prompts, Task
-from reloop.tasks.conditioned_linear import ConditionedLinear
-from reloop.tasks.linear import Linear, SparseLinear
-from reloop.tasks.random_source import FreshNumbers
+from looplab.tasks import Prompts, Task
+from looplab.tasks.conditioned_linear import ConditionedLinear
+from looplab.tasks.linear import Linear, SparseLinear
+from looplab.tasks.random_source import FreshNumbers
 
 from .targets import Target
 

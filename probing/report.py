@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reloop.conf.schema import FigureSettings, TableFormat
-from reloop.evaluation.bootstrap import numbers
-from reloop.evaluation.figures import (
+from looplab.conf.schema import FigureSettings, TableFormat
+from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.figures import (
     AnyCurve,
     Pictures,
     band,
@@ -20,9 +20,9 @@ from reloop.evaluation.figures import (
     note_level,
     whole_numbers,
 )
-from reloop.evaluation.results import unit
-from reloop.evaluation.style import style_of, style_of_number
-from reloop.evaluation.tables import Part, Table, document
+from looplab.evaluation.results import unit
+from looplab.evaluation.style import style_of, style_of_number
+from looplab.evaluation.tables import Part, Table, document
 
 from .protocols import PROTOCOLS
 from .results import Learning, ProbedTarget, Probing, Published

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
-from reloop.conf.schema import Config
-from reloop.evaluation.bootstrap import Band
-from reloop.evaluation.published import matching
-from reloop.evaluation.results import OfRun
+from looplab.conf.schema import Config
+from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.published import matching
+from looplab.evaluation.results import OfRun
 
 from .protocols import Protocol
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.model import check_has_states
-from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.plugins import load_plugins
-from reloop.conf.saved import read_config
-from reloop.conf.schema import FigureSettings, TableSettings
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.checks.model import check_has_states
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.plugins import load_plugins
+from looplab.conf.saved import read_config
+from looplab.conf.schema import FigureSettings, TableSettings
+from looplab.conf.setting import check_settings, setting
 
 _HIDDEN = 64  # of a probe
 

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import nearest
-from reloop.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
-from reloop.evaluation.bootstrap import Floats
-from reloop.tasks import Prompts, Task
-from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
+from looplab.conf.mistakes import nearest
+from looplab.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
+from looplab.evaluation.bootstrap import Floats
+from looplab.tasks import Prompts, Task
+from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 TARGETS: dict[str, Target] = {}
 _AnyTarget = TypeVar("_AnyTarget", bound="type[Target]")
@@ -28,7 +28,7 @@ class Target(ABC):
 
     A new one is defined and registered under a name:
 
-        from reloop.probing.targets import Target, register_target
+        from looplab.probing.targets import Target, register_target
 
         @register_target("total")
         class Total(Target):

@@ -1,5 +1,8 @@
 """The tasks that prompts come from. All modules of this folder are imported, to register tasks."""
 
+if "." not in __name__:
+    raise ImportError("in a checkout too it is looplab.tasks: from looplab.tasks import …")
+
 from importlib import import_module
 from pkgutil import iter_modules
 

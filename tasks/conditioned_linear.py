@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError
 
 from .linear import Linear
 from .random_source import RandomSource

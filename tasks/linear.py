@@ -10,7 +10,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from reloop.conf.checks.config import MOST_SUPPORTS
+from looplab.conf.checks.config import MOST_SUPPORTS
 
 from .random_source import RandomSource
 from .task import Prompts, Task, register_task

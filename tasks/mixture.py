@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError, check_choice
+from looplab.conf.mistakes import ConfigError, check_choice
 
 from .linear import Linear, SparseLinear
 from .nonlinear import DecisionTree, ReluNetwork

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from reloop.conf.plugins import add_name
+from looplab.conf.plugins import add_name
 
 from .random_source import FreshNumbers
 from .task import Prompts, Task

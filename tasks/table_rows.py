@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.conf.mistakes import RunError, one_line
+from looplab.conf.mistakes import RunError, one_line
 
 from .random_source import RandomSource
 

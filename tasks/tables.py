@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError, RunError, check_choice
+from looplab.conf.mistakes import ConfigError, RunError, check_choice
 
 from .random_source import RandomSource
 from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, tables_digest

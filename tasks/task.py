@@ -17,9 +17,9 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Generator, Tensor
 
-from reloop.conf.checks.config import check_setting, task_names
-from reloop.conf.mistakes import ConfigError, nearest
-from reloop.conf.plugins import add_task
+from looplab.conf.checks.config import check_setting, task_names
+from looplab.conf.mistakes import ConfigError, nearest
+from looplab.conf.plugins import add_task
 
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 

@@ -28,7 +28,7 @@ os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else 
 import pytest
 from torch import Tensor, nn
 
-from reloop.conf.schema import (
+from looplab.conf.schema import (
     Config,
     EvaluationConfig,
     LoopsConfig,
@@ -36,10 +36,10 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.models import Model
-from reloop.models.segment import Segment
-from reloop.training import Run, train
-from reloop.training.run_folder import sources
+from looplab.models import Model
+from looplab.models.segment import Segment
+from looplab.training import Run, train
+from looplab.training.run_folder import sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,7 +164,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[Segment], None]:
     """kernels(run_segment): what the backend `triton` computes by, with Triton or without."""
 
     def kernels(run_segment: Segment) -> None:
-        for name in ("reloop.models.kernels", "reloop.models.kernels.segment"):
+        for name in ("looplab.models.kernels", "looplab.models.kernels.segment"):
             module = ModuleType(name)
             vars(module)["run_segment"] = run_segment
             monkeypatch.setitem(sys.modules, name, module)
@@ -187,7 +187,7 @@ def without_rendering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
 @pytest.fixture
 def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """The figures that are saved, by their file's name, the latest of each name."""
-    from reloop.evaluation.figures.canvas import write_picture
+    from looplab.evaluation.figures.canvas import write_picture
 
     return _saved(monkeypatch, write_picture)
 
@@ -201,7 +201,7 @@ def _saved(
         figures[path.name.partition(".")[0]] = figure
         save(figure, path, form)
 
-    monkeypatch.setattr("reloop.evaluation.figures.canvas.write_picture", note)
+    monkeypatch.setattr("looplab.evaluation.figures.canvas.write_picture", note)
     return figures
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from reloop import main as run
+from looplab import main as run
 from tests.conftest import HOME, python
 from tests.training.reference.reference_runs import leiay_run
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import yaml
 
-from reloop import main as run
-from reloop.probing import __main__ as probing
-from reloop.probing.dynamics import __main__ as dynamics
+from looplab import main as run
+from looplab.probing import __main__ as probing
+from looplab.probing.dynamics import __main__ as dynamics
 from tests.conftest import without_rendering
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.bootstrap import numbers
-from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
-from reloop.evaluation.report import report
-from reloop.evaluation.results import by_solver
-from reloop.training import train
-from reloop.training.run_folder.run import run_folder
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
+from looplab.evaluation.report import report
+from looplab.evaluation.results import by_solver
+from looplab.training import train
+from looplab.training.run_folder.run import run_folder
 
 (FIXTURE,) = (Path(__file__).parent / "fixtures").iterdir()
 

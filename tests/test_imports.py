@@ -31,7 +31,7 @@ MAY_USE = {
 }
 # The half of conf that is the command line's: only run.py may reach for it, and what takes run.py's
 # settings beside it: a command, and files of conf/experiment/.
-COMMAND_LINE = {"reloop.conf.compose", "reloop.conf.help"}
+COMMAND_LINE = {"looplab.conf.compose", "looplab.conf.help"}
 TAKES_ITS_SETTINGS = {
     HOME / "openml_eval" / "__main__.py",
     HOME / "experiments" / "grids" / "command.py",
@@ -49,7 +49,7 @@ FILES = [
 def imported(path: Path) -> set[str]:
     """The absolute names of all modules that a file imports, at any depth."""
     names = set()
-    package = ("reloop", *path.relative_to(HOME).parent.parts)
+    package = ("looplab", *path.relative_to(HOME).parent.parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -64,7 +64,7 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     for path in (HOME / room).rglob("*.py"):
         for name in imported(path):
             assert name.partition(".")[0] != "run", f"{path.relative_to(HOME)} imports {name}"
-            if not name.startswith("reloop."):
+            if not name.startswith("looplab."):
                 continue
             top = name.split(".")[1]
             assert top in MAY_USE[room] | {room}, f"{path.relative_to(HOME)} imports {name}"
@@ -74,14 +74,16 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
 
 def test_every_room_is_on_a_floor_and_in_the_package() -> None:
     rooms = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
-    assert rooms - {"tests", "benchmarks", "reloop"} == set(MAY_USE)
-    links = {path.name: path.resolve() for path in (HOME / "reloop").iterdir() if path.is_symlink()}
-    assert links == {room: HOME.resolve() / room for room in rooms - {"tests", "reloop"}}
+    assert rooms - {"tests", "benchmarks", "looplab"} == set(MAY_USE)
+    links = {
+        path.name: path.resolve() for path in (HOME / "looplab").iterdir() if path.is_symlink()
+    }
+    assert links == {room: HOME.resolve() / room for room in rooms - {"tests", "looplab"}}
 
 
 def test_no_module_is_loaded_under_two_names() -> None:
-    """`python -m probing` makes a package `probing` beside `reloop.probing`: what it runs says
-    `from reloop.probing…`, never `from .`, and nothing says `from probing…`."""
+    """`python -m probing` makes a package `probing` beside `looplab.probing`: what it runs says
+    `from looplab.probing…`, never `from .`, and nothing says `from probing…`."""
     for path in FILES:
         bare = {name for name in imported(path) if name.partition(".")[0] in ROOMS}
         assert not bare, f"{path.relative_to(HOME)} imports {bare}"
@@ -94,29 +96,29 @@ def test_no_module_is_loaded_under_two_names() -> None:
     ("module", "unwanted"),
     [
         (
-            "reloop.conf.build, reloop.conf.schema, reloop.conf.compose, reloop.conf.help, run",
+            "looplab.conf.build, looplab.conf.schema, looplab.conf.compose, looplab.conf.help, run",
             ["torch"],
         ),
         (
-            "reloop.training.loop, reloop.evaluation.evaluate_run, reloop.probing.protocols",
+            "looplab.training.loop, looplab.evaluation.evaluate_run, looplab.probing.protocols",
             ["hydra", "omegaconf", "wandb", "openml", "triton"],
         ),
         (
-            "reloop.conf.command, reloop.conf.words, reloop.probing.dynamics.__main__, "
-            "reloop.probing.settings, reloop.experiments.stability.__main__, "
-            "reloop.openml_eval.__main__, reloop.reference",
+            "looplab.conf.command, looplab.conf.words, looplab.probing.dynamics.__main__, "
+            "looplab.probing.settings, looplab.experiments.stability.__main__, "
+            "looplab.openml_eval.__main__, looplab.reference",
             ["torch", "hydra", "omegaconf", "openml", "pandas", "sklearn"],
         ),
         (
-            "reloop.experiments.scaling_law.__main__, reloop.experiments.iso_depth.__main__, "
-            "reloop.experiments.report.command, reloop.experiments.report.write, "
-            "reloop.experiments.named.command, reloop.experiments.runs.command, "
-            "reloop.experiments.runs.listing",
+            "looplab.experiments.scaling_law.__main__, looplab.experiments.iso_depth.__main__, "
+            "looplab.experiments.report.command, looplab.experiments.report.write, "
+            "looplab.experiments.named.command, looplab.experiments.runs.command, "
+            "looplab.experiments.runs.listing",
             ["torch", "hydra", "sklearn", "matplotlib"],
         ),
-        ("reloop.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
-        ("reloop.training.loop", ["sklearn", "matplotlib", "pandas"]),
-        ("reloop.evaluation.evaluate_run", ["sklearn", "pandas"]),  # half of its seconds
+        ("looplab.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),
+        ("looplab.training.loop", ["sklearn", "matplotlib", "pandas"]),
+        ("looplab.evaluation.evaluate_run", ["sklearn", "pandas"]),  # half of its seconds
     ],
 )
 def test_imports_stay_light(module: str, unwanted: list[str]) -> None:
@@ -125,7 +127,7 @@ def test_imports_stay_light(module: str, unwanted: list[str]) -> None:
 
 
 IMPORTS = (
-    "from reloop import Config, LoopedClassifier, evaluate, load_run, register_task, train\n"
+    "from looplab import Config, LoopedClassifier, evaluate, load_run, register_task, train\n"
     "import models, sys\n"
     "assert models.__file__.startswith(sys.argv[1])\n"
     "print(Config.of('task=sparse_linear', 'seed=1').seed)\n"
@@ -180,11 +182,11 @@ def test_it_is_imported_beside_folders_of_the_same_names(installed: Path, elsewh
 
 @pytest.mark.slow
 def test_the_command_trains_and_evaluates(installed: Path, elsewhere: Path) -> None:
-    said = python(["-m", "reloop", "task=linear", *SMALL], installed, elsewhere)
+    said = python(["-m", "looplab", "task=linear", *SMALL], installed, elsewhere)
     assert "step 4/4" in said
     assert (elsewhere / "runs").is_dir()
     shipped = ["action=evaluate", "run=shipped/linear", "evaluation.prompts=8", "device=cpu"]
-    assert "least squares" in python(["-m", "reloop", *shipped], installed, elsewhere)
+    assert "least squares" in python(["-m", "looplab", *shipped], installed, elsewhere)
 
 
 @pytest.mark.slow
@@ -192,13 +194,13 @@ def test_the_command_trains_and_evaluates(installed: Path, elsewhere: Path) -> N
     "module", ["probing", "openml_eval", "experiments.stability", "benchmarks.time_to_quality"]
 )
 def test_other_commands_are_there(module: str, installed: Path, elsewhere: Path) -> None:
-    assert "python -m" in python(["-m", f"reloop.{module}", "--help"], installed, elsewhere)
+    assert "python -m" in python(["-m", f"looplab.{module}", "--help"], installed, elsewhere)
 
 
 @pytest.mark.slow
 def test_the_estimators_find_their_weights(installed: Path, elsewhere: Path) -> None:
     code = (
-        "import numpy as np; from reloop import LoopedClassifier, LoopedRegressor\n"
+        "import numpy as np; from looplab import LoopedClassifier, LoopedRegressor\n"
         "x = np.random.default_rng(0).normal(size=(30, 3)); y = x[:, 0] > 0\n"
         "print(LoopedClassifier().fit(x, y).score(x, y) > 0.6)\n"
         "print(LoopedRegressor().fit(x, x[:, 0]).score(x, x[:, 0]) > 0.5)\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reloop.probing.targets import TARGETS
-from reloop.training import Run
+from looplab.probing.targets import TARGETS
+from looplab.training import Run
 from tests.conftest import HOME, printed, python
 
 TEXTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -85,9 +85,9 @@ def test_a_loop_from_outside(tmp_path: Path) -> None:
 
 
 def test_the_reference_is_that_of_the_schema() -> None:
-    """Where it is not: python -m reloop.reference > docs/reference.md"""
+    """Where it is not: python -m looplab.reference > docs/reference.md"""
     # In a process of its own: tests register tasks in this one.
-    text = printed("-m", "reloop.reference")
+    text = printed("-m", "looplab.reference")
     assert (HOME / "docs" / "reference.md").read_text(encoding="utf-8") == text
 
 

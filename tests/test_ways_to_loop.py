@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reloop import main as run
-from reloop.conf.schema import (
+from looplab import main as run
+from looplab.conf.schema import (
     Config,
     EvaluationConfig,
     LoopsConfig,
@@ -17,9 +17,9 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.evaluation import evaluate
-from reloop.evaluation.bootstrap import numbers
-from reloop.training import train
+from looplab.evaluation import evaluate
+from looplab.evaluation.bootstrap import numbers
+from looplab.training import train
 
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.training import Run
+from looplab.training import Run
 from tests.conftest import HOME, python
 from tests.wrong_commands import wrong_commands
 

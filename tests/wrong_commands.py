@@ -48,7 +48,7 @@ def wrong_commands(run: Path, beside: Path) -> Iterator[Wrong]:
 def answer(wrong: Wrong) -> dict[str, object]:
     """Exit code, output and errors of a command in this process."""
     module = "main" if wrong.entry == "run" else f"{wrong.entry}.__main__"
-    main = importlib.import_module(f"reloop.{module}").main
+    main = importlib.import_module(f"looplab.{module}").main
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:

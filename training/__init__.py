@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from reloop.conf.lazy import importer
+if "." not in __name__:
+    raise ImportError("in a checkout too it is looplab.training: from looplab.training import …")
+
+from looplab.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from dataclasses import asdict
 import numpy as np
 from torch import Generator, Tensor, device
 
-from reloop.conf.mistakes import ConfigError, one_line
-from reloop.conf.schema import Config, GrowthConfig
-from reloop.curricula import Curriculum, SampledLoops, Schedule
-from reloop.models import Model, ModelSpec
-from reloop.tasks import Task, make_task
+from looplab.conf.mistakes import ConfigError, one_line
+from looplab.conf.schema import Config, GrowthConfig
+from looplab.curricula import Curriculum, SampledLoops, Schedule
+from looplab.models import Model, ModelSpec
+from looplab.tasks import Task, make_task
 
 from .run_folder.checkpoint import CheckpointError
 

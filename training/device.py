@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.models import Model
-from reloop.models.backends import use_backend
-from reloop.models.cpu import has_bf16_products, keep_memory
+from looplab.conf.mistakes import ConfigError
+from looplab.models import Model
+from looplab.models.backends import use_backend
+from looplab.models.cpu import has_bf16_products, keep_memory
 
 # The least compute capability of a GPU: for our kernels (bf16 products), for torch.compile.
 _LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}

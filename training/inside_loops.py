@@ -18,10 +18,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.models import Model
-from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
-from reloop.models.segment import Span
+from looplab.conf.mistakes import ConfigError
+from looplab.models import Model
+from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.segment import Span
 
 # The names of the norms in metrics.jsonl: those of a ResidualNorms, then those of the gradient.
 NORMS = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
@@ -48,7 +48,7 @@ class AroundSegment(ABC):
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """As `reloop.models.segment.run_segment`."""
+        """As `looplab.models.segment.run_segment`."""
 
 
 class ResidualNorms(AroundSegment):

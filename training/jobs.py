@@ -25,9 +25,9 @@ from typing import Any, Protocol
 import torch
 from tqdm import tqdm
 
-from reloop.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
-from reloop.conf.plugins import failure
-from reloop.conf.schema import Config
+from looplab.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
+from looplab.conf.plugins import failure
+from looplab.conf.schema import Config
 
 from .device import place
 from .progress import on_terminal

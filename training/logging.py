@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from reloop.conf.build import config_to_mapping
-from reloop.conf.lazy import optional
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config
-from reloop.curricula import Stage
+from looplab.conf.build import config_to_mapping
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config
+from looplab.curricula import Stage
 
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
@@ -85,7 +85,7 @@ def start_wandb(config: Config, folder: Path) -> Any:
 
     try:
         return wandb.init(
-            project="reloop",
+            project="looplab",
             name=folder.name,
             id=folder.name,
             resume="allow",

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from reloop.conf.checks.config import check_size
-from reloop.conf.checks.processes import launched
-from reloop.conf.mistakes import ConfigError, RunError, out_of_memory
-from reloop.conf.schema import Config
+from looplab.conf.checks.config import check_size
+from looplab.conf.checks.processes import launched
+from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
+from looplab.conf.schema import Config
 
 from .logging import Screen
 from .member import Member

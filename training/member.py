@@ -11,12 +11,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from reloop.conf.checks.config import check_config, check_size
-from reloop.conf.mistakes import RunError, one_line
-from reloop.conf.schema import Config
-from reloop.curricula import Curriculum
-from reloop.models import Model
-from reloop.tasks import Task
+from looplab.conf.checks.config import check_config, check_size
+from looplab.conf.mistakes import RunError, one_line
+from looplab.conf.schema import Config
+from looplab.curricula import Curriculum
+from looplab.models import Model
+from looplab.tasks import Task
 
 from .assemble import build_curriculum, build_model, build_task
 from .device import place

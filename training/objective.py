@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from reloop.conf.mistakes import ConfigError
-from reloop.tasks import Prompts, Task
+from looplab.conf.mistakes import ConfigError
+from looplab.tasks import Prompts, Task
 
 
 def check_targets(kind: str, task: Task) -> None:

@@ -16,12 +16,12 @@ import safetensors.torch
 import torch
 import torch.distributed as dist
 
-from reloop.conf.checks.processes import Launch, check_launch
-from reloop.conf.mistakes import ConfigError, EndedElsewhere, RunError
-from reloop.conf.schema import Config
-from reloop.curricula import Curriculum, Stage
-from reloop.models import Model
-from reloop.tasks import Task
+from looplab.conf.checks.processes import Launch, check_launch
+from looplab.conf.mistakes import ConfigError, EndedElsewhere, RunError
+from looplab.conf.schema import Config
+from looplab.curricula import Curriculum, Stage
+from looplab.models import Model
+from looplab.tasks import Task
 
 from .logging import LogRecord
 from .member import Member

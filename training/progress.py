@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from tqdm import tqdm
 
-from reloop.curricula import Curriculum, Stage
+from looplab.curricula import Curriculum, Stage
 
 _DELAY = 2  # seconds before the bar appears
 _BETWEEN_LINES = 30.0  # seconds

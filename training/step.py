@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.utils import clip_grads_with_norm_
 
-from reloop.conf.schema import Config
-from reloop.curricula import Curriculum, SampledLoops, Stage
-from reloop.models import Model
-from reloop.tasks import Prompts, Task
+from looplab.conf.schema import Config
+from looplab.curricula import Curriculum, SampledLoops, Stage
+from looplab.models import Model
+from looplab.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
 from .graph import GraphRunner, make_recorder

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state, vmap
 
-from reloop.conf.schema import Config
-from reloop.curricula import Stage
-from reloop.models.backends import vmap_backend
-from reloop.tasks import Prompts
+from looplab.conf.schema import Config
+from looplab.curricula import Stage
+from looplab.models.backends import vmap_backend
+from looplab.tasks import Prompts
 
 from .device import place
 from .objective import targets
@@ -127,7 +127,7 @@ class Together:
 def difference(first: Config, other: Config) -> str:
     """The first setting in which two configurations differ but members of a population may not; ''
     where there is none."""
-    from reloop.conf.build import config_to_mapping, flatten
+    from looplab.conf.build import config_to_mapping, flatten
 
     first_values, other_values = (flatten(config_to_mapping(config)) for config in (first, other))
     for key in first_values | other_values:

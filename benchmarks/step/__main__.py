@@ -14,7 +14,7 @@ The file is written after each turn, with the clocks of an NVIDIA GPU.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
@@ -27,18 +27,18 @@ from typing import Any, NamedTuple
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from reloop.benchmarks.common import device_name, load_reference, run_benchmark, write_report
-from reloop.benchmarks.cost import work_of
-from reloop.benchmarks.reference import FILES
-from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
-from reloop.benchmarks.step.contender import Basis, describe, head, line
-from reloop.benchmarks.step.turns import Measured, Plan, span, take_turns
-from reloop.benchmarks.timing import Step, Totals, cuda_kernels, warm_up
-from reloop.benchmarks.timing import measure as time_steps
-from reloop.benchmarks.variants import Variant, checked
-from reloop.conf.mistakes import RunError
-from reloop.conf.schema import Config
-from reloop.training.device import place
+from looplab.benchmarks.common import device_name, load_reference, run_benchmark, write_report
+from looplab.benchmarks.cost import work_of
+from looplab.benchmarks.reference import FILES
+from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
+from looplab.benchmarks.step.contender import Basis, describe, head, line
+from looplab.benchmarks.step.turns import Measured, Plan, span, take_turns
+from looplab.benchmarks.timing import Step, Totals, cuda_kernels, warm_up
+from looplab.benchmarks.timing import measure as time_steps
+from looplab.benchmarks.variants import Variant, checked
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config
+from looplab.training.device import place
 
 _STEPS, _WARMUP = 10, 5  # of a profile
 _ROWS = 25  # of a profile's table

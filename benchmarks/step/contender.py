@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 import torch
 
-from reloop.conf.schema import Config
+from looplab.conf.schema import Config
 
 from ..common import Ratio, paired_ratio
 from ..cost import work_of

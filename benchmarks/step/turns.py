@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from reloop.conf.schema import Config
-from reloop.training.jobs import describe_exit, end_with_parent
+from looplab.conf.schema import Config
+from looplab.training.jobs import describe_exit, end_with_parent
 
 from ..common import device_name, reason
 from ..cost import CARDS, CPU_SOURCE, card_floor, measured_floor, work_of

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 
-from reloop.benchmarks.time_to_quality.settings import QualitySettings, targets_table
-from reloop.conf.command import answered, described
-from reloop.conf.words import settings_from_words
+from looplab.benchmarks.time_to_quality.settings import QualitySettings, targets_table
+from looplab.conf.command import answered, described
+from looplab.conf.words import settings_from_words
 
 _STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
 _HELP = """\
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
         race_words = [word for word in words if not _is_training_setting(word)]
         settings = settings_from_words(QualitySettings, race_words)
         settings.check()
-        from reloop.benchmarks.time_to_quality.race import race
+        from looplab.benchmarks.time_to_quality.race import race
 
         print(race(settings, [word for word in words if _is_training_setting(word)]), flush=True)
         return 0

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from reloop.conf.checksum import key_of
-from reloop.conf.compose import commands
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config
-from reloop.evaluation.baselines import optimal, solvers
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.training.assemble import build_model, build_task
-from reloop.training.device import place
-from reloop.training.jobs import Workers, run_jobs
-from reloop.training.objective import check_targets
-from reloop.training.run_folder.files import write_json
+from looplab.conf.checksum import key_of
+from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config
+from looplab.evaluation.baselines import optimal, solvers
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.training.assemble import build_model, build_task
+from looplab.training.device import place
+from looplab.training.jobs import Workers, run_jobs
+from looplab.training.objective import check_targets
+from looplab.training.run_folder.files import write_json
 
 from .raced import Raced
 from .report import Row, draw, report

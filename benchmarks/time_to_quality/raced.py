@@ -10,19 +10,19 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
-from reloop.conf.schema import Config, Shift
-from reloop.evaluation.bootstrap import bootstrap
-from reloop.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
-from reloop.evaluation.evaluate_run import resolved
-from reloop.evaluation.measure import Measure, evaluation_sources
-from reloop.experiments.one_plan import Flops
-from reloop.training import train
-from reloop.training.assemble import build_curriculum, build_task, trained_loops
-from reloop.training.device import place_exactly
-from reloop.training.run_folder.environment import other_code, some_files
-from reloop.training.run_folder.files import read_record, write_record
-from reloop.training.run_folder.run import Run, RunFolder, run_folder
-from reloop.training.run_folder.sources import changed_files
+from looplab.conf.schema import Config, Shift
+from looplab.evaluation.bootstrap import bootstrap
+from looplab.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
+from looplab.evaluation.evaluate_run import resolved
+from looplab.evaluation.measure import Measure, evaluation_sources
+from looplab.experiments.one_plan import Flops
+from looplab.training import train
+from looplab.training.assemble import build_curriculum, build_task, trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.run_folder.environment import other_code, some_files
+from looplab.training.run_folder.files import read_record, write_record
+from looplab.training.run_folder.run import Run, RunFolder, run_folder
+from looplab.training.run_folder.sources import changed_files
 
 SHIFTS: tuple[Shift, ...] = ("scaled_x_0.333", "scaled_x_2", "skewed_covariance", "random_orthants")
 _RESAMPLES = 1000

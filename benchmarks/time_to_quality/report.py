@@ -13,9 +13,9 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from scipy import stats
 
-from reloop.evaluation.figures import Curve, Pictures, name_curves, note_level, padded
-from reloop.evaluation.remarks import shared
-from reloop.evaluation.style import styles_of
+from looplab.evaluation.figures import Curve, Pictures, name_curves, note_level, padded
+from looplab.evaluation.remarks import shared
+from looplab.evaluation.style import styles_of
 
 from .raced import Point, Result, points_of, reached
 from .settings import QualitySettings, Target

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.groups import choices
-from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.groups import choices
+from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.setting import check_settings, setting
 
 _FILE = Path(__file__).with_name("targets.json")
 

@@ -16,11 +16,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from reloop.conf.checks.config import MOST_SUPPORTS
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.plugins import add_name
-from reloop.tasks import Prompts, Task
-from reloop.tasks.linear import Linear, NoisyLinear, SparseLinear
+from looplab.conf.checks.config import MOST_SUPPORTS
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.plugins import add_name
+from looplab.tasks import Prompts, Task
+from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 from ..bootstrap import Floats
 from .bayes import linear_posterior, sparse_posterior

@@ -12,7 +12,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.checks.config import MOST_SUPPORTS
+from looplab.conf.checks.config import MOST_SUPPORTS
 
 from ..bootstrap import Floats
 from .linear import least_squares, ridge

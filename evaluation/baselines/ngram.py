@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.tasks import Prompts, Task
-from reloop.tasks.language import Language
+from looplab.tasks import Prompts, Task
+from looplab.tasks.language import Language
 
 from ..bootstrap import Floats
 

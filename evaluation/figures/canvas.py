@@ -18,8 +18,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from reloop.conf.schema import FigureSettings
-from reloop.training.run_folder.files import read_record, write_bytes, write_with
+from looplab.conf.schema import FigureSettings
+from looplab.training.run_folder.files import read_record, write_bytes, write_with
 
 from ..artefacts import is_shown, show
 from .curves import AnyCurve, label_log_axis, parts
@@ -52,7 +52,7 @@ _STYLE: dict[Any, Any] = {
     "axes.formatter.use_mathtext": False,
     # Letters stay letters in a PDF, and the same picture is the same SVG.
     "pdf.fonttype": 42,
-    "svg.hashsalt": "reloop",
+    "svg.hashsalt": "looplab",
 }
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, dict[str, None]] = {

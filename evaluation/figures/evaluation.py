@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from reloop.conf.schema import FigureSettings
-from reloop.training.run_folder.metrics import smoothed
+from looplab.conf.schema import FigureSettings
+from looplab.training.run_folder.metrics import smoothed
 
 from ..bootstrap import Band, numbers
 from ..results import (

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import described, run_command
-from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.command import described, run_command
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.setting import check_settings, setting
 
 _HELP = """\
 Continue a text with a language model.
@@ -61,7 +61,7 @@ def main(words: Sequence[str]) -> int:
     prompt = prompts[0] if prompts else ""
 
     def show(settings: GenerateSettings) -> None:
-        from reloop.evaluation import load_run
+        from looplab.evaluation import load_run
 
         from .generate import Generation, generate
 

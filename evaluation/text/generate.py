@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.models.operations import Cache
-from reloop.tasks.language import Language
-from reloop.tasks.language.tokens import Tokenizer
-from reloop.training.assemble import trained_loops
-from reloop.training.device import place_exactly
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.models.operations import Cache
+from looplab.tasks.language import Language
+from looplab.tasks.language.tokens import Tokenizer
+from looplab.training.assemble import trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.run_folder.run import Run
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.curricula import Schedule, Stage
-from reloop.models.flops import pass_costs
-from reloop.tasks import Prompts, Task
-from reloop.tasks.language import Language
-from reloop.tasks.language.documents import QUESTIONS, eval_files, read_documents
-from reloop.training.assemble import build_curriculum
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.curricula import Schedule, Stage
+from looplab.models.flops import pass_costs
+from looplab.tasks import Prompts, Task
+from looplab.tasks.language import Language
+from looplab.tasks.language.documents import QUESTIONS, eval_files, read_documents
+from looplab.training.assemble import build_curriculum
+from looplab.training.run_folder.run import Run
 
 from ..artefacts import Arrays, digest
 from ..baselines import TextSolver, any_solvers, solver_module
@@ -130,7 +130,7 @@ class _Text:
             lambda rows: solver_nats(
                 cast(TextSolver, solve), self.task, self.prompts[rows], self.counted[rows]
             ),
-            ("reloop.evaluation.text.scores", solver_module(solve)),
+            ("looplab.evaluation.text.scores", solver_module(solve)),
         )
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)
         return label, found["bits_per_byte"]
@@ -157,7 +157,7 @@ class _Text:
             lambda rows: nats_by_loop(
                 measure.device_model(), prompts[rows], _loops(measure), counted[rows]
             ),
-            ("reloop.evaluation.text.scores",),
+            ("looplab.evaluation.text.scores",),
         )
         return arrays["nats"]
 
@@ -181,7 +181,7 @@ def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
         },
         len(sheet.prompts),
         lambda rows: judge(measure.device_model(), *part(rows), _loops(measure)),
-        ("reloop.evaluation.text.questions",),
+        ("looplab.evaluation.text.questions",),
     )
     return questions_result(sheet, arrays, settings)
 

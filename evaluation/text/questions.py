@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.models import Model
-from reloop.tasks import Prompts
-from reloop.tasks.language.documents import read_text
-from reloop.tasks.language.tokens import Tokenizer
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.models import Model
+from looplab.tasks import Prompts
+from looplab.tasks.language.documents import read_text
+from looplab.tasks.language.tokens import Tokenizer
 
 from ..artefacts import Arrays
 from ..bootstrap import Interval, bootstrap

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.models import Model
-from reloop.tasks import Prompts, Task
-from reloop.tasks.language.tokens import Tokenizer
-from reloop.training.objective import error
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.models import Model
+from looplab.tasks import Prompts, Task
+from looplab.tasks.language.tokens import Tokenizer
+from looplab.training.objective import error
 
 from ..artefacts import Arrays
 from ..baselines import TextSolver

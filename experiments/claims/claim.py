@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import ConfigError, nearest
-from reloop.conf.schema import Config
+from looplab.conf.mistakes import ConfigError, nearest
+from looplab.conf.schema import Config
 
 _Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
@@ -216,7 +216,7 @@ def _add(items: list[_Item], item: _Item) -> None:
 
 
 def _matches(config: Config, settings: Mapping[str, Any]) -> bool:
-    from reloop.conf.build import config_to_mapping, flatten
+    from looplab.conf.build import config_to_mapping, flatten
 
     flat = flatten(config_to_mapping(config))
     return all(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, NotMeasured, Paper
 from .statistics import over_seeds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, NotMeasured, claim
 from .in_context.accuracy import NO_WORSE, STAYS

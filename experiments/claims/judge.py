@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
 
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.remarks import shared, unfinished
-from reloop.evaluation.tables import Part, Table
-from reloop.training.assemble import build_task
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.remarks import shared, unfinished
+from looplab.evaluation.tables import Part, Table
+from looplab.training.assemble import build_task
 
 from ..named.results import Verdict, VerdictName
 from .claim import Claim, Estimate, Evidence, Measured, NotMeasured, Unfinished

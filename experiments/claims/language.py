@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 from typing import Any, Literal
 
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, NotMeasured, Paper, claim
 from .select import Group, errors, estimate_of, groups, ratio

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.schema import Config, EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, Measured, NotMeasured
 from .statistics import hierarchical_bootstrap

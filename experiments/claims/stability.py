@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats
 
 from .claim import Estimate, Evidence, NotMeasured, Paper
 from .statistics import absolute, over_seeds

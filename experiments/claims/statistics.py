@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
-from reloop.evaluation.bootstrap import Floats, crossed_means
+from looplab.evaluation.bootstrap import Floats, crossed_means
 
 from .claim import Estimate, NotMeasured
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.processes import refuse_torchrun
-from reloop.conf.command import answered, described, run_command
-from reloop.conf.compose import commands
-from reloop.conf.help import help_text
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.setting import check_settings, setting
-from reloop.conf.words import settings_from_words
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.checks.processes import refuse_torchrun
+from looplab.conf.command import answered, described, run_command
+from looplab.conf.compose import commands
+from looplab.conf.help import help_text
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.setting import check_settings, setting
+from looplab.conf.words import settings_from_words
 
 FLAGS = ("-m", "--multirun")
 _STATUS = ("action=status", "action=cancel")

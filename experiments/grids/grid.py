@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from reloop.conf.actions import Command
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.training.run_folder.files import read_record, write_record
+from looplab.conf.actions import Command
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.training.run_folder.files import read_record, write_record
 
 SEED = "seed"
 _KIND = "grid"
@@ -57,7 +57,7 @@ class Grid:
     @classmethod
     def of(cls, commands: Sequence[Command]) -> Grid:
         """The grid of commands that train or evaluate."""
-        from reloop.training.run_folder.run import run_folder  # imports torch
+        from looplab.training.run_folder.run import run_folder  # imports torch
 
         words = [dict(word.split("=", 1) for word in command.words) for command in commands]
         keys = list(dict.fromkeys(key for each in words for key in each))

@@ -12,13 +12,13 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import RunError
-from reloop.evaluation import evaluate_run, load_run
-from reloop.evaluation.bootstrap import Floats, bootstrap
-from reloop.evaluation.remarks import remarks
-from reloop.evaluation.results import Evaluation
-from reloop.evaluation.tables import Table
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.mistakes import RunError
+from looplab.evaluation import evaluate_run, load_run
+from looplab.evaluation.bootstrap import Floats, bootstrap
+from looplab.evaluation.remarks import remarks
+from looplab.evaluation.results import Evaluation
+from looplab.evaluation.tables import Table
+from looplab.training.run_folder.run import RunFolder
 
 from ..claims.claim import Estimate, Measured
 from ..claims.statistics import hierarchical_bootstrap, hierarchical_test

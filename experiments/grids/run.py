@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reloop.conf.actions import Command
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.compose import commands
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.words import run_py
-from reloop.training.device import place
-from reloop.training.jobs import Workers, processes_for, run_jobs
-from reloop.training.run_folder.lock import holding, is_locked
-from reloop.training.run_folder.status import status_of
-from reloop.training.together import groups, obstacle
+from looplab.conf.actions import Command
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.words import run_py
+from looplab.training.device import place
+from looplab.training.jobs import Workers, processes_for, run_jobs
+from looplab.training.run_folder.lock import holding, is_locked
+from looplab.training.run_folder.status import status_of
+from looplab.training.together import groups, obstacle
 
 from ..many_runs import Plan, Wanted, train_all
 from ..one_command import carry_out, check_evaluation_of

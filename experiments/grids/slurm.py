@@ -20,17 +20,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import reloop
-from reloop.conf.command import answered
-from reloop.conf.lazy import optional
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.training.run_folder.files import read_record, write_record
+import looplab
+from looplab.conf.command import answered
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.training.run_folder.files import read_record, write_record
 
 from .command import EngineSettings
 
 _CLUSTER = "slurm"
 _SAVE = 90  # seconds before the end at which a task is told to save
-_HOME = Path(reloop.__file__).resolve().parents[1]
+_HOME = Path(looplab.__file__).resolve().parents[1]
 _KIND, _FILE = "slurm arrays", "slurm/arrays.json"
 # The states in which a task will still do something.
 _ACTIVE = ("PENDING", "RUNNING", "CONFIGURING", "REQUEUED", "SUSPENDED")

@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import TableSettings
-from reloop.conf.setting import check_settings, setting
-from reloop.conf.words import run_py
-from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.status import status_of
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import TableSettings
+from looplab.conf.setting import check_settings, setting
+from looplab.conf.words import run_py
+from looplab.evaluation.tables import Part, Table, document
+from looplab.training.run_folder.status import status_of
 
 from ..runs.listing import count_of, duration, rows_of
 from .grid import read_grid

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reloop.conf.checksum import key_of
-from reloop.conf.schema import TableFormat
-from reloop.conf.words import run_py
-from reloop.evaluation.artefacts import is_shown, show
-from reloop.evaluation.remarks import shared
-from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.files import write_bytes
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.checksum import key_of
+from looplab.conf.schema import TableFormat
+from looplab.conf.words import run_py
+from looplab.evaluation.artefacts import is_shown, show
+from looplab.evaluation.remarks import shared
+from looplab.evaluation.tables import Part, Table, document
+from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.run import RunFolder
 
 from ..claims.claim import Estimate, Measured
 from ..named.curves import file_name

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 
-from reloop.conf.command import described, run_command
-from reloop.experiments.iso_depth.settings import IsoDepthSettings
-from reloop.experiments.plateau import LEAVES
+from looplab.conf.command import described, run_command
+from looplab.experiments.iso_depth.settings import IsoDepthSettings
+from looplab.experiments.plateau import LEAVES
 
 _STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
 _HELP = """\
@@ -53,7 +53,7 @@ def _help() -> str:
 
 def _measure(settings: IsoDepthSettings) -> str:
     """Train what is not trained yet, fit; returns the text to print."""
-    from reloop.experiments.iso_depth.run import iso_depth
+    from looplab.experiments.iso_depth.run import iso_depth
 
     return iso_depth(settings)
 

@@ -13,20 +13,20 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from reloop.conf.checks.config import check_config
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config
-from reloop.evaluation.bootstrap import numbers
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.evaluate_run import evaluate
-from reloop.evaluation.remarks import shared
-from reloop.evaluation.results import by_solver
-from reloop.evaluation.tables import Part, Table, document
-from reloop.training import train
-from reloop.training.assemble import build_task
-from reloop.training.jobs import Outcome, Workers, processes_for, run_jobs
-from reloop.training.run_folder.files import read_json, write_bytes, write_json
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.checks.config import check_config
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config
+from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import evaluate
+from looplab.evaluation.remarks import shared
+from looplab.evaluation.results import by_solver
+from looplab.evaluation.tables import Part, Table, document
+from looplab.training import train
+from looplab.training.assemble import build_task
+from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs
+from looplab.training.run_folder.files import read_json, write_bytes, write_json
+from looplab.training.run_folder.run import RunFolder
 
 from ..plateau import LEAVES, bayes_error, has_left_plateau, highest
 from ..scaling_law.certainty import Certainty

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reloop.conf.checks.config import check_size
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import (
+from looplab.conf.checks.config import check_size
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     EvaluationConfig,
@@ -21,7 +21,7 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.setting import check_settings, setting
 
 _WARMUP = 100  # steps in which the rate rises; then it falls to zero at the last one
 _PROMPTS = 4096  # of the evaluation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from reloop.conf.command import described, run_command
+from looplab.conf.command import described, run_command
 
 from .definition import load, names
 from .settings import ExperimentSettings

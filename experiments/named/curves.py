@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reloop.evaluation.bootstrap import Band, Interval, bootstrap
+from looplab.evaluation.bootstrap import Band, Interval, bootstrap
 
 from .results import Curve, Panel
 

@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import yaml
 
-from reloop.conf.build import build
-from reloop.conf.checksum import key_of
-from reloop.conf.groups import choices, read_values
-from reloop.conf.mistakes import ConfigError, check_choice, one_line
-from reloop.conf.words import read_yaml
+from looplab.conf.build import build
+from looplab.conf.checksum import key_of
+from looplab.conf.groups import choices, read_values
+from looplab.conf.mistakes import ConfigError, check_choice, one_line
+from looplab.conf.words import read_yaml
 
 # In measures/of_runs/.
 OF_RUNS = (

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from reloop.conf.build import config_to_mapping, flatten
-from reloop.conf.command import as_word
-from reloop.conf.compose import command_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
+from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.command import as_word
+from looplab.conf.compose import command_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
 
 from .definition import AtScale, Experiment
 

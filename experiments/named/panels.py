@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.evaluation.bootstrap import Interval, clustered_bootstrap
-from reloop.tasks import SHIFTS
-from reloop.training.assemble import trained_loops
+from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
+from looplab.tasks import SHIFTS
+from looplab.training.assemble import trained_loops
 
 from ..claims.claim import Measured
 from .curves import curve, file_name, panel

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import FigureSettings
-from reloop.evaluation import evaluate_run, load_run
-from reloop.evaluation.artefacts import is_shown, show
-from reloop.evaluation.remarks import remarks, shared
-from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.files import write_bytes
-from reloop.training.run_folder.lock import holding
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import FigureSettings
+from looplab.evaluation import evaluate_run, load_run
+from looplab.evaluation.artefacts import is_shown, show
+from looplab.evaluation.remarks import remarks, shared
+from looplab.evaluation.tables import Part, Table, document
+from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.lock import holding
+from looplab.training.run_folder.run import RunFolder
 
 from ..claims.claim import Evidence, Measured, find_claim
 from ..claims.judge import estimate_text, judge, line_text, verdict_parts

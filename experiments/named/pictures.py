@@ -6,9 +6,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from reloop.conf.schema import FigureSettings
-from reloop.evaluation.bootstrap import Band
-from reloop.evaluation.figures import (
+from looplab.conf.schema import FigureSettings
+from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.figures import (
     Pictures,
     band,
     log_above_rounding,
@@ -18,7 +18,7 @@ from reloop.evaluation.figures import (
     ticks_at,
     whole_numbers,
 )
-from reloop.evaluation.style import LineStyle, style_of_number, styles_of
+from looplab.evaluation.style import LineStyle, style_of_number, styles_of
 
 from .results import Curve, ExperimentResult, Panel
 

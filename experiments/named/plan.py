@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from reloop.training.jobs import processes_for
-from reloop.training.run_folder.run import run_folder
+from looplab.training.jobs import processes_for
+from looplab.training.run_folder.run import run_folder
 
 from ..many_runs import Estimates, progress
 from .definition import Experiment

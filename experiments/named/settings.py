@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.schema import Config, FigureSettings, TableSettings
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.schema import Config, FigureSettings, TableSettings
+from looplab.conf.setting import check_settings, setting
 
 from .definition import ALL, ALL_LANGUAGE, Experiment, folder_of, selected
 from .members import Member, members_of

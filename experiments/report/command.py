@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.command import described, run_command
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.command import described, run_command
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.setting import check_settings, setting
 
 _ACTION = "action=report"
 _HELP = """\

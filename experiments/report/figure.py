@@ -12,10 +12,10 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypedDict
 from urllib.parse import quote
 
-from reloop.conf.schema import Baseline
-from reloop.conf.setting import names_of
-from reloop.evaluation.style import LineStyle, style_of_number, styles_of
-from reloop.experiments.named.results import Curve, Panel
+from looplab.conf.schema import Baseline
+from looplab.conf.setting import names_of
+from looplab.evaluation.style import LineStyle, style_of_number, styles_of
+from looplab.experiments.named.results import Curve, Panel
 
 _DIGITS = 5  # of a number in the page: more than a picture shows
 _SOLVERS = {*names_of(Baseline), "published"}  # kinds that do not decide on an axis

@@ -9,11 +9,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from reloop.conf.checks.folders import is_hidden
-from reloop.conf.mistakes import ConfigError, nearest
-from reloop.experiments.named.definition import experiment_of
-from reloop.experiments.stability.settings import FIGURES, StabilitySettings
-from reloop.training.run_folder.status import is_run, named_runs, runs_in
+from looplab.conf.checks.folders import is_hidden
+from looplab.conf.mistakes import ConfigError, nearest
+from looplab.experiments.named.definition import experiment_of
+from looplab.experiments.stability.settings import FIGURES, StabilitySettings
+from looplab.training.run_folder.status import is_run, named_runs, runs_in
 
 from .command import ReportSettings
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from reloop.training.run_folder.files import read_record, write_record
+from looplab.training.run_folder.files import read_record, write_record
 
 _KIND = "report part"
 # The code that parts are made by.

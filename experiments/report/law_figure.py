@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from reloop.conf.mistakes import RunError
-from reloop.evaluation.style import style_of_number
-from reloop.experiments.scaling_law.fit import Fit, fit_law
-from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.table import COLUMNS, ScalingTable
+from looplab.conf.mistakes import RunError
+from looplab.evaluation.style import style_of_number
+from looplab.experiments.scaling_law.fit import Fit, fit_law
+from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.table import COLUMNS, ScalingTable
 
 from .figure import Figure, csv_text, data_link, short
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from reloop.evaluation.bootstrap import Band
-from reloop.evaluation.comparison import run_labels
-from reloop.evaluation.errors import ERROR_RATE
-from reloop.evaluation.figures.evaluation import curves, model_label, models
-from reloop.evaluation.results import (
+from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.comparison import run_labels
+from looplab.evaluation.errors import ERROR_RATE
+from looplab.evaluation.figures.evaluation import curves, model_label, models
+from looplab.evaluation.results import (
     NATS,
     ComparedRun,
     Comparison,
@@ -25,8 +25,8 @@ from reloop.evaluation.results import (
     of_loops,
     unit,
 )
-from reloop.experiments.named.results import Curve, Panel
-from reloop.training.run_folder.metrics import smoothed
+from looplab.experiments.named.results import Curve, Panel
+from looplab.training.run_folder.metrics import smoothed
 
 _LINEAR = (ERROR_RATE, NATS)  # errors that are not drawn on a log axis
 _READINGS = 3  # numbers of loops at which a model was read: from here on a slider has them

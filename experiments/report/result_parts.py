@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import RunError
-from reloop.conf.words import run_py
-from reloop.experiments.named.results import Curve, Panel
-from reloop.training.run_folder.files import Record, read_json, read_record
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import RunError
+from looplab.conf.words import run_py
+from looplab.experiments.named.results import Curve, Panel
+from looplab.training.run_folder.files import Record, read_json, read_record
 
 from .figure import Figure, figure, short
 from .folders import anchor, run_of

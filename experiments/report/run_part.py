@@ -9,17 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import config_to_mapping, flatten
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError, RunError, one_line
-from reloop.conf.saved import read_config
-from reloop.conf.schema import Config
-from reloop.conf.words import run_py
-from reloop.evaluation.remarks import remarks_of
-from reloop.training.assemble import build_task, trained_loops
-from reloop.training.run_folder.files import read_record
-from reloop.training.run_folder.metrics import Metrics
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import ConfigError, RunError, one_line
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config
+from looplab.conf.words import run_py
+from looplab.evaluation.remarks import remarks_of
+from looplab.training.assemble import build_task, trained_loops
+from looplab.training.run_folder.files import read_record
+from looplab.training.run_folder.metrics import Metrics
+from looplab.training.run_folder.run import RunFolder
 
 from .figure import Figure, figure, short
 from .folders import anchor
@@ -27,7 +27,7 @@ from .kept import Kept
 
 _FILES = ("config.yaml", "environment.json", "evaluation.json", "metrics.jsonl")
 _UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
-_ROOMS = "reloop|probing|openml_eval|evaluation|experiments|benchmarks"
+_ROOMS = "looplab|probing|openml_eval|evaluation|experiments|benchmarks"
 _MODULE = re.compile(rf"(?:.*/)?((?:{_ROOMS})(?:/\w+)*)")
 
 
@@ -188,8 +188,8 @@ def as_typed(recorded: Any) -> str:
         script, *words = shlex.split(recorded)
     if script.rpartition("/")[2] == "run.py":
         return run_py(*words)
-    if script.rpartition("/")[2] == "reloop":
-        return shlex.join(["reloop", *words])
+    if script.rpartition("/")[2] == "looplab":
+        return shlex.join(["looplab", *words])
     module = _MODULE.fullmatch(script.removesuffix(".py").removesuffix("/__main__"))
     if module:
         return shlex.join(["python", "-m", module[1].replace("/", "."), *words])

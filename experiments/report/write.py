@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError, RunError, one_line
-from reloop.training.run_folder.files import write_bytes
+from looplab.conf.mistakes import ConfigError, RunError, one_line
+from looplab.training.run_folder.files import write_bytes
 
 from .command import ReportSettings
 from .figure import csv_text, data_link

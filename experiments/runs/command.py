@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reloop.conf.command import described, run_command
-from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.conf.schema import TableSettings
-from reloop.conf.setting import check_settings, setting
-from reloop.conf.words import check_words
+from looplab.conf.command import described, run_command
+from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.schema import TableSettings
+from looplab.conf.setting import check_settings, setting
+from looplab.conf.words import check_words
 
 _LIST = """\
 A table of runs: name, task, model, state, steps, time left, last training loss, error of the last

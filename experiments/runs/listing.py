@@ -17,15 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import config_to_mapping, flatten
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError, nearest, nearest_key
-from reloop.conf.saved import read_mapping
-from reloop.conf.schema import Config
-from reloop.evaluation.tables import Part, Table, document
-from reloop.training.run_folder.files import read_record
-from reloop.training.run_folder.sources import is_current
-from reloop.training.run_folder.status import last_record, runs_in, status_of
+from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import ConfigError, nearest, nearest_key
+from looplab.conf.saved import read_mapping
+from looplab.conf.schema import Config
+from looplab.evaluation.tables import Part, Table, document
+from looplab.training.run_folder.files import read_record
+from looplab.training.run_folder.sources import is_current
+from looplab.training.run_folder.status import last_record, runs_in, status_of
 
 from .command import ListSettings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reloop.conf.command import described, run_command
-from reloop.experiments.scaling_law.settings import PUBLISHED, ScalingSettings, run_folders
+from looplab.conf.command import described, run_command
+from looplab.experiments.scaling_law.settings import PUBLISHED, ScalingSettings, run_folders
 
 if TYPE_CHECKING:
-    from reloop.experiments.scaling_law.table import ScalingTable
+    from looplab.experiments.scaling_law.table import ScalingTable
 
 _HELP = """\
 Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta to the losses of models of several sizes,
@@ -57,8 +57,8 @@ def _help() -> str:
 
 def _measure(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
-    from reloop.evaluation.tables import document
-    from reloop.experiments.scaling_law.report import fitted, folder_of, report, write
+    from looplab.evaluation.tables import document
+    from looplab.experiments.scaling_law.report import fitted, folder_of, report, write
 
     table, name = _table(settings)
     fixed = {} if settings.E is None else {"E": settings.E}
@@ -72,14 +72,14 @@ def _measure(settings: ScalingSettings) -> str:
 def _table(settings: ScalingSettings) -> tuple[ScalingTable, str]:
     """The table to fit and its name; prints which runs have no row."""
     if settings.runs:
-        from reloop.experiments.scaling_law.runs import read_runs
+        from looplab.experiments.scaling_law.runs import read_runs
 
         table, messages = read_runs(run_folders(settings.runs))
         for message in messages:
             print(message, flush=True)
         return table, "runs"
-    from reloop.experiments.scaling_law.published import minima
-    from reloop.experiments.scaling_law.table import read_csv
+    from looplab.experiments.scaling_law.published import minima
+    from looplab.experiments.scaling_law.table import read_csv
 
     table = minima() if settings.table == PUBLISHED else read_csv(Path(settings.table))
     return table, Path(settings.table).stem

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import RunError
+from looplab.conf.mistakes import RunError
 
 from .fit import Fit, edges, fit_law, undetermined
 from .problem import NAMES, RANGES, Problem

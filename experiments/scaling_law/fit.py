@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from reloop.conf.mistakes import RunError
+from looplab.conf.mistakes import RunError
 
 from .problem import DELTA, NAMES, RANGES, Law, Problem, polished, ranges_of, search
 from .table import Flags, Floats, ScalingTable

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from reloop.evaluation.figures import Curve, Pictures, name_curves, outer_labels
-from reloop.evaluation.style import styles_in_order
+from looplab.evaluation.figures import Curve, Pictures, name_curves, outer_labels
+from looplab.evaluation.style import styles_in_order
 
 from .problem import Law
 from .table import Floats, ScalingTable

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.checksum import key_of
-from reloop.conf.schema import FigureSettings
-from reloop.evaluation.figures import Pictures, drawn_once
-from reloop.evaluation.tables import Part, Table
-from reloop.training.run_folder.files import write_json
+from looplab.conf.checksum import key_of
+from looplab.conf.schema import FigureSettings
+from looplab.evaluation.figures import Pictures, drawn_once
+from looplab.evaluation.tables import Part, Table
+from looplab.training.run_folder.files import write_json
 
 from .certainty import Certainty, Intervals, certainty, intervals
 from .fit import Fit, fit_law

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.saved import read_config
-from reloop.evaluation.bootstrap import numbers
-from reloop.evaluation.evaluate_run import evaluation_of
-from reloop.evaluation.load import load_run
-from reloop.evaluation.remarks import curriculum_left, shared
-from reloop.models import Model
-from reloop.training.run_folder.run import Run, RunFolder
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.saved import read_config
+from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.evaluate_run import evaluation_of
+from looplab.evaluation.load import load_run
+from looplab.evaluation.remarks import curriculum_left, shared
+from looplab.models import Model
+from looplab.training.run_folder.run import Run, RunFolder
 
 from .table import COLUMNS, ScalingTable
 

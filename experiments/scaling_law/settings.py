@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import FigureSettings, TableSettings
-from reloop.conf.setting import check_settings, setting
-from reloop.training.run_folder.status import is_run
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import FigureSettings, TableSettings
+from looplab.conf.setting import check_settings, setting
+from looplab.training.run_folder.status import is_run
 
 PUBLISHED = "minima"  # the name of the table that comes with the project
 

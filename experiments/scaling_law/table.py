@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import RunError, nearest, one_line
+from looplab.conf.mistakes import RunError, nearest, one_line
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

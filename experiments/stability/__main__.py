@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 
-from reloop.conf.command import as_word, described, run_command
-from reloop.experiments.stability.settings import FIGURES, INITS, WIDTH, StabilitySettings
+from looplab.conf.command import as_word, described, run_command
+from looplab.experiments.stability.settings import FIGURES, INITS, WIDTH, StabilitySettings
 
 _STOP_MESSAGE = "stopped; the same command resumes from what was trained"
 _HELP = """\
@@ -63,7 +63,7 @@ def _help() -> str:
 
 def _measure(settings: StabilitySettings) -> str:
     """Measure and draw the figure; returns the text to print."""
-    from reloop.experiments.stability.run import stability
+    from looplab.experiments.stability.run import stability
 
     return stability(settings)
 

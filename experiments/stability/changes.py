@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from reloop.evaluation.figures import (
+from looplab.evaluation.figures import (
     Pictures,
     band,
     name_curves,
@@ -16,8 +16,8 @@ from reloop.evaluation.figures import (
     ticks_at,
     whole_numbers,
 )
-from reloop.evaluation.style import style_of
-from reloop.evaluation.tables import Part, Table
+from looplab.evaluation.style import style_of
+from looplab.evaluation.tables import Part, Table
 
 from .near_init import PLACES, STEPS, Stack, all_first_steps
 from .settings import INITS, SCALINGS, SLOPES_FROM, StabilitySettings

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from reloop.evaluation.figures import Pictures, heat_map, outer_labels
-from reloop.evaluation.tables import Part
-from reloop.probing.dynamics.trajectory import cosines
-from reloop.training.progress import Progress
+from looplab.evaluation.figures import Pictures, heat_map, outer_labels
+from looplab.evaluation.tables import Part
+from looplab.probing.dynamics.trajectory import cosines
+from looplab.training.progress import Progress
 
 from .near_init import SHARED, Stack, token_model
 from .settings import INITS, Init, StabilitySettings

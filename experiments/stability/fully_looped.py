@@ -9,10 +9,10 @@ from typing import TypedDict
 
 import numpy as np
 
-from reloop.evaluation.figures import Curve, Pictures, name_curves, outer_labels
-from reloop.evaluation.style import style_of_number
-from reloop.evaluation.tables import Part, Table
-from reloop.training.run_folder.metrics import smoothed
+from looplab.evaluation.figures import Curve, Pictures, name_curves, outer_labels
+from looplab.evaluation.style import style_of_number
+from looplab.evaluation.tables import Part, Table
+from looplab.training.run_folder.metrics import smoothed
 
 from ..population import measured
 from .regression import DIMS

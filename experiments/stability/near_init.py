@@ -15,12 +15,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from reloop.models.blocks.parameters import initialise_block
-from reloop.models.blocks.spec import BlockSpec
-from reloop.models.loops.loop import LayerLoop, Loop, StepContext
-from reloop.models.loops.recurrent import RecurrentLoop
-from reloop.models.model import residual_scale
-from reloop.training.progress import Progress
+from looplab.models.blocks.parameters import initialise_block
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.loops.loop import LayerLoop, Loop, StepContext
+from looplab.models.loops.recurrent import RecurrentLoop
+from looplab.models.model import residual_scale
+from looplab.training.progress import Progress
 
 from .settings import WIDTH, Init
 from .tables import Floats

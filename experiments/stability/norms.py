@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels, whole_numbers
-from reloop.evaluation.style import style_of_number
-from reloop.evaluation.tables import Part, Table
+from looplab.evaluation.figures import Pictures, band, name_curves, outer_labels, whole_numbers
+from looplab.evaluation.style import style_of_number
+from looplab.evaluation.tables import Part, Table
 
 from .near_init import SHARED, STEPS, Stack, all_first_steps
 from .settings import INITS, StabilitySettings

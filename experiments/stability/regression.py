@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reloop.conf.schema import (
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     GrowthConfig,

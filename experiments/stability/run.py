@@ -9,13 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from reloop.evaluation import load_run
-from reloop.evaluation.artefacts import Artefacts
-from reloop.evaluation.figures import Pictures, drawn_once
-from reloop.evaluation.measure import weights_digest
-from reloop.evaluation.remarks import remarks, shared
-from reloop.evaluation.tables import document
-from reloop.training.run_folder.sources import EVALUATED, sources_of
+from looplab.evaluation import load_run
+from looplab.evaluation.artefacts import Artefacts
+from looplab.evaluation.figures import Pictures, drawn_once
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.remarks import remarks, shared
+from looplab.evaluation.tables import document
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .settings import FIGURES, StabilitySettings
 

@@ -7,11 +7,11 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.mistakes import ConfigError, check_choice, check_count
-from reloop.conf.saved import read_config
-from reloop.conf.schema import FigureSettings, TableSettings
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.mistakes import ConfigError, check_choice, check_count
+from looplab.conf.saved import read_config
+from looplab.conf.schema import FigureSettings, TableSettings
+from looplab.conf.setting import check_settings, setting
 
 _LOOPS = (1, 2, 4, 8, 16, 32, 64)  # arXiv 2606.18524, Figure 2
 _RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from reloop.conf.schema import ModelConfig, TrainingConfig
-from reloop.evaluation.figures import (
+from looplab.conf.schema import ModelConfig, TrainingConfig
+from looplab.evaluation.figures import (
     Pictures,
     band,
     name_curves,
@@ -19,8 +19,8 @@ from reloop.evaluation.figures import (
     outer_labels,
     ticks_at,
 )
-from reloop.evaluation.style import style_of_number
-from reloop.evaluation.tables import Part, Table
+from looplab.evaluation.style import style_of_number
+from looplab.evaluation.tables import Part, Table
 
 from ..plateau import bayes_error
 from ..population import Population, measured

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from reloop.evaluation.figures import Pictures, band, name_curves, outer_labels, ticks_at
-from reloop.evaluation.style import style_of
-from reloop.evaluation.tables import Part, Table
-from reloop.models.model import residual_scale
-from reloop.training.progress import Progress
+from looplab.evaluation.figures import Pictures, band, name_curves, outer_labels, ticks_at
+from looplab.evaluation.style import style_of
+from looplab.evaluation.tables import Part, Table
+from looplab.models.model import residual_scale
+from looplab.training.progress import Progress
 
 from .settings import SCALINGS, StabilitySettings
 from .tables import (

@@ -7,10 +7,10 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from reloop.evaluation import load_run
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.evaluate_run import logged
-from reloop.evaluation.figures import (
+from looplab.evaluation import load_run
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import logged
+from looplab.evaluation.figures import (
     Pictures,
     band,
     heat_map,
@@ -18,12 +18,12 @@ from reloop.evaluation.figures import (
     padded,
     whole_numbers,
 )
-from reloop.evaluation.remarks import unfinished
-from reloop.evaluation.style import kind_of, styles_of
-from reloop.evaluation.tables import Part, Table
-from reloop.probing.dynamics.trajectory import Movements, follow, prompts_on
-from reloop.training.assemble import build_curriculum, trained_loops
-from reloop.training.run_folder.run import Run, RunError
+from looplab.evaluation.remarks import unfinished
+from looplab.evaluation.style import kind_of, styles_of
+from looplab.evaluation.tables import Part, Table
+from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.run_folder.run import Run, RunError
 
 from .settings import StabilitySettings
 from .tables import Floats, Means, band_of, csv_columns, number, over_seeds

@@ -9,12 +9,12 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from reloop.conf.schema import ModelConfig, TrainingConfig
-from reloop.evaluation.figures import Pictures, band, name_curves, note_level, ticks_at
-from reloop.evaluation.style import style_of
-from reloop.evaluation.tables import Part, Table
-from reloop.models.loops.connected import CONNECTIVITIES
-from reloop.training.assemble import build_task
+from looplab.conf.schema import ModelConfig, TrainingConfig
+from looplab.evaluation.figures import Pictures, band, name_curves, note_level, ticks_at
+from looplab.evaluation.style import style_of
+from looplab.evaluation.tables import Part, Table
+from looplab.models.loops.connected import CONNECTIVITIES
+from looplab.training.assemble import build_task
 
 from ..population import Errors, Population, measured
 from .regression import regression_runs

@@ -13,7 +13,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reloop.training.run_folder.metrics import smoothed
+from looplab.training.run_folder.metrics import smoothed
 
 from ..claims.statistics import half_width
 from .tables import Floats

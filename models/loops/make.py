@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from reloop.conf.plugins import add_name
+from looplab.conf.plugins import add_name
 
 from ..spec import ModelSpec
 from .connected import ConnectedLoop

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import one_line
+from looplab.conf.mistakes import one_line
 
 from ..settings import table_name
 from .table import Source, Table, TableError, is_unnamed

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
 
-from reloop.conf.mistakes import RunError, one_line
+from looplab.conf.mistakes import RunError, one_line
 
 from ..settings import DATASETS
 from .table import Source, Table, TableError

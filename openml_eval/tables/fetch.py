@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from reloop.conf.mistakes import RunError
+from looplab.conf.mistakes import RunError
 
 from ..settings import FetchSettings, table_name
 from .csv_file import csv_table

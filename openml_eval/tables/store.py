@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from reloop.conf.mistakes import RunError
-from reloop.training.run_folder.files import read_json, write_json, write_with
+from looplab.conf.mistakes import RunError
+from looplab.training.run_folder.files import read_json, write_json, write_with
 
 from .catalogue import ids_by_name
 from .table import Source, Table, TableError

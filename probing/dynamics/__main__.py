@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the imports, which take a while
-    from reloop.conf.entry import begin
+    from looplab.conf.entry import begin
 
     begin()
 
 import sys
 
-from reloop.conf.command import described, run_command
-from reloop.conf.saved import unpacked
-from reloop.probing.dynamics.settings import DynamicsSettings
+from looplab.conf.command import described, run_command
+from looplab.conf.saved import unpacked
+from looplab.probing.dynamics.settings import DynamicsSettings
 
 _HELP = """\
 Follow the states of a run's newest checkpoint far beyond b, or through its layers; measure, draw.
@@ -36,8 +36,8 @@ def main(words: list[str]) -> int:
 
 def _measure(settings: DynamicsSettings) -> str:
     """Measure the run; returns the text to print."""
-    from reloop.probing.dynamics.measure import FIGURES, dynamics
-    from reloop.probing.dynamics.report import report
+    from looplab.probing.dynamics.measure import FIGURES, dynamics
+    from looplab.probing.dynamics.report import report
 
     result = dynamics(settings)
     text = report(result, settings.tables.format)

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from reloop.models.loops.loop import Loop, LoopState, StepContext
+from looplab.models.loops.loop import Loop, LoopState, StepContext
 
 Map = Callable[[Tensor], Tensor]
 MAX_ITERATIONS = 128  # all of whose vectors are stored

@@ -13,21 +13,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator
 
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation import load_run
-from reloop.evaluation.artefacts import Arrays, Artefacts, is_shown, show
-from reloop.evaluation.bootstrap import Band, bootstrap, plain
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.measure import weights_digest
-from reloop.evaluation.remarks import remarks
-from reloop.evaluation.style import kind_of
-from reloop.models import Model
-from reloop.tasks import Prompts
-from reloop.training.assemble import trained_loops
-from reloop.training.device import place_exactly
-from reloop.training.progress import Progress
-from reloop.training.run_folder.run import Run, RunError, RunFolder
-from reloop.training.run_folder.sources import EVALUATED, sources_of
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation import load_run
+from looplab.evaluation.artefacts import Arrays, Artefacts, is_shown, show
+from looplab.evaluation.bootstrap import Band, bootstrap, plain
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.remarks import remarks
+from looplab.evaluation.style import kind_of
+from looplab.models import Model
+from looplab.tasks import Prompts
+from looplab.training.assemble import trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.progress import Progress
+from looplab.training.run_folder.run import Run, RunError, RunFolder
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
 from .report import draw_dynamics

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reloop.conf.schema import FigureSettings, TableFormat
-from reloop.evaluation.bootstrap import Band, numbers
-from reloop.evaluation.figures import (
+from looplab.conf.schema import FigureSettings, TableFormat
+from looplab.evaluation.bootstrap import Band, numbers
+from looplab.evaluation.figures import (
     AnyCurve,
     Pictures,
     band,
@@ -22,9 +22,9 @@ from reloop.evaluation.figures import (
     parts,
     whole_numbers,
 )
-from reloop.evaluation.results import unit
-from reloop.evaluation.style import style_of, styles_of
-from reloop.evaluation.tables import Table, document
+from looplab.evaluation.results import unit
+from looplab.evaluation.style import style_of, styles_of
+from looplab.evaluation.tables import Table, document
 
 from .results import Contraction, Dynamics, Residual
 

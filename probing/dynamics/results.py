@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from reloop.evaluation.bootstrap import Band
-from reloop.evaluation.results import OfRun
+from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.results import OfRun
 
 
 class Norm(TypedDict):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.model import check_has_states
-from reloop.conf.mistakes import ConfigError, check_device
-from reloop.conf.saved import read_config
-from reloop.conf.schema import Config, FigureSettings, TableSettings
-from reloop.conf.setting import check_settings, setting
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.checks.model import check_has_states
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config, FigureSettings, TableSettings
+from looplab.conf.setting import check_settings, setting
 
 _MAX_LOOPS = 1_000_000  # more would take minutes per prompt
 

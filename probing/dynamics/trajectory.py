@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reloop.evaluation.artefacts import Arrays
-from reloop.models import Model
-from reloop.models.loops.loop import LoopState
-from reloop.models.queries import ALL_TOKENS, read_at
-from reloop.models.readers import PromptBatch
-from reloop.tasks import Prompts
+from looplab.evaluation.artefacts import Arrays
+from looplab.models import Model
+from looplab.models.loops.loop import LoopState
+from looplab.models.queries import ALL_TOKENS, read_at
+from looplab.models.readers import PromptBatch
+from looplab.tasks import Prompts
 
 from .jacobian import Map, one_loop
 

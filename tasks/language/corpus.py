@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError
 
 from .documents import read_documents, split
 from .tokens import Tokenizer, make_tokenizer

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from reloop.conf.checks.folders import is_hidden
-from reloop.conf.lazy import optional
-from reloop.conf.mistakes import ConfigError, one_line
+from looplab.conf.checks.folders import is_hidden
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, one_line
 
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
 _PARQUET = ".parquet"

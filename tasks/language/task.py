@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError
 
 from ..random_source import RandomSource
 from ..task import Prompts, Task, register_task

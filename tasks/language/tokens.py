@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.conf.lazy import optional
-from reloop.conf.mistakes import ConfigError, one_line
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, one_line
 
 _BYTES = 256
 _ONE_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token for a byte of a character without a token

@@ -10,11 +10,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from reloop.benchmarks import cost
-from reloop.benchmarks.cost import CARDS, H100, Card, card_floor, measured_floor, work_of
-from reloop.benchmarks.settings import NAMES, Name, named_config
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from reloop.training.assemble import build_curriculum, build_model, build_task
+from looplab.benchmarks import cost
+from looplab.benchmarks.cost import CARDS, H100, Card, card_floor, measured_floor, work_of
+from looplab.benchmarks.settings import NAMES, Name, named_config
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from looplab.training.assemble import build_curriculum, build_model, build_task
 
 # The paper's settings with the last y: GFLOP a step with causal and with dense attention,
 # microseconds at 800 TFLOP/s, megabytes under four forward kernels a block; computed apart.

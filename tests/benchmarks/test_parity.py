@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reloop.benchmarks.parity import compare, main
-from reloop.benchmarks.settings import ParitySettings
+from looplab.benchmarks.parity import compare, main
+from looplab.benchmarks.settings import ParitySettings
 
 TINY = [
     *("config=linear", "device=cpu", "fixed=true", "task.dims=2", "task.points=4"),

@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 import torch
 
-from reloop.benchmarks.common import load_reference, paired_ratio
-from reloop.benchmarks.reference import FILES, Reference
-from reloop.benchmarks.settings import at_full_size, named_config
+from looplab.benchmarks.common import load_reference, paired_ratio
+from looplab.benchmarks.reference import FILES, Reference
+from looplab.benchmarks.settings import at_full_size, named_config
 from tests.benchmarks.checkout import write_checkout
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.benchmarks.samplers import main
+from looplab.benchmarks.samplers import main
 
 SMALL = ["batch=4", "points=5", "dims=4", "pairs=3"]
 # As much of the reference's interface as is used, written for this test.

@@ -6,9 +6,9 @@ from dataclasses import astuple
 
 import pytest
 
-from reloop.benchmarks.settings import NAMES, Name, at_full_size, named_config
-from reloop.conf.compose import commands
-from reloop.training.assemble import build_curriculum, build_task
+from looplab.benchmarks.settings import NAMES, Name, at_full_size, named_config
+from looplab.conf.compose import commands
+from looplab.training.assemble import build_curriculum, build_task
 
 WORDS = {
     "linear": ["scale=paper", "task=linear"],

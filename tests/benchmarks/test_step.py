@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.benchmarks import timing
-from reloop.benchmarks.step.__main__ import main
-from reloop.benchmarks.step.contender import Contender, Floor, head, line
-from reloop.benchmarks.variants import Variant
+from looplab.benchmarks import timing
+from looplab.benchmarks.step.__main__ import main
+from looplab.benchmarks.step.contender import Contender, Floor, head, line
+from looplab.benchmarks.variants import Variant
 from tests.benchmarks.checkout import write_checkout
 from tests.conftest import HOME
 
@@ -65,7 +65,7 @@ def test_it_needs_no_hydra(tmp_path: Path) -> None:
     """Machines that lend a GPU do not have it."""
     for name in ("hydra", "omegaconf"):
         (tmp_path / f"{name}.py").write_text("raise ImportError", encoding="utf-8")
-    code = "from reloop.benchmarks import kernels, parity, timing"
+    code = "from looplab.benchmarks import kernels, parity, timing"
     for words in (["-c", code], ["-m", "benchmarks.step", *SMALL, "precision=fp32"]):
         done = subprocess.run(
             [sys.executable, *words],

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.benchmarks.time_to_quality.__main__ import main
-from reloop.benchmarks.time_to_quality.race import race
-from reloop.benchmarks.time_to_quality.raced import Point, Result, reached
-from reloop.benchmarks.time_to_quality.report import Row, report
-from reloop.benchmarks.time_to_quality.settings import QualitySettings, Target, known_targets
-from reloop.conf.compose import commands
-from reloop.conf.groups import choices
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.bootstrap import numbers
-from reloop.experiments.one_plan import Flops
-from reloop.training import train
-from reloop.training.assemble import build_curriculum, build_model, build_task
+from looplab.benchmarks.time_to_quality.__main__ import main
+from looplab.benchmarks.time_to_quality.race import race
+from looplab.benchmarks.time_to_quality.raced import Point, Result, reached
+from looplab.benchmarks.time_to_quality.report import Row, report
+from looplab.benchmarks.time_to_quality.settings import QualitySettings, Target, known_targets
+from looplab.conf.compose import commands
+from looplab.conf.groups import choices
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.experiments.one_plan import Flops
+from looplab.training import train
+from looplab.training.assemble import build_curriculum, build_model, build_task
 
 TINY = [
     *("task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2", "loops.b=3"),
@@ -119,7 +119,7 @@ def test_settings_of_run_py_reach_the_trainings(
 def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = settings(tmp_path, recipes=("fast",), seeds=1, to_end=True)
     assert "other code" not in race(asked, TINY)
-    edited = "reloop.benchmarks.time_to_quality.raced"
+    edited = "looplab.benchmarks.time_to_quality.raced"
     monkeypatch.setattr(f"{edited}.evaluation_sources", lambda *_: {"tasks/linear.py": "new"})
     assert race(asked, TINY).startswith("fast: measured by other code: ")
 

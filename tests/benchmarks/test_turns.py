@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.benchmarks.settings import StepSettings, at_full_size, named_config
-from reloop.benchmarks.step.__main__ import measure
-from reloop.benchmarks.step.turns import (
+from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
+from looplab.benchmarks.step.__main__ import measure
+from looplab.benchmarks.step.turns import (
     Clocks,
     Measured,
     Plan,
@@ -26,10 +26,10 @@ from reloop.benchmarks.step.turns import (
     span,
     take_turns,
 )
-from reloop.benchmarks.timing import Step, Times
-from reloop.benchmarks.variants import Variant
-from reloop.conf.mistakes import RunError
-from reloop.conf.schema import Config
+from looplab.benchmarks.timing import Step, Times
+from looplab.benchmarks.variants import Variant
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config
 
 PLAN = Plan(at_full_size(named_config("small")), torch.device("cpu"), 1, 1e-9, 1)
 

@@ -10,12 +10,12 @@ from typing import Any, get_args
 
 import pytest
 
-from reloop.conf.checks.config import check_config
-from reloop.conf.checks.loops import most_loops
-from reloop.conf.compose import commands
-from reloop.conf.help import help_text
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import (
+from looplab.conf.checks.config import check_config
+from looplab.conf.checks.loops import most_loops
+from looplab.conf.compose import commands
+from looplab.conf.help import help_text
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import (
     Baseline,
     Config,
     CurriculumConfig,
@@ -27,7 +27,7 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.training.run_folder.run import RunFolder
+from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 
 

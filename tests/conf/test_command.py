@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.command import described, run_command
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.setting import setting
+from looplab.conf.command import described, run_command
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.setting import setting
 from tests.conftest import printed
 
 
@@ -154,7 +154,9 @@ def test_defaults_are_shown_as_words_that_mean_them(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == f"{Described()}\n"
 
 
-@pytest.mark.parametrize("module", ["reloop.probing.__main__", "reloop.probing.dynamics.__main__"])
+@pytest.mark.parametrize(
+    "module", ["looplab.probing.__main__", "looplab.probing.dynamics.__main__"]
+)
 def test_mistakes_are_answered_without_torch(module: str, tmp_path: Path) -> None:
     code = (
         f"import sys; from {module} import main\n"
@@ -171,8 +173,8 @@ def test_waiting_threads_spin_briefly_unless_told_otherwise(
     """It must be set before torch is loaded."""
     code = (
         "import os, sys\n"
-        "from reloop.conf.command import run_command\n"
-        "from reloop.openml_eval.settings import FetchSettings\n"
+        "from looplab.conf.command import run_command\n"
+        "from looplab.openml_eval.settings import FetchSettings\n"
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'torch':\n"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reloop.conf.build import config_from_mapping, config_to_mapping
-from reloop.conf.compose import commands
-from reloop.conf.groups import choices
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, LoopsConfig
-from reloop.curricula import Curriculum
-from reloop.tasks import task_class
-from reloop.training.assemble import build_curriculum, build_task
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.build import config_from_mapping, config_to_mapping
+from looplab.conf.compose import commands
+from looplab.conf.groups import choices
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, LoopsConfig
+from looplab.curricula import Curriculum
+from looplab.tasks import task_class
+from looplab.training.assemble import build_curriculum, build_task
+from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME
 
 FOLDER = HOME / "conf" / "task"

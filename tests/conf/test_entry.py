@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from reloop import main as run
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.mistakes import ConfigError
-from reloop.experiments.iso_depth import __main__ as iso_depth
-from reloop.experiments.scaling_law import __main__ as scaling_law
-from reloop.experiments.stability import __main__ as stability
-from reloop.openml_eval.__main__ import main as openml_eval
+from looplab import main as run
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.experiments.iso_depth import __main__ as iso_depth
+from looplab.experiments.scaling_law import __main__ as scaling_law
+from looplab.experiments.stability import __main__ as stability
+from looplab.openml_eval.__main__ import main as openml_eval
 from tests.conftest import HOME, python
 
 RUN = str(HOME / "run.py")
 MODULES = [
     *("probing", "probing.dynamics", "experiments.stability", "openml_eval"),
-    *("experiments.scaling_law", "experiments.iso_depth", "reloop.benchmarks.parity"),
+    *("experiments.scaling_law", "experiments.iso_depth", "looplab.benchmarks.parity"),
 ]
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model=standard", "model.n_layer=1"),
@@ -104,7 +104,7 @@ def interrupted(
 
 @pytest.mark.parametrize("entry", ["run.py", *MODULES])
 def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: Path) -> None:
-    done = interrupted(entry, [], "reloop.conf.schema", tmp_path)
+    done = interrupted(entry, [], "looplab.conf.schema", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
     assert list(tmp_path.iterdir()) == []
 
@@ -131,8 +131,8 @@ def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
 
 def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
     code = (
-        "from reloop.conf.entry import begin; begin()\n"
-        "import atexit, os, signal; from reloop.conf.command import answered\n"
+        "from looplab.conf.entry import begin; begin()\n"
+        "import atexit, os, signal; from looplab.conf.command import answered\n"
         "again = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "atexit.register(again)\n"
         "def do():\n"
@@ -147,8 +147,8 @@ def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
 def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from reloop.conf.entry import begin; begin()\n"
-        "from reloop.conf.command import answered\n"
+        "from looplab.conf.entry import begin; begin()\n"
+        "from looplab.conf.command import answered\n"
         "def do(): os.kill(os.getpid(), signal.SIGINT); return 7\n"
         "os.kill(os.getpid(), signal.SIGINT); raise SystemExit(answered('name', do, ''))\n"
     )
@@ -158,8 +158,8 @@ def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
 def test_a_notebooks_backend_that_is_not_installed_is_not_ours(tmp_path: Path) -> None:
     """What a cell's `!python` hands on: a command draws in memory, a script as matplotlib likes."""
     backend = {"MPLBACKEND": "module://not_here.backend_inline"}
-    begun = "from reloop.conf.entry import begin; begin(); import os, matplotlib;"
-    script = "from reloop import evaluate; import os, matplotlib;"
+    begun = "from looplab.conf.entry import begin; begin(); import os, matplotlib;"
+    script = "from looplab import evaluate; import os, matplotlib;"
     for code, expected in ((begun, "agg"), (script, "None")):
         done = shell(f'"$@" -c "{code} print(os.environ.get(\'MPLBACKEND\'))"', tmp_path, **backend)
         assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
@@ -170,7 +170,7 @@ def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
     for name in ("yaml", "statistics", "json", "numpy", "torch"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken for another module')")
     (tmp_path / "wandb").mkdir()
-    done = shell('"$@" -m reloop task=linear wandb=offline', tmp_path)
+    done = shell('"$@" -m looplab task=linear wandb=offline', tmp_path)
     assert done.returncode == 2
     assert done.stderr == "run.py: wandb needs wandb, which is not installed (pip install wandb)\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop import main as run
+from looplab import main as run
 from tests.conftest import HOME, Wandb, printed
 
 # The words given, and what the one line must contain.

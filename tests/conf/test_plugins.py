@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.lazy import optional
-from reloop.conf.mistakes import ConfigError
-from reloop.main import main
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError
+from looplab.main import main
 from tests.conftest import HOME, printed
 
 WORDS = [
@@ -30,14 +30,14 @@ FILES = {
     "unclosed.py": "def f(:\n",
     "words.txt": "",
     "typed.py": (
-        "from dataclasses import dataclass\n\nfrom reloop import Task, register_task\n\n\n"
+        "from dataclasses import dataclass\n\nfrom looplab import Task, register_task\n\n\n"
         '@register_task("t")\n@dataclass(frozen=True, kw_only=True)\nclass T(Task):\n    a: float\n'
     ),
     "own.py": (
         "from dataclasses import dataclass\n"
-        "from reloop.tasks.linear import Linear\n"
-        "from reloop import register_shift, register_task\n"
-        "from reloop.tasks.shift import ScaledInputs\n"
+        "from looplab.tasks.linear import Linear\n"
+        "from looplab import register_shift, register_task\n"
+        "from looplab.tasks.shift import ScaledInputs\n"
         'register_shift("scaled_x_7", ScaledInputs("x · 7", 7))\n'
         '@register_task("own")\n@dataclass(frozen=True)\n'
         "class Own(Linear):\n    height: float = 1.5\n    levels: tuple[int, ...] = (1, 2)\n"
@@ -61,8 +61,8 @@ def python(code: str, folder: Path) -> str:
 
 def test_a_mistake_is_one_line(folder: Path) -> None:
     code = (
-        "from reloop.conf.compose import commands\n"
-        "from reloop.conf.mistakes import ConfigError\n"
+        "from looplab.conf.compose import commands\n"
+        "from looplab.conf.mistakes import ConfigError\n"
         f"for word in {list(MISTAKES)}:\n"
         "    try: commands([word])\n"
         "    except ConfigError as error: print(error)\n"
@@ -76,8 +76,8 @@ def test_settings_and_names_of_a_file(folder: Path) -> None:
     """Checked like the project's own, and kept with the absolute path."""
     words = ["plugins=own.py", "task=own", "task.height=2", "evaluation.shifts=[scaled_x_7]"]
     code = (
-        "from reloop.conf.compose import commands\n"
-        "from reloop.conf.mistakes import ConfigError\n"
+        "from looplab.conf.compose import commands\n"
+        "from looplab.conf.mistakes import ConfigError\n"
         f"config = commands({words})[0].config\n"
         "print(config.plugins[0], config.task.settings, config.evaluation.shifts)\n"
         "for word in ('task.hight=2', 'task.levels=high', 'evaluation.shifts=[scaled_x_8]'):\n"
@@ -106,12 +106,12 @@ def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Pat
     words = [f"plugins={tmp_path / name}.py", "task=own"]
     code = (
         "import sys\n"
-        "from reloop.conf.compose import commands\n"
+        "from looplab.conf.compose import commands\n"
         f"config = commands({words})[0].config\n"
         "import json, statistics, numpy, torch\n"
         f"assert {str(tmp_path)!r} not in str([json, statistics, numpy, torch])\n"
-        "from reloop.tasks import task_class\n"
-        "from reloop.training.run_folder.sources import sources_of\n"
+        "from looplab.tasks import task_class\n"
+        "from looplab.training.run_folder.sources import sources_of\n"
         "print(*sources_of(plugins=[task_class('own').__module__]))\n"
     )
     assert python(code, folder).split() == [f"{name}.py"]
@@ -119,7 +119,7 @@ def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Pat
 
 TASK = """
 from dataclasses import dataclass
-from reloop import Task, register_baseline, register_task
+from looplab import Task, register_baseline, register_task
 
 @register_task("slip")
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -
     code = (
         "from dataclasses import replace\n"
         "from pathlib import Path\n"
-        "from reloop import Config\n"
-        "from reloop.experiments.population import Population, measured\n"
+        "from looplab import Config\n"
+        "from looplab.experiments.population import Population, measured\n"
         "if __name__ == '__main__':\n"
         "    config = Config.of('plugins=own.py', 'task=own', 'task.dims=2',\n"
         "        'task.points=5', 'model.n_embd=8', 'model.n_head=2', 'loops.b=2', 'loops.T=1',\n"

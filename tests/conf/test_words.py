@@ -10,14 +10,14 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-from reloop.conf.aliases import resolve_alias
-from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
-from reloop.conf.checks.config import check_config
-from reloop.conf.compose import commands
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, TaskConfig
-from reloop.conf.setting import setting
-from reloop.conf.words import settings_from_words
+from looplab.conf.aliases import resolve_alias
+from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
+from looplab.conf.checks.config import check_config
+from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, TaskConfig
+from looplab.conf.setting import setting
+from looplab.conf.words import settings_from_words
 
 PATHS = (
     *(
@@ -190,12 +190,12 @@ def test_another_name_means_the_setting_of_its_own_group_first() -> None:
 
 
 def test_every_other_name_is_of_a_setting_there_is() -> None:
-    from reloop.conf.aliases import _NAMES
-    from reloop.conf.checks.config import own_settings, task_names
-    from reloop.experiments.iso_depth.settings import IsoDepthSettings
-    from reloop.experiments.stability.settings import StabilitySettings
-    from reloop.openml_eval.settings import RunSettings
-    from reloop.probing.settings import ProbingSettings
+    from looplab.conf.aliases import _NAMES
+    from looplab.conf.checks.config import own_settings, task_names
+    from looplab.experiments.iso_depth.settings import IsoDepthSettings
+    from looplab.experiments.stability.settings import StabilitySettings
+    from looplab.openml_eval.settings import RunSettings
+    from looplab.probing.settings import ProbingSettings
 
     known = {*flatten(config_to_mapping(Config())), "task", "model"}
     known |= {f"task.{key}" for task in task_names() for key in own_settings(task) or {}}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reloop.curricula import Curriculum, SampledLoops, Schedule, Stage
+from looplab.curricula import Curriculum, SampledLoops, Schedule, Stage
 
 Rule = int | Literal["window", "half", "all"]
 DIMS, POINTS = Schedule(5, 20, 1, (5000,)), Schedule(11, 41, 2, (5000,))

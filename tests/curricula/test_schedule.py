@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from reloop.curricula import SampledLoops, Schedule
+from looplab.curricula import SampledLoops, Schedule
 
 
 def simulate(schedule: Schedule, steps: int) -> list[int]:

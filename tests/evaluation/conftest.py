@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.conf.schema import ModelConfig
-from reloop.training import Run, train
+from looplab.conf.schema import ModelConfig
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.mistakes import HeldElsewhere
-from reloop.conf.schema import GrowthConfig
-from reloop.evaluation import compare, evaluate, load_run
-from reloop.evaluation.artefacts import Arrays, Cache, digest
-from reloop.evaluation.report import comparison_table, report
-from reloop.evaluation.results import by_solver
-from reloop.training import Run, train
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.mistakes import HeldElsewhere
+from looplab.conf.schema import GrowthConfig
+from looplab.evaluation import compare, evaluate, load_run
+from looplab.evaluation.artefacts import Arrays, Cache, digest
+from looplab.evaluation.report import comparison_table, report
+from looplab.evaluation.results import by_solver
+from looplab.training import Run, train
+from looplab.training.run_folder.run import RunFolder
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from reloop.evaluation.bootstrap import bootstrap, clustered_bootstrap
+from looplab.evaluation.bootstrap import bootstrap, clustered_bootstrap
 
 
 def test_it_is_the_percentile_interval_of_resampled_means() -> None:

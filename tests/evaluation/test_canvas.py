@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig, FigureSettings
-from reloop.evaluation import compare, evaluate
-from reloop.evaluation.figures import Pictures, band, drawn_once, name_curves
-from reloop.evaluation.style import style_of
-from reloop.training import Run
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
+from looplab.evaluation import compare, evaluate
+from looplab.evaluation.figures import Pictures, band, drawn_once, name_curves
+from looplab.evaluation.style import style_of
+from looplab.training import Run
+from looplab.training.run_folder.run import run_folder
 from tests.conftest import batches_of, times_of
 
 SETTINGS = EvaluationConfig(prompts=24, resamples=10, batch_size=12, loops=4)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig
-from reloop.evaluation import compare, evaluate, load_run
-from reloop.evaluation.bootstrap import numbers
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.report import report
-from reloop.evaluation.results import by_solver
-from reloop.training import Run, train
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation import compare, evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.report import report
+from looplab.evaluation.results import by_solver
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 from tests.tasks import small_tables
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate, load_run
-from reloop.evaluation.bootstrap import numbers
-from reloop.evaluation.report import comparison_table
-from reloop.training import Run, train
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import compare, evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.report import comparison_table
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 
 pytestmark = pytest.mark.usefixtures("undrawn")

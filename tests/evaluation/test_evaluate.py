@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.schema import EvaluationConfig, Shift
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.bootstrap import bootstrap, numbers
-from reloop.evaluation.errors import evaluation_prompts, halted_at
-from reloop.evaluation.report import error_table
-from reloop.evaluation.results import by_solver
-from reloop.evaluation.summary import near_least
-from reloop.evaluation.tables import document
-from reloop.tasks import SHIFTS, Prompts
-from reloop.training import Run, RunError
+from looplab.conf.schema import EvaluationConfig, Shift
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import bootstrap, numbers
+from looplab.evaluation.errors import evaluation_prompts, halted_at
+from looplab.evaluation.report import error_table
+from looplab.evaluation.results import by_solver
+from looplab.evaluation.summary import near_least
+from looplab.evaluation.tables import document
+from looplab.tasks import SHIFTS, Prompts
+from looplab.training import Run, RunError
 from tests.conftest import batches_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -189,7 +189,7 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
     first = evaluate(tiny_run, SETTINGS)
-    module = sys.modules["reloop.evaluation.evaluate_run"]
+    module = sys.modules["looplab.evaluation.evaluate_run"]
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

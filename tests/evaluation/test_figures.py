@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate, figures
-from reloop.evaluation.style import style_of
-from reloop.training import Run
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import compare, evaluate, figures
+from looplab.evaluation.style import style_of
+from looplab.training import Run
 
 SETTINGS = EvaluationConfig(
     prompts=40,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.evaluation.errors import Halting, halted_at
+from looplab.evaluation.errors import Halting, halted_at
 
 
 def test_each_prediction_halts_by_itself() -> None:

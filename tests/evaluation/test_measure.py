@@ -12,23 +12,23 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate
-from reloop.evaluation.baselines import solvers
-from reloop.evaluation.bootstrap import bootstrap, numbers
-from reloop.evaluation.errors import (
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import compare, evaluate
+from looplab.evaluation.baselines import solvers
+from looplab.evaluation.bootstrap import bootstrap, numbers
+from looplab.evaluation.errors import (
     ErrorSettings,
     Halting,
     evaluation_prompts,
     halted_at,
     model_errors,
 )
-from reloop.evaluation.evaluate_run import resolved
-from reloop.evaluation.measure import Measure
-from reloop.tasks import SHIFTS, Prompts, make_task
-from reloop.training import Run, RunError
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import RunFolder
+from looplab.evaluation.evaluate_run import resolved
+from looplab.evaluation.measure import Measure
+from looplab.tasks import SHIFTS, Prompts, make_task
+from looplab.training import Run, RunError
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import RunFolder
 from tests.evaluation.conftest import restless
 
 pytestmark = pytest.mark.usefixtures("undrawn")

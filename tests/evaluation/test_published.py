@@ -10,10 +10,10 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from reloop.conf.schema import Baseline, Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.evaluation import published as module
-from reloop.evaluation.published import Published, published, published_loops
-from reloop.tasks import make_task
+from looplab.conf.schema import Baseline, Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.evaluation import published as module
+from looplab.evaluation.published import Published, published, published_loops
+from looplab.tasks import make_task
 
 FILE = json.loads(Path(module.__file__).with_suffix(".json").read_text("utf-8"))
 CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]

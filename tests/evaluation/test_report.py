@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate
-from reloop.evaluation.bootstrap import bootstrap, numbers
-from reloop.evaluation.report import comparison_table, report
-from reloop.evaluation.summary import near_least
-from reloop.training import Run
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import compare, evaluate
+from looplab.evaluation.bootstrap import bootstrap, numbers
+from looplab.evaluation.report import comparison_table, report
+from looplab.evaluation.summary import near_least
+from looplab.training import Run
 from tests.evaluation.conftest import restless
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -108,7 +108,7 @@ def test_what_is_published_stands_under_ours(
     file = {"results": [{"task": task, "protocol": protocol, "source": "paper", "curves": curves}]}
     path = tmp_path / "published.json"
     path.write_text(json.dumps(file))
-    monkeypatch.setattr("reloop.evaluation.published._PATH", path)
+    monkeypatch.setattr("looplab.evaluation.published._PATH", path)
     lines = report(evaluate(tiny_run, SETTINGS)).splitlines()
     at = lines.index(next(line for line in lines if "published: theirs" in line))
     assert lines[at - 3].startswith("looped, 6 loops")

@@ -10,18 +10,18 @@ from tempfile import mkdtemp
 import pytest
 import torch
 
-from reloop.conf import saved
-from reloop.conf.build import config_to_mapping
-from reloop.conf.compose import commands
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation import load_run
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.remarks import remarks
-from reloop.evaluation.ship import ShipSettings, main, ship_run
-from reloop.training import Run, train
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.checkpoint import newest_checkpoint
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf import saved
+from looplab.conf.build import config_to_mapping
+from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation import load_run
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.remarks import remarks
+from looplab.evaluation.ship import ShipSettings, main, ship_run
+from looplab.training import Run, train
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.checkpoint import newest_checkpoint
+from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -125,11 +125,11 @@ def test_two_processes_that_copy_it_at_once_both_find_it(
 
     def beaten(prefix: str, dir: Path) -> str:
         with monkeypatch.context() as patch:
-            patch.setattr("reloop.conf.saved.mkdtemp", mkdtemp)
+            patch.setattr("looplab.conf.saved.mkdtemp", mkdtemp)
             saved.unpacked("shipped/tiny")  # the other process, from start to end
         return mkdtemp(prefix=prefix, dir=dir)
 
-    monkeypatch.setattr("reloop.conf.saved.mkdtemp", beaten)
+    monkeypatch.setattr("looplab.conf.saved.mkdtemp", beaten)
     assert load_run("shipped/tiny").step == 40
     assert len(list(Path("runs/shipped").iterdir())) == 1
 

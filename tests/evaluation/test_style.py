@@ -9,17 +9,17 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from reloop.conf.schema import Config
-from reloop.evaluation.style import (
+from looplab.conf.schema import Config
+from looplab.evaluation.style import (
     kind_of,
     style_of,
     style_of_number,
     styles_in_order,
     styles_of,
 )
-from reloop.tasks import Task
-from reloop.tasks.linear import Linear, SparseLinear
-from reloop.tasks.nonlinear import DecisionTree
+from looplab.tasks import Task
+from looplab.tasks.linear import Linear, SparseLinear
+from looplab.tasks.nonlinear import DecisionTree
 from tests.conftest import HOME
 
 FAMILIES = ("looped", "standard", "tied")
@@ -94,7 +94,7 @@ def test_a_models_kind(words: tuple[str, ...], kind: str) -> None:
 
 
 def test_styles_need_no_torch_and_no_matplotlib() -> None:
-    code = "import sys; import reloop.evaluation.style, reloop.evaluation.tables; "
+    code = "import sys; import looplab.evaluation.style, looplab.evaluation.tables; "
     code += "sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], cwd=HOME, check=True)
 

@@ -6,8 +6,8 @@ import csv
 import io
 from typing import get_args
 
-from reloop.conf.schema import TableFormat
-from reloop.evaluation.tables import Table, document
+from looplab.conf.schema import TableFormat
+from looplab.evaluation.tables import Table, document
 
 TABLE = Table(["R", "1", "64"], [["none", "1.25", "3"], ["", "±0.1"]])
 NAME = r"a, b|c_d $x^2$ & <i>50 %</i> #1 {e} ~ \f *g*"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.compose import commands
-from reloop.experiments.one_plan import Flops
-from reloop.main import main
-from reloop.training.assemble import build_curriculum, build_task, model_of_vocabulary
+from looplab.conf.compose import commands
+from looplab.experiments.one_plan import Flops
+from looplab.main import main
+from looplab.training.assemble import build_curriculum, build_task, model_of_vocabulary
 
 _STEPS, _BATCH, _POINTS, _D = 10, 4, 16, 32
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.evaluation.baselines import solvers
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.plateau import LEAVES, bayes_error, has_left_plateau, highest
-from reloop.tasks import make_task
+from looplab.evaluation.baselines import solvers
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.plateau import LEAVES, bayes_error, has_left_plateau, highest
+from looplab.tasks import make_task
 
 
 def test_bayes_errors_by_hand() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import RunError
-from reloop.conf.schema import (
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     EvaluationConfig,
@@ -20,12 +20,12 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.bootstrap import numbers
-from reloop.experiments import population as module
-from reloop.experiments.population import Population, measured
-from reloop.training import train
-from reloop.training.run_folder.run import run_folder
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.experiments import population as module
+from looplab.experiments.population import Population, measured
+from looplab.training import train
+from looplab.training.run_folder.run import run_folder
 
 
 def config_of(folder: Path) -> Config:

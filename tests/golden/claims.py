@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.conf.build import config_from_mapping, config_to_mapping
-from reloop.experiments.claims import select
-from reloop.experiments.claims.claim import Evidence, Measured
-from reloop.training.run_folder.environment import versions
+from looplab.conf.build import config_from_mapping, config_to_mapping
+from looplab.experiments.claims import select
+from looplab.experiments.claims.claim import Evidence, Measured
+from looplab.training.run_folder.environment import versions
 
 HERE = Path(__file__).parent
 VERDICTS, EVIDENCE, ERRORS = (
@@ -96,13 +96,13 @@ def freeze(folder: str) -> None:
     """Add to the three files what `experiment=NAME scale=small` has left in a folder, of each
     experiment with claims that is finished there and not in them yet."""
     select.errors = _noting_errors  # before the claims import it
-    from reloop.conf.mistakes import ConfigError, RunError
-    from reloop.experiments.claims.claim import find_claim
-    from reloop.experiments.claims.judge import judge
-    from reloop.experiments.many_runs import progress
-    from reloop.experiments.named import perform
-    from reloop.experiments.named.perform import measured
-    from reloop.experiments.named.settings import ExperimentSettings
+    from looplab.conf.mistakes import ConfigError, RunError
+    from looplab.experiments.claims.claim import find_claim
+    from looplab.experiments.claims.judge import judge
+    from looplab.experiments.many_runs import progress
+    from looplab.experiments.named import perform
+    from looplab.experiments.named.perform import measured
+    from looplab.experiments.named.settings import ExperimentSettings
 
     evidence, weights, arrays = _frozen()
     settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
@@ -153,8 +153,8 @@ def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
 
 def verdicts() -> Iterator[dict[str, Any]]:
     """The verdicts of today's code from the frozen evidence."""
-    from reloop.experiments.claims.claim import find_claim
-    from reloop.experiments.claims.judge import judge
+    from looplab.experiments.claims.claim import find_claim
+    from looplab.experiments.claims.judge import judge
 
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     with np.load(ERRORS) as arrays:

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reloop.conf.schema import Config
-from reloop.training import train
-from reloop.training.run_folder.checkpoint import newest_checkpoint
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.schema import Config
+from looplab.training import train
+from looplab.training.run_folder.checkpoint import newest_checkpoint
+from looplab.training.run_folder.run import RunFolder
 
 _SIZE = (
     *("task.dims=4", "task.points=9", "model.n_embd=16", "model.n_head=2", "model.n_positions=9"),

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-from reloop import LoopedClassifier, LoopedRegressor
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import load_run
-from reloop.evaluation.evaluate_run import measured
-from reloop.tasks import Prompts
-from reloop.training import import_checkpoint
-from reloop.training.assemble import trained_loops
+from looplab import LoopedClassifier, LoopedRegressor
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import load_run
+from looplab.evaluation.evaluate_run import measured
+from looplab.tasks import Prompts
+from looplab.training import import_checkpoint
+from looplab.training.assemble import trained_loops
 from tests.models.small import draw_prompts
 from tests.training.reference.reference_runs import garg_run, leiay_run, openml_run
 

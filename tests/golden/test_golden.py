@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.schema import Config
-from reloop.conf.setting import all_settings, names_of
+from looplab.conf.schema import Config
+from looplab.conf.setting import all_settings, names_of
 from tests.conftest import HOME
 from tests.golden import claims, predictions
 from tests.golden.__main__ import STORED

@@ -15,7 +15,7 @@ sys.path.insert(0, root)
 import torch  # noqa: E402
 from configurations import GOLDEN, config_of, numbers  # type: ignore[import-not-found]  # noqa: E402
 
-from reloop.training import train  # noqa: E402
+from looplab.training import train  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from reloop import main as run
-from reloop.conf.compose import commands
-from reloop.evaluation import load_run, snapshots_of
-from reloop.tasks.language.tokens import BytePairs
-from reloop.training import train
-from reloop.training.run_folder.copies import ship
-from reloop.training.run_folder.status import status_of
+from looplab import main as run
+from looplab.conf.compose import commands
+from looplab.evaluation import load_run, snapshots_of
+from looplab.tasks.language.tokens import BytePairs
+from looplab.training import train
+from looplab.training.run_folder.copies import ship
+from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
 
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from reloop.models.blocks.make import make_block
-from reloop.models.blocks.spec import BlockSpec
+from looplab.models.blocks.make import make_block
+from looplab.models.blocks.spec import BlockSpec
 
 KINDS = ("gpt2", "llama", "flt", "relu2")
 _FREE = {"flt": 2.0**-23, "relu2": 1e-6}  # under the roots of their norms

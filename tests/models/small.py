@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from reloop.models import Model, ModelSpec
+from looplab.models import Model, ModelSpec
 
 FAMILIES = ("looped", "tied", "standard")
 DIMS = 3

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from reloop.models import Model, Queries
-from reloop.models.backends import segment
-from reloop.models.segment import Segment, run_segment
+from looplab.models import Model, Queries
+from looplab.models.backends import segment
+from looplab.models.segment import Segment, run_segment
 from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
 compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from reloop.models import Model, ModelSpec
-from reloop.models.backends import vmap_backend
-from reloop.models.flops import pass_costs
-from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
-from reloop.models.segment import Span, run_segment
-from reloop.tasks import Prompts
+from looplab.models import Model, ModelSpec
+from looplab.models.backends import vmap_backend
+from looplab.models.flops import pass_costs
+from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.segment import Span, run_segment
+from looplab.tasks import Prompts
 from tests.models.small import as_double, draw_prompts, make_model, saved_bytes
 
 _TOKENS, _WIDTH = 32, 64

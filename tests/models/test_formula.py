@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models import Model
+from looplab.models import Model
 from tests.models.small import Batch, as_double, draw_prompts, make_model
 
 Weights = Mapping[str, Tensor]

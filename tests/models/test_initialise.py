@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from reloop.models import Model, ModelSpec
-from reloop.models.blocks.make import make_block
-from reloop.models.blocks.parameters import (
+from looplab.models import Model, ModelSpec
+from looplab.models.blocks.make import make_block
+from looplab.models.blocks.parameters import (
     Role,
     block_roles,
     count_block,
     count_language_model,
     initialise_block,
 )
-from reloop.models.blocks.spec import BlockSpec
+from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import ALL, ATTENTIONS, small_spec
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models import Model, ModelSpec
-from reloop.models.blocks.parameters import Role
+from looplab.models import Model, ModelSpec
+from looplab.models.blocks.parameters import Role
 from tests.models.small import FAMILIES, WAYS, Batch, draw_prompts, make_model, make_spec
 
 

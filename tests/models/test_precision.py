@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from reloop.models import Model
-from reloop.models.cpu import CpuOperations
-from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
-from reloop.models.operations import Operations
-from reloop.models.segment import Span, run_segment
+from looplab.models import Model
+from looplab.models.cpu import CpuOperations
+from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.operations import Operations
+from looplab.models.segment import Span, run_segment
 from tests.models.small import Batch, draw_prompts, make_spec
 
 LOOPS, WINDOW = 6, 3

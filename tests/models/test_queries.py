@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models import Model, Queries
+from looplab.models import Model, Queries
 from tests.models.small import WAYS, Batch, as_double, draw_prompts, make_model
 
 POINTS = 6

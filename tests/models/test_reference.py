@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models import Model, ModelSpec
-from reloop.models.reference import Reference, read_reference
+from looplab.models import Model, ModelSpec
+from looplab.models.reference import Reference, read_reference
 from tests.models.reference_codes import HEADS, garg_weights, leiay_weights, predict
 from tests.models.small import DIMS, Batch, draw_prompts
 

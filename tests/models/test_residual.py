@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.models import Model
-from reloop.models.model import residual_scale
+from looplab.models import Model
+from looplab.models.model import residual_scale
 from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from reloop.models import Model, ModelSpec
-from reloop.models.operations import Cache
-from reloop.tasks import Prompts
+from looplab.models import Model, ModelSpec
+from looplab.models.operations import Cache
+from looplab.tasks import Prompts
 
 _VOCABULARY, _TOKENS = 70, 24
 _LOOPS: dict[str, dict[str, Any]] = {

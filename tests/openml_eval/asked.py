@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reloop.models import Model
-from reloop.tasks import Prompts
+from looplab.models import Model
+from looplab.tasks import Prompts
 from tests.openml_eval.data import Floats
 from tests.openml_eval.runs import DIMS
 

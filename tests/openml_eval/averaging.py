@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from reloop.conf.schema import Config, ModelConfig, TaskConfig
-from reloop.models import Model
-from reloop.models.blocks.gpt2 import Block
+from looplab.conf.schema import Config, ModelConfig, TaskConfig
+from looplab.models import Model
+from looplab.models.blocks.gpt2 import Block
 from tests.openml_eval.runs import make_model, write_run
 
 DIMS, POINTS, BETA = 10, 41, 0.1

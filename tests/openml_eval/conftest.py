@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from reloop.openml_eval import weights
-from reloop.openml_eval.tables import download
+from looplab.openml_eval import weights
+from looplab.openml_eval.tables import download
 from tests.openml_eval.averaging import write_averaging
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description

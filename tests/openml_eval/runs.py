@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.models import Model
-from reloop.training.assemble import build_model, build_task
-from reloop.training.run_folder.checkpoint import save_checkpoint
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.models import Model
+from looplab.training.assemble import build_model, build_task
+from looplab.training.run_folder.checkpoint import save_checkpoint
+from looplab.training.run_folder.run import RunFolder
 
 DIMS, POINTS, B = 6, 11, 4  # of `write_restless`; its positions are two more than its points
 

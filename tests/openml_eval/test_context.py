@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from reloop.openml_eval.context import Scaling, context_rows, model_inputs
+from looplab.openml_eval.context import Scaling, context_rows, model_inputs
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -13,10 +13,10 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.models import Model
-from reloop.openml_eval.scoring import (
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.models import Model
+from looplab.openml_eval.scoring import (
     ABSENT,
     SOLVERS,
     ContextSplit,
@@ -27,9 +27,9 @@ from reloop.openml_eval.scoring import (
     solver_hits,
     split_contexts,
 )
-from reloop.openml_eval.tables.table import Table
-from reloop.tasks import Prompts, make_task
-from reloop.tasks.tables import reference_split
+from looplab.openml_eval.tables.table import Table
+from looplab.tasks import Prompts, make_task
+from looplab.tasks.tables import reference_split
 from tests.openml_eval.data import halves
 from tests.openml_eval.runs import make_model
 

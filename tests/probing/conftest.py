@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reloop.probing.settings import ProbingSettings
+from looplab.probing.settings import ProbingSettings
 
 SETTINGS = ProbingSettings(
     run="given", steps=6, batch_size=16, prompts=40, resamples=20, seeds=2, device="cpu"

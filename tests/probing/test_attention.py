@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reloop.models import Model, ModelSpec
-from reloop.probing.attention import recorded_shares, uniform_share
-from reloop.tasks import Prompts
+from looplab.models import Model, ModelSpec
+from looplab.probing.attention import recorded_shares, uniform_share
+from looplab.tasks import Prompts
 
 _SPEC = ModelSpec(dims=3, n_embd=16, n_head=2, n_positions=6, injection="add")
 

@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.evaluation.bootstrap import bootstrap
-from reloop.probing import fit as fit_file
-from reloop.probing.fit import Fit
-from reloop.probing.linear import LinearProbes, readings, solve_linear
-from reloop.probing.probe import measure, summary
-from reloop.probing.settings import ProbingSettings
-from reloop.tasks import Prompts
-from reloop.training import Run
-from reloop.training.assemble import build_model, build_task, step_generator
-from reloop.training.run_folder.checkpoint import newest_checkpoint
+from looplab.evaluation.bootstrap import bootstrap
+from looplab.probing import fit as fit_file
+from looplab.probing.fit import Fit
+from looplab.probing.linear import LinearProbes, readings, solve_linear
+from looplab.probing.probe import measure, summary
+from looplab.probing.settings import ProbingSettings
+from looplab.tasks import Prompts
+from looplab.training import Run
+from looplab.training.assemble import build_model, build_task, step_generator
+from looplab.training.run_folder.checkpoint import newest_checkpoint
 from tests.conftest import tiny_config
 
 SETTINGS = ProbingSettings(

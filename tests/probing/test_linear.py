@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reloop.probing.linear import LinearProbes, readings
+from looplab.probing.linear import LinearProbes, readings
 
 LAYERS, TOKENS, WIDTH, OUTPUTS, PROMPTS = 2, 6, 5, 3, 40
 SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]

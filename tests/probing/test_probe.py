@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.evaluation.bootstrap import numbers
-from reloop.probing import fit as fit_module
-from reloop.probing.fit import Fit
-from reloop.probing.probe import measure, probe
-from reloop.probing.report import table
-from reloop.probing.settings import ProbingSettings
-from reloop.training import Run, train
+from looplab.evaluation.bootstrap import numbers
+from looplab.probing import fit as fit_module
+from looplab.probing.fit import Fit
+from looplab.probing.probe import measure, probe
+from looplab.probing.report import table
+from looplab.probing.settings import ProbingSettings
+from looplab.training import Run, train
 from tests.conftest import batches_of, tiny_config
 from tests.probing.conftest import SETTINGS
 
@@ -137,7 +137,7 @@ def test_a_probe_reads_what_stands_in_the_state(linear_run: Run, tmp_path: Path)
         def compute(self, prompts: Any, parameters: Any, task: Any) -> torch.Tensor:
             return prompts.ys.double()[:, :, None]
 
-    from reloop.probing.targets import TARGETS
+    from looplab.probing.targets import TARGETS
 
     TARGETS["last"] = LastOutput()  # type: ignore[assignment]
     try:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import CurriculumConfig, GrowthConfig
-from reloop.evaluation import load_run
-from reloop.probing.__main__ import main
-from reloop.probing.probe import probe
-from reloop.training import Run, RunError, train
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import CurriculumConfig, GrowthConfig
+from looplab.evaluation import load_run
+from looplab.probing.__main__ import main
+from looplab.probing.probe import probe
+from looplab.training import Run, RunError, train
+from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 from tests.probing.conftest import SETTINGS
 

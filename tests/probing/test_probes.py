@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reloop.probing.probes import Probes, ProbeTrainer
+from looplab.probing.probes import Probes, ProbeTrainer
 
 LAYERS, SEEDS, TOKENS, WIDTH, OUTPUTS, HIDDEN = 2, 3, 6, 5, 4, 7
 SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reloop.probing.protocols import PAPER, PROTOCOLS, REFERENCE, control_prompts
-from reloop.probing.targets import TARGETS, find_target
-from reloop.tasks import make_task
-from reloop.tasks.linear import Linear
+from looplab.probing.protocols import PAPER, PROTOCOLS, REFERENCE, control_prompts
+from looplab.probing.targets import TARGETS, find_target
+from looplab.tasks import make_task
+from looplab.tasks.linear import Linear
 from tests.tasks.statistics import assert_mean, assert_variance_per_prompt, generator
 
 POINTS, DIMS = 41, 20

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.probing import report
-from reloop.probing.probe import probe
-from reloop.probing.protocols import PAPER, REFERENCE
-from reloop.probing.report import table
-from reloop.probing.results import Published, published
-from reloop.probing.settings import ProbingSettings
-from reloop.training import train
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.probing import report
+from looplab.probing.probe import probe
+from looplab.probing.protocols import PAPER, REFERENCE
+from looplab.probing.report import table
+from looplab.probing.results import Published, published
+from looplab.probing.settings import ProbingSettings
+from looplab.training import train
 from tests.conftest import tiny_config
 
 FILE = json.loads(Path(report.__file__).with_name("published.json").read_text("utf-8"))
@@ -170,7 +170,7 @@ def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "published.json"
     results = [{"task": task, "protocol": protocol, "source": "a paper", "curves": curves}]
     path.write_text(json.dumps({"results": results}))
-    monkeypatch.setattr("reloop.probing.results._PATH", path)
+    monkeypatch.setattr("looplab.probing.results._PATH", path)
     config = tiny_config(tmp_path)
     run = train(replace(config, task=TaskConfig("linear", dims=3, points=7)))
     result = probe(run, replace(SETTINGS, loops=6))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.evaluation.bootstrap import Floats
-from reloop.probing.targets import TARGETS, Target, find_target
-from reloop.tasks import make_task
+from looplab.evaluation.bootstrap import Floats
+from looplab.probing.targets import TARGETS, Target, find_target
+from looplab.tasks import make_task
 from tests.tasks.statistics import assert_mean, generator
 
 TASKS = {

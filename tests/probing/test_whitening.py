@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.probing.fit import Whitening
+from looplab.probing.fit import Whitening
 
 LAYERS, PROMPTS, TOKENS, WIDTH = 2, 400, 6, 5
 

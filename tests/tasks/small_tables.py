@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reloop.tasks.tables import Tables
+from looplab.tasks.tables import Tables
 
 SIZES = {"alpha": (300, 3), "beta": (240, 5), "gamma": (400, 2)}  # rows and features
 

@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from reloop.tasks import Prompts, Task
+from looplab.tasks import Prompts, Task
 
 SIGMAS = 5.0
 LEAST_P = 2 * float(stats.norm.sf(SIGMAS))

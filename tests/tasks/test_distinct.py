@@ -8,10 +8,10 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.tasks import Prompts, Task, make_task
-from reloop.tasks.random_source import NumberedPrompts
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.tasks import Prompts, Task, make_task
+from looplab.tasks.random_source import NumberedPrompts
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_normal,

@@ -8,16 +8,16 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from reloop.conf.schema import Baseline
-from reloop.tasks import make_task, task_class
-from reloop.tasks.task import _REGISTRY
+from looplab.conf.schema import Baseline
+from looplab.tasks import make_task, task_class
+from looplab.tasks.task import _REGISTRY
 from tests.tasks.conftest import FOLDER
 
 KNOWN_BASELINES = set(get_args(Baseline))
 
 
 def test_a_task_is_registered_under_the_name_of_its_file() -> None:
-    own = {name for name, cls in _REGISTRY.items() if cls.__module__.startswith("reloop.tasks.")}
+    own = {name for name, cls in _REGISTRY.items() if cls.__module__.startswith("looplab.tasks.")}
     assert {path.stem for path in FOLDER.glob("*.yaml")} == own
 
 

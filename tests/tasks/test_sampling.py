@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.tasks import Prompts, Task, make_task
-from reloop.tasks.linear import Linear
-from reloop.tasks.random_source import FreshNumbers
+from looplab.tasks import Prompts, Task, make_task
+from looplab.tasks.linear import Linear
+from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import generator, sample_with_parameters
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.tasks import SHIFTS, Prompts, Shifted, Task, make_task
-from reloop.tasks.random_source import FreshNumbers
+from looplab.tasks import SHIFTS, Prompts, Shifted, Task, make_task
+from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import assert_frequencies, assert_mean, assert_normal, generator
 
 

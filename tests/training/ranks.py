@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
-import reloop.training.processes  # noqa: F401  what takes long to import, before the first fork
-from reloop.conf.build import config_from_mapping, config_to_mapping
-from reloop.conf.mistakes import EndedElsewhere
-from reloop.conf.schema import Config
-from reloop.training import Interrupted, RunError, train
-from reloop.training.step import Trainer
+import looplab.training.processes  # noqa: F401  what takes long to import, before the first fork
+from looplab.conf.build import config_from_mapping, config_to_mapping
+from looplab.conf.mistakes import EndedElsewhere
+from looplab.conf.schema import Config
+from looplab.training import Interrupted, RunError, train
+from looplab.training.step import Trainer
 from tests.conftest import HOME
 
 _FAILED, _ELSEWHERE, _BROKEN = 1, 3, 4

@@ -15,16 +15,16 @@ import torch
 import yaml
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
-from reloop.evaluation import evaluate, load_run
-from reloop.models import Model
-from reloop.models.cpu import CpuOperations
-from reloop.models.loops.loop import PLAIN, Loop, LoopState, StepContext
-from reloop.models.segment import Segment, Span, run_segment
-from reloop.training import device, train
-from reloop.training.device import Placement, place, place_exactly
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
+from looplab.evaluation import evaluate, load_run
+from looplab.models import Model
+from looplab.models.cpu import CpuOperations
+from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.segment import Segment, Span, run_segment
+from looplab.training import device, train
+from looplab.training.device import Placement, place, place_exactly
+from looplab.training.run_folder.run import run_folder
 from tests.models.small import make_spec
 from tests.training.tiny import assert_same_bits, saved_tensors, tiny
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop import main as run
-from reloop.conf.mistakes import ConfigError, RunError, out_of_memory
-from reloop.conf.schema import CurriculumConfig, GrowthConfig
-from reloop.training import train
-from reloop.training.device import place
-from reloop.training.run_folder.run import run_folder
+from looplab import main as run
+from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
+from looplab.conf.schema import CurriculumConfig, GrowthConfig
+from looplab.training import train
+from looplab.training.device import place
+from looplab.training.run_folder.run import run_folder
 from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
 
 _ALL_LOOPS = CurriculumConfig(loops=GrowthConfig(start=4))

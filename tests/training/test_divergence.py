@@ -13,11 +13,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from reloop.conf.schema import TaskConfig
-from reloop.training import RunError, train
-from reloop.training.run_folder.checkpoint import newest_checkpoint, saved_steps
-from reloop.training.run_folder.run import run_folder
-from reloop.training.step import Trainer
+from looplab.conf.schema import TaskConfig
+from looplab.training import RunError, train
+from looplab.training.run_folder.checkpoint import newest_checkpoint, saved_steps
+from looplab.training.run_folder.run import run_folder
+from looplab.training.step import Trainer
 from tests.training.tiny import (
     assert_same_bits,
     copied,

@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.checks.config import check_config
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig
-from reloop.models import Model, ModelSpec
-from reloop.models.loops.loop import PLAIN, LoopState, StepContext
-from reloop.tasks import Prompts
-from reloop.training import train, train_together
-from reloop.training.inside_loops import JacobianGain
+from looplab.conf.checks.config import check_config
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig
+from looplab.models import Model, ModelSpec
+from looplab.models.loops.loop import PLAIN, LoopState, StepContext
+from looplab.tasks import Prompts
+from looplab.training import train, train_together
+from looplab.training.inside_loops import JacobianGain
 from tests.training.tiny import assert_same_bits, saved_tensors, tiny
 
 _SPEC = ModelSpec(dims=2, n_embd=8, n_head=2, n_positions=4, injection="add")

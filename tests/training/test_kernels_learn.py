@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.device import place
-from reloop.training.step import Trainer
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.device import place
+from looplab.training.step import Trainer
 from tests.training.tiny import tiny
 
 SLOW = pytest.mark.slow

@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
-from reloop.curricula import Curriculum, SampledLoops, Stage
-from reloop.training import train
-from reloop.training.assemble import build_curriculum, build_task, step_generator
-from reloop.training.graph import CudaRecorder, make_recorder
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
+from looplab.curricula import Curriculum, SampledLoops, Stage
+from looplab.training import train
+from looplab.training.assemble import build_curriculum, build_task, step_generator
+from looplab.training.graph import CudaRecorder, make_recorder
+from looplab.training.run_folder.run import run_folder
 from tests.training.tiny import make_trainer, tiny
 
 
@@ -126,7 +126,7 @@ def test_a_trainer_knows_why_its_steps_are_not_captured(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(
-        "reloop.training.step.make_recorder", lambda device, capture, why: asked.append(why)
+        "looplab.training.step.make_recorder", lambda device, capture, why: asked.append(why)
     )
     plain = tiny(tmp_path)
     stopping = replace(plain, loops=replace(plain.loops, b=4, T=2, stop_at=1e-3))

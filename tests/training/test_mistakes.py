@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     GrowthConfig,
@@ -17,7 +17,7 @@ from reloop.conf.schema import (
     ModelConfig,
     TaskConfig,
 )
-from reloop.training import train
+from looplab.training import train
 from tests.training.tiny import tiny
 
 

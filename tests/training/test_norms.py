@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from reloop.training.assemble import build_model, build_task, step_generator
-from reloop.training.inside_loops import ResidualNorms
-from reloop.training.objective import loss
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from looplab.training.assemble import build_model, build_task, step_generator
+from looplab.training.inside_loops import ResidualNorms
+from looplab.training.objective import loss
 from tests.training.tiny import make_trainer
 
 UNNORMED = ModelConfig(

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from reloop import main as run
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.training import train
-from reloop.training.run_folder.run import run_folder
+from looplab import main as run
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.training import train
+from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME
 from tests.training.ranks import Ended, Job, in_processes
 from tests.training.stopping.killed import until
@@ -268,7 +268,7 @@ def test_a_mistake_is_said_by_the_first_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("reloop.conf.command._HEAD_START", 0.0)
+    monkeypatch.setattr("looplab.conf.command._HEAD_START", 0.0)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # of another process than the first it is closed
     for name, value in (_ALONE | {"RANK": f"{rank}", "MASTER_PORT": "1"}).items():
         monkeypatch.setenv(name, value)

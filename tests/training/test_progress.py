@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from reloop.curricula import Curriculum, Schedule
-from reloop.training.progress import Progress, Work
+from looplab.curricula import Curriculum, Schedule
+from looplab.training.progress import Progress, Work
 
 
 @pytest.fixture(autouse=True)

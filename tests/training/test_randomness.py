@@ -14,11 +14,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from reloop.evaluation import evaluate
-from reloop.models import Model
-from reloop.tasks import SHIFTS, Prompts, make_task
-from reloop.training import train
-from reloop.training.assemble import build_model, build_task, step_generator
+from looplab.evaluation import evaluate
+from looplab.models import Model
+from looplab.tasks import SHIFTS, Prompts, make_task
+from looplab.training import train
+from looplab.training.assemble import build_model, build_task, step_generator
 from tests.models.small import WAYS, make_spec
 from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reloop.conf.schema import Config, ModelConfig
-from reloop.training.objective import error, loss
-from reloop.training.step import Trainer
+from looplab.conf.schema import Config, ModelConfig
+from looplab.training.objective import error, loss
+from looplab.training.step import Trainer
 from tests.training.tiny import make_trainer, tiny
 
 # What gives a number to Python, or a tensor whose shape depends on numbers.

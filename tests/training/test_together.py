@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     EvaluationConfig,
@@ -26,11 +26,11 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.evaluation import evaluate, load_run
-from reloop.training import Interrupted, Run, RunError, train, train_together
-from reloop.training.run_folder.checkpoint import saved_steps
-from reloop.training.run_folder.run import run_folder
-from reloop.training.together import Together
+from looplab.evaluation import evaluate, load_run
+from looplab.training import Interrupted, Run, RunError, train, train_together
+from looplab.training.run_folder.checkpoint import saved_steps
+from looplab.training.run_folder.run import run_folder
+from looplab.training.together import Together
 from tests.training.tiny import make_trainer, spoil_ys, tiny
 
 CONFIG = Config(

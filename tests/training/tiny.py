@@ -16,14 +16,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
-from reloop.curricula import Stage
-from reloop.tasks import Prompts
-from reloop.training import Interrupted, train
-from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.run_folder.checkpoint import newest_checkpoint
-from reloop.training.run_folder.run import run_folder
-from reloop.training.step import Trainer
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
+from looplab.curricula import Stage
+from looplab.tasks import Prompts
+from looplab.training import Interrupted, train
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.run_folder.checkpoint import newest_checkpoint
+from looplab.training.run_folder.run import run_folder
+from looplab.training.step import Trainer
 
 
 class Crash(Exception):

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
-from reloop.conf.schema import Config, ModelConfig, TrainingConfig
-from reloop.models import Model
-from reloop.models.blocks.parameters import Role
+from looplab.conf.schema import Config, ModelConfig, TrainingConfig
+from looplab.models import Model
+from looplab.models.blocks.parameters import Role
 
 from .muon import BlockMuon, MatrixMuon, SphereMuon
 

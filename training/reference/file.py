@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from reloop.models.reference import Reference, read_reference
+from looplab.models.reference import Reference, read_reference
 
 from ..run_folder.run import RunError
 

@@ -13,14 +13,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import ConfigError, check_choice
-from reloop.conf.saved import read_config
-from reloop.conf.schema import Config
-from reloop.conf.words import merge, nested
-from reloop.models.reference import Reference
-from reloop.tasks import task_class
+from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config
+from looplab.conf.words import merge, nested
+from looplab.models.reference import Reference
+from looplab.tasks import task_class
 
 from ..assemble import build_task, model_from
 from ..run_folder.checkpoint import CheckpointError, newest_checkpoint, save_checkpoint

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from reloop.conf.build import flatten
-from reloop.conf.mistakes import one_line
-from reloop.conf.words import Loader
-from reloop.tasks.tables import TEN
+from looplab.conf.build import flatten
+from looplab.conf.mistakes import one_line
+from looplab.conf.words import Loader
+from looplab.tasks.tables import TEN
 
 from ..run_folder.run import RunError
 

@@ -18,8 +18,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from reloop.conf.build import config_from_mapping
-from reloop.conf.checksum import checksum_of
+from looplab.conf.build import config_from_mapping
+from looplab.conf.checksum import checksum_of
 
 from .files import write_bytes, write_json
 from .run import run_folder

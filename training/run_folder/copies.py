@@ -21,10 +21,10 @@ from typing import Any
 import yaml
 from torch import Tensor
 
-from reloop.conf.build import config_to_mapping
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
-from reloop.conf.schema import Config
+from looplab.conf.build import config_to_mapping
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config
 
 from .checkpoint import newest_checkpoint, save_checkpoint, saved_steps
 from .data import copy_kept

@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config
-from reloop.tasks import Task
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config
+from looplab.tasks import Task
 
 from ..assemble import build_task
 from .files import read_record, write_bytes, write_record

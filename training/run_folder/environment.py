@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from reloop.conf.schema import Config
-from reloop.models.loops.make import loop_class
-from reloop.tasks import task_class
+from looplab.conf.schema import Config
+from looplab.models.loops.make import loop_class
+from looplab.tasks import task_class
 
 from .sources import KERNELS, TRAINED, changed_files, sources_of
 

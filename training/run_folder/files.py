@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from reloop.conf.checksum import checksum_of
+from looplab.conf.checksum import checksum_of
 
 _PARTIAL = ".partial"
 _STALE_AFTER = 3600.0  # seconds after which a partial file has no writer any more

@@ -16,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from reloop.conf.mistakes import ConfigError, HeldElsewhere
+from looplab.conf.mistakes import ConfigError, HeldElsewhere
 
 _WAIT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)

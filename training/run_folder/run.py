@@ -10,16 +10,16 @@ from typing import Any
 
 import yaml
 
-from reloop.conf.build import config_from_mapping, config_to_mapping, flatten
-from reloop.conf.checksum import key_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.mistakes import RunError as RunError
-from reloop.conf.plugins import PREFIX
-from reloop.conf.saved import read_config, read_mapping
-from reloop.conf.schema import Config
-from reloop.models import Model
-from reloop.models.loops.make import loop_class
-from reloop.tasks import Task, task_class
+from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
+from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import RunError as RunError
+from looplab.conf.plugins import PREFIX
+from looplab.conf.saved import read_config, read_mapping
+from looplab.conf.schema import Config
+from looplab.models import Model
+from looplab.models.loops.make import loop_class
+from looplab.tasks import Task, task_class
 
 from .environment import changed_versions, environment, other_code, some_files
 from .files import read_record, remove_half_written, write_bytes, write_record

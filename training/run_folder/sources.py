@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from reloop.conf.checksum import key_of
+from looplab.conf.checksum import key_of
 
 _HOME = Path(__file__).parents[2]
-_PROJECT = "reloop."
+_PROJECT = "looplab."
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
 EVALUATED = (*TRAINED, "evaluation")  # what errors depend on

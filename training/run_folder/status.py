@@ -14,9 +14,9 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.checks.folders import is_hidden
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import unpacked
+from looplab.conf.checks.folders import is_hidden
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import unpacked
 
 from .files import read_record
 from .lock import is_held

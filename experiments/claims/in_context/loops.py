@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reloop.conf.schema import Config
+from looplab.conf.schema import Config
 
 from ..claim import Estimate, Evidence, NotMeasured
 from ..select import Group, alike, at_b, at_loop, groups, over_examples, ratio, within, within_ratio

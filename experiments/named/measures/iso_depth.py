@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from reloop.conf.build import build
-from reloop.conf.mistakes import RunError
-from reloop.evaluation.bootstrap import numbers
-from reloop.experiments.iso_depth.run import iso_depth, stored
-from reloop.experiments.iso_depth.settings import IsoDepthSettings
+from looplab.conf.build import build
+from looplab.conf.mistakes import RunError
+from looplab.evaluation.bootstrap import numbers
+from looplab.experiments.iso_depth.run import iso_depth, stored
+from looplab.experiments.iso_depth.settings import IsoDepthSettings
 
 from ..curves import curve, panel, without_interval
 from ..results import Panel

@@ -8,11 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation import load_run, snapshots_of
-from reloop.evaluation.artefacts import Artefacts
-from reloop.evaluation.measure import weights_digest
-from reloop.training.run_folder.sources import EVALUATED, sources_of
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation import load_run, snapshots_of
+from looplab.evaluation.artefacts import Artefacts
+from looplab.evaluation.measure import weights_digest
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from ...claims.claim import Measured
 from ...claims.judge import why_unfinished

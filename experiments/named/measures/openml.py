@@ -13,15 +13,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import build
-from reloop.conf.compose import command_of
-from reloop.conf.mistakes import RunError
-from reloop.conf.schema import Config
-from reloop.evaluation.bootstrap import Interval, numbers
-from reloop.openml_eval.leave_one_out import leave_one_out, stored
-from reloop.openml_eval.report import accuracy_curves
-from reloop.openml_eval.settings import RunSettings, split_words
-from reloop.openml_eval.tables.store import check_tables
+from looplab.conf.build import build
+from looplab.conf.compose import command_of
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config
+from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.openml_eval.leave_one_out import leave_one_out, stored
+from looplab.openml_eval.report import accuracy_curves
+from looplab.openml_eval.settings import RunSettings, split_words
+from looplab.openml_eval.tables.store import check_tables
 
 from ..curves import curve, panel, without_interval
 from ..results import Curve, Panel

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from reloop.conf.build import build
-from reloop.conf.mistakes import RunError
-from reloop.evaluation import load_run
-from reloop.evaluation.bootstrap import Interval, numbers
-from reloop.evaluation.results import unit
-from reloop.probing.probe import probe, stored
-from reloop.probing.report import error_label
-from reloop.probing.results import Probing
-from reloop.probing.settings import ProbingSettings
+from looplab.conf.build import build
+from looplab.conf.mistakes import RunError
+from looplab.evaluation import load_run
+from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.evaluation.results import unit
+from looplab.probing.probe import probe, stored
+from looplab.probing.report import error_label
+from looplab.probing.results import Probing
+from looplab.probing.settings import ProbingSettings
 
 from ..curves import curve, padded, panel, without_interval
 from ..members import words_of

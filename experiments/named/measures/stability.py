@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.build import build
-from reloop.conf.command import as_word
-from reloop.conf.mistakes import RunError
-from reloop.experiments.stability.run import StabilityFigure
-from reloop.experiments.stability.settings import FIGURES, StabilitySettings
-from reloop.training.jobs import cores
+from looplab.conf.build import build
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import RunError
+from looplab.experiments.stability.run import StabilityFigure
+from looplab.experiments.stability.settings import FIGURES, StabilitySettings
+from looplab.training.jobs import cores
 
 from ..results import Panel
 from .measurement import Measurement, Request, own_settings

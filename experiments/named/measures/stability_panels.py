@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from reloop.evaluation.bootstrap import Interval, numbers
-from reloop.experiments.stability.near_init import PLACES
-from reloop.experiments.stability.tables import LABELS
+from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.experiments.stability.near_init import PLACES
+from looplab.experiments.stability.tables import LABELS
 
 from ..curves import curve, over_seeds, padded, panel, without_interval
 from ..results import Curve, Panel

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats
 
 # Weights [d] from the pairs X [k, d], y [k] of one prefix.
 Fit = Callable[[Floats, Floats], Floats]

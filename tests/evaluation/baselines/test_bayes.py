@@ -10,11 +10,15 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.linear_model import Lasso
 from torch import Generator
 
-from reloop.evaluation.baselines import bayes
-from reloop.evaluation.baselines.bayes import discrete_posterior, linear_posterior, sparse_posterior
-from reloop.evaluation.baselines.linear import least_squares, ridge
-from reloop.evaluation.bootstrap import Floats
-from reloop.tasks import make_task
+from looplab.evaluation.baselines import bayes
+from looplab.evaluation.baselines.bayes import (
+    discrete_posterior,
+    linear_posterior,
+    sparse_posterior,
+)
+from looplab.evaluation.baselines.linear import least_squares, ridge
+from looplab.evaluation.bootstrap import Floats
+from looplab.tasks import make_task
 
 RANDOM = np.random.default_rng(0)
 WEIGHTS = RANDOM.standard_normal((5, 3))

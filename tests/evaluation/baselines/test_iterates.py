@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse.linalg
 
-from reloop.evaluation.baselines.iterates import (
+from looplab.evaluation.baselines.iterates import (
     best_rate,
     best_rates,
     conjugate_gradients,
@@ -18,8 +18,8 @@ from reloop.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from reloop.evaluation.baselines.linear import least_squares, ridge
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.baselines.linear import least_squares, ridge
+from looplab.evaluation.bootstrap import Floats
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import Lasso
 from torch import Generator
 
-from reloop.evaluation.baselines.lasso import lasso, lasso_weights
-from reloop.evaluation.bootstrap import Floats
-from reloop.tasks import make_task
+from looplab.evaluation.baselines.lasso import lasso, lasso_weights
+from looplab.evaluation.bootstrap import Floats
+from looplab.tasks import make_task
 from tests.evaluation.baselines.prompts import Asked, asked, one_by_one, with_other_pairs_from
 
 ALPHAS = [1e-4, 1e-3, 0.01, 0.1, 1.0]

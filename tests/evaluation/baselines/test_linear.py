@@ -11,9 +11,9 @@ from scipy import stats
 from sklearn.neighbors import KNeighborsRegressor
 from torch import Generator
 
-from reloop.evaluation.baselines.linear import averaging, least_squares, nearest_neighbours, ridge
-from reloop.evaluation.bootstrap import Floats
-from reloop.tasks import make_task
+from looplab.evaluation.baselines.linear import averaging, least_squares, nearest_neighbours, ridge
+from looplab.evaluation.bootstrap import Floats
+from looplab.tasks import make_task
 from tests.evaluation.baselines.prompts import Asked, Fit, asked, one_by_one, with_other_pairs_from
 
 EPS = 2.0**-23

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from reloop.evaluation.baselines.network import _Networks, network
-from reloop.evaluation.bootstrap import Floats
-from reloop.tasks import make_task
+from looplab.evaluation.baselines.network import _Networks, network
+from looplab.evaluation.bootstrap import Floats
+from looplab.tasks import make_task
 
 
 def draw(batch: int, points: int, dims: int = 3, seed: int = 0) -> tuple[Floats, Floats, Floats]:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from torch import Generator
 
-from reloop.conf.schema import Baseline, EvaluationConfig, Shift
-from reloop.evaluation.baselines import any_solvers, optimal, solvers
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.evaluate_run import resolved
-from reloop.evaluation.measure import Measure, baseline_names, shift_names
-from reloop.tasks import SHIFTS, Task, make_task
-from reloop.training import Run, train
+from looplab.conf.schema import Baseline, EvaluationConfig, Shift
+from looplab.evaluation.baselines import any_solvers, optimal, solvers
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluate_run import resolved
+from looplab.evaluation.measure import Measure, baseline_names, shift_names
+from looplab.tasks import SHIFTS, Task, make_task
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 
 TASKS = {

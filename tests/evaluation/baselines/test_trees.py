@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from reloop.evaluation.baselines.trees import boosted_trees, greedy_tree
-from reloop.evaluation.bootstrap import Floats
+from looplab.evaluation.baselines.trees import boosted_trees, greedy_tree
+from looplab.evaluation.bootstrap import Floats
 
 
 def draw(batch: int, points: int, dims: int, seed: int = 0) -> tuple[Floats, Floats, Floats]:

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Generator
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.text.questions import Sheet, asked, judge, questions_result, read_questions
-from reloop.models import Model, ModelSpec
-from reloop.tasks.language.tokens import Bytes
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.text.questions import Sheet, asked, judge, questions_result, read_questions
+from looplab.models import Model, ModelSpec
+from looplab.tasks.language.tokens import Bytes
 
 _CHOICE = {"query": "The sky is", "choices": ["blue.", "black!"], "gold": 0}
 _SCHEMA = {"context_options": ["Ann left as Ann", "Ann left as Bob"], "continuation": "was late."}

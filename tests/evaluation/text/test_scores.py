@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Generator
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.baselines.ngram import Counts, ngram
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.text.scores import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.baselines.ngram import Counts, ngram
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.text.scores import (
     bits_per_byte,
     blocks,
     nats_by_loop,
@@ -23,9 +23,9 @@ from reloop.evaluation.text.scores import (
     solver_nats,
     text_result,
 )
-from reloop.models import Model, ModelSpec
-from reloop.tasks import Prompts, Task, make_task
-from reloop.tasks.language.tokens import Bytes
+from looplab.models import Model, ModelSpec
+from looplab.tasks import Prompts, Task, make_task
+from looplab.tasks.language.tokens import Bytes
 
 _DOCUMENTS = ["the first text\nof two lines\n", "and a second one, with café"]
 _SETTINGS = EvaluationConfig(resamples=50)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reloop.experiments.claims.claim import Measured
+from looplab.experiments.claims.claim import Measured
 
 from .of_commands import verdict
 from .of_runs import number

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reloop.conf.schema import (
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     GrowthConfig,
@@ -16,8 +16,8 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.evaluation.bootstrap import Floats
-from reloop.experiments.claims.claim import Evidence, Measured
+from looplab.evaluation.bootstrap import Floats
+from looplab.experiments.claims.claim import Evidence, Measured
 
 PROMPTS, DIMS = 200, 4
 # Of a quantity: the evidence in which it has about this value.

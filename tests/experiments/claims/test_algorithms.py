@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig
-from reloop.experiments.claims import algorithms as algorithms
-from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig
+from looplab.experiments.claims import algorithms as algorithms
+from looplab.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
 
 from .of_runs import number
 

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.published import _PATH
-from reloop.experiments.claims.claim import Evidence, all_claims, claim, find_claim
-from reloop.experiments.claims.judge import judge
-from reloop.experiments.named.results import Verdict
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.published import _PATH
+from looplab.experiments.claims.claim import Evidence, all_claims, claim, find_claim
+from looplab.experiments.claims.judge import judge
+from looplab.experiments.named.results import Verdict
 
 from .scenarios import SCENARIOS
 

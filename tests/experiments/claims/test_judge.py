@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.saved import read_config
-from reloop.conf.schema import GrowthConfig
-from reloop.evaluation.tables import Table, document
-from reloop.experiments.claims.claim import (
+from looplab.conf.saved import read_config
+from looplab.conf.schema import GrowthConfig
+from looplab.evaluation.tables import Table, document
+from looplab.experiments.claims.claim import (
     Claim,
     Estimate,
     Evidence,
@@ -20,8 +20,8 @@ from reloop.experiments.claims.claim import (
     NotMeasured,
     find_claim,
 )
-from reloop.experiments.claims.judge import judge, verdict_parts
-from reloop.experiments.named.results import Verdict
+from looplab.experiments.claims.judge import judge, verdict_parts
+from looplab.experiments.named.results import Verdict
 from tests.conftest import HOME
 
 from .synthetic import evidence, run, seeds

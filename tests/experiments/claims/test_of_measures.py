@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.schema import Config, ModelConfig, TaskConfig
-from reloop.experiments.claims import of_measures as of_measures
-from reloop.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
+from looplab.conf.schema import Config, ModelConfig, TaskConfig
+from looplab.experiments.claims import of_measures as of_measures
+from looplab.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
 
 from .of_runs import number
 

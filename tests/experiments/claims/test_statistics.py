@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reloop.evaluation.bootstrap import Floats, crossed_means
-from reloop.experiments.claims.claim import NotMeasured
-from reloop.experiments.claims.statistics import hierarchical_bootstrap, over_seeds
+from looplab.evaluation.bootstrap import Floats, crossed_means
+from looplab.experiments.claims.claim import NotMeasured
+from looplab.experiments.claims.statistics import hierarchical_bootstrap, over_seeds
 
 
 def difference(means: Sequence[Floats]) -> Floats:

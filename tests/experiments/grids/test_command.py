@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from reloop import main as run
-from reloop.training.run_folder.run import RunFolder
+from looplab import main as run
+from looplab.training.run_folder.run import RunFolder
 from tests.test_cli import TINY
 
 

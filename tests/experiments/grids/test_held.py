@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reloop import main as run
-from reloop.conf.compose import commands
-from reloop.training.run_folder.run import RunFolder, run_folder
+from looplab import main as run
+from looplab.conf.compose import commands
+from looplab.training.run_folder.run import RunFolder, run_folder
 
 _TINY = (
     "task=linear task.dims=2 task.points=4 model.n_embd=8 model.n_head=2 loops.b=2 loops.T=1 "

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from reloop.training.run_folder.status import status_of
+from looplab.training.run_folder.status import status_of
 from tests.training.jobs.test_kills_of_jobs import Subject, disturbed
 from tests.training.stopping.killed import Killable, written
 
 _KILLS = 50
 _GRID = [
-    *("reloop", "-m", "task=linear", "task.dims=2", "task.points=5", "model.n_embd=8"),
+    *("looplab", "-m", "task=linear", "task.dims=2", "task.points=5", "model.n_embd=8"),
     *("model.n_head=2", "loops.b=3", "loops.T=2", "training.steps=300", "training.batch_size=8"),
     *("training.checkpoint_every=50", "training.log_every=50", "evaluation.prompts=16"),
     *("evaluation.resamples=20", "training.learning_rate=1e-3,3e-3", "seed=0,1,2,3"),

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from reloop.conf.compose import commands
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.bootstrap import Floats
-from reloop.experiments.claims.claim import Measured
-from reloop.experiments.claims.statistics import hierarchical_test
-from reloop.experiments.grids.command import EngineSettings, grid_settings
-from reloop.experiments.grids.grid import Grid
-from reloop.experiments.grids.results import Result, paired_tests, setting_name, summaries
-from reloop.experiments.grids.summary import grid_panels
+from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.bootstrap import Floats
+from looplab.experiments.claims.claim import Measured
+from looplab.experiments.claims.statistics import hierarchical_test
+from looplab.experiments.grids.command import EngineSettings, grid_settings
+from looplab.experiments.grids.grid import Grid
+from looplab.experiments.grids.results import Result, paired_tests, setting_name, summaries
+from looplab.experiments.grids.summary import grid_panels
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from reloop import main as run
-from reloop.experiments.grids import slurm
-from reloop.experiments.grids.slurm import Array, states_of
-from reloop.training.run_folder.status import status_of
+from looplab import main as run
+from looplab.experiments.grids import slurm
+from looplab.experiments.grids.slurm import Array, states_of
+from looplab.training.run_folder.status import status_of
 from tests.conftest import HOME
 from tests.training.stopping.killed import until
 
@@ -81,7 +81,9 @@ def test_when_its_time_is_up_a_task_saves_and_goes_back_into_the_line(
     grid.wait()
     (folder,) = tmp_path.glob("grid-*")
     member = Path(json.loads((folder / "grid.json").read_text())["members"][0]["run"])
-    code = f"from reloop.experiments.grids.slurm import run_task\nrun_task({str(folder)!r}, [0], 1)"
+    code = (
+        f"from looplab.experiments.grids.slurm import run_task\nrun_task({str(folder)!r}, [0], 1)"
+    )
     task = subprocess.Popen([sys.executable, "-c", code], cwd=HOME)
     until(lambda: status_of(member)["state"] == "running")
     time.sleep(1)

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.checks.config import check_config
-from reloop.conf.mistakes import ConfigError
-from reloop.experiments.iso_depth import run as iso_depth_run
-from reloop.experiments.iso_depth.__main__ import main
-from reloop.experiments.iso_depth.run import Measured, Measurements, TrainAndMeasure, grid, verdict
-from reloop.experiments.iso_depth.settings import IsoDepthSettings, in_settings
-from reloop.experiments.plateau import bayes_error, highest
-from reloop.experiments.scaling_law.certainty import Certainty
-from reloop.experiments.scaling_law.fit import Fit
-from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
-from reloop.experiments.scaling_law.table import read_csv
-from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.jobs import Outcome, Workers
-from reloop.training.optim.optimizers import learning_rate
+from looplab.conf.checks.config import check_config
+from looplab.conf.mistakes import ConfigError
+from looplab.experiments.iso_depth import run as iso_depth_run
+from looplab.experiments.iso_depth.__main__ import main
+from looplab.experiments.iso_depth.run import Measured, Measurements, TrainAndMeasure, grid, verdict
+from looplab.experiments.iso_depth.settings import IsoDepthSettings, in_settings
+from looplab.experiments.plateau import bayes_error, highest
+from looplab.experiments.scaling_law.certainty import Certainty
+from looplab.experiments.scaling_law.fit import Fit
+from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.runs import Row, parameter_counts, table_of
+from looplab.experiments.scaling_law.table import read_csv
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.jobs import Outcome, Workers
+from looplab.training.optim.optimizers import learning_rate
 from tests.conftest import times_of
 
 TINY = "r=[1,2] widths=8 steps=2 depth=2 heads=2 dims=2 points=4 batch_size=4 resamples=20"

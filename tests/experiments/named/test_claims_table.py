@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from reloop.evaluation.tables import Table
-from reloop.experiments.named import settings
-from reloop.experiments.named.command import main
-from reloop.experiments.named.definition import load
-from reloop.experiments.named.perform import claims_parts, count_text
-from reloop.experiments.named.results import ExperimentResult, Verdict
+from looplab.evaluation.tables import Table
+from looplab.experiments.named import settings
+from looplab.experiments.named.command import main
+from looplab.experiments.named.definition import load
+from looplab.experiments.named.perform import claims_parts, count_text
+from looplab.experiments.named.results import ExperimentResult, Verdict
 
 
 def verdict(claim: str, name: str) -> Verdict:

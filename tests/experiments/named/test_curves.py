@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.experiments.named.curves import curve, over_seeds
+from looplab.experiments.named.curves import curve, over_seeds
 
 
 def test_a_mean_is_over_the_seeds_that_have_one() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.experiments.named.definition import SCALES, load, names
-from reloop.experiments.named.members import members_of
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.experiments.named.definition import SCALES, load, names
+from looplab.experiments.named.members import members_of
+from looplab.training.run_folder.run import run_folder
 
 from .conftest import TINY
 

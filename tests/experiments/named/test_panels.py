@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.experiments.claims.claim import Measured
-from reloop.experiments.named.curves import curve, over_seeds, panel
-from reloop.experiments.named.definition import PanelSpec, load
-from reloop.experiments.named.members import members_of, setting_of
-from reloop.experiments.named.panels import panels
-from reloop.experiments.named.pictures import draw_panels
-from reloop.experiments.named.results import ExperimentResult
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.experiments.claims.claim import Measured
+from looplab.experiments.named.curves import curve, over_seeds, panel
+from looplab.experiments.named.definition import PanelSpec, load
+from looplab.experiments.named.members import members_of, setting_of
+from looplab.experiments.named.panels import panels
+from looplab.experiments.named.pictures import draw_panels
+from looplab.experiments.named.results import ExperimentResult
 
 
 def runs(tiny: Path) -> list[Measured]:

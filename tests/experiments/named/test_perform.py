@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.named import perform
-from reloop.experiments.named.command import main
-from reloop.experiments.named.pictures import draw_panels
-from reloop.experiments.named.results import ExperimentResult
-from reloop.experiments.report.command import ReportSettings
-from reloop.experiments.report.folders import find
-from reloop.training.run_folder import environment
-from reloop.training.run_folder.files import read_record
+from looplab.experiments.named import perform
+from looplab.experiments.named.command import main
+from looplab.experiments.named.pictures import draw_panels
+from looplab.experiments.named.results import ExperimentResult
+from looplab.experiments.report.command import ReportSettings
+from looplab.experiments.report.folders import find
+from looplab.training.run_folder import environment
+from looplab.training.run_folder.files import read_record
 from tests.conftest import HOME
 
 CLAIMS = "claims: [fig02_stays_beyond_b, fig03_tied_grows]"

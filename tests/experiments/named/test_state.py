@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.saved import SHELF, read_config, shipped_names
-from reloop.experiments.many_runs import Estimates, progress, shipped_as
-from reloop.experiments.named.definition import load
-from reloop.experiments.named.members import members_of
-from reloop.experiments.named.plan import plan
-from reloop.experiments.named.settings import ExperimentSettings
-from reloop.training import train
+from looplab.conf.saved import SHELF, read_config, shipped_names
+from looplab.experiments.many_runs import Estimates, progress, shipped_as
+from looplab.experiments.named.definition import load
+from looplab.experiments.named.members import members_of
+from looplab.experiments.named.plan import plan
+from looplab.experiments.named.settings import ExperimentSettings
+from looplab.training import train
 
 
 @pytest.mark.parametrize("name", [name for name in shipped_names() if "standard" not in name])

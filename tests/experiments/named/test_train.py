@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from reloop.evaluation import snapshots_of
-from reloop.experiments.many_runs import Plan, Wanted, train_all
-from reloop.experiments.named.command import main
-from reloop.experiments.named.definition import load
-from reloop.experiments.named.members import members_of
-from reloop.training.run_folder.checkpoint import saved_steps
-from reloop.training.run_folder.run import run_folder
+from looplab.evaluation import snapshots_of
+from looplab.experiments.many_runs import Plan, Wanted, train_all
+from looplab.experiments.named.command import main
+from looplab.experiments.named.definition import load
+from looplab.experiments.named.members import members_of
+from looplab.training.run_folder.checkpoint import saved_steps
+from looplab.training.run_folder.run import run_folder
 
 
 def test_a_run_has_the_snapshots_that_each_experiment_asks_for(tiny: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.report.command import ReportSettings
-from reloop.experiments.report.write import write_report
+from looplab.experiments.report.command import ReportSettings
+from looplab.experiments.report.write import write_report
 
 from .browser import DESK, console
 from .measured import make

@@ -13,14 +13,14 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import compare, evaluate
-from reloop.evaluation.figures import canvas
-from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.table import COLUMNS, ScalingTable
-from reloop.training import train
-from reloop.training.run_folder.files import write_json, write_record
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import compare, evaluate
+from looplab.evaluation.figures import canvas
+from looplab.experiments.scaling_law.fit import fit_law
+from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.table import COLUMNS, ScalingTable
+from looplab.training import train
+from looplab.training.run_folder.files import write_json, write_record
 from tests.conftest import tiny_config
 
 NASTY = 'a<script>alert("x")</script>, $1 & <b>b</b>'

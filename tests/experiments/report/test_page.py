@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.experiments.report.command import ReportSettings
-from reloop.experiments.report.write import write_report
-from reloop.training.run_folder.files import write_record
+from looplab.conf.mistakes import ConfigError
+from looplab.experiments.report.command import ReportSettings
+from looplab.experiments.report.write import write_report
+from looplab.training.run_folder.files import write_record
 
 from .measured import NASTY, Page, csv_rows, experiment, experiment_path
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.experiments.report.figure import csv_text, short
-from reloop.experiments.report.panels import training_panels
-from reloop.experiments.report.result_parts import panels_of
-from reloop.experiments.report.run_part import as_typed
-from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.problem import Law
+from looplab.experiments.report.figure import csv_text, short
+from looplab.experiments.report.panels import training_panels
+from looplab.experiments.report.result_parts import panels_of
+from looplab.experiments.report.run_part import as_typed
+from looplab.experiments.scaling_law.fit import fit_law
+from looplab.experiments.scaling_law.problem import Law
 
 from .measured import LAW, NASTY, Page, csv_rows, law_table
 
@@ -27,8 +27,8 @@ from .measured import LAW, NASTY, Page, csv_rows, law_table
             "python -m experiments.iso_depth 'r=[1,2]'",
         ),
         ("/a/evaluation/ship.py run=x", "python -m evaluation.ship run=x"),
-        ("/a/bin/reloop task=linear", "reloop task=linear"),
-        ("/a/reloop/__main__.py task=linear", "python -m reloop task=linear"),
+        ("/a/bin/looplab task=linear", "looplab task=linear"),
+        ("/a/looplab/__main__.py task=linear", "python -m looplab task=linear"),
         ("run.py task.name=$(rm) ;", "python run.py 'task.name=$(rm)' ';'"),
         (None, ""),
     ],

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import evaluate
-from reloop.training import train
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import evaluate
+from looplab.training import train
 from tests.conftest import tiny_config
 
 

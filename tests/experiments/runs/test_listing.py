@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from reloop.evaluation import evaluate
-from reloop.experiments.runs.listing import rows_of
-from reloop.main import main
-from reloop.training import train
-from reloop.training.run_folder.files import read_record, write_record
-from reloop.training.run_folder.lock import holding
-from reloop.training.run_folder.run import RunFolder
-from reloop.training.run_folder.status import runs_in
+from looplab.evaluation import evaluate
+from looplab.experiments.runs.listing import rows_of
+from looplab.main import main
+from looplab.training import train
+from looplab.training.run_folder.files import read_record, write_record
+from looplab.training.run_folder.lock import holding
+from looplab.training.run_folder.run import RunFolder
+from looplab.training.run_folder.status import runs_in
 from tests.training.tiny import tiny
 
 Capture = pytest.CaptureFixture[str]

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.published import counts, published, table_of
-from reloop.experiments.scaling_law.table import ScalingTable
+from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.published import counts, published, table_of
+from looplab.experiments.scaling_law.table import ScalingTable
 
 _BATCH = 2**18  # tokens
 

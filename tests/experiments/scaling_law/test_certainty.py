@@ -15,9 +15,9 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import RunError
-from reloop.experiments.scaling_law.__main__ import main
-from reloop.experiments.scaling_law.certainty import (
+from looplab.conf.mistakes import RunError
+from looplab.experiments.scaling_law.__main__ import main
+from looplab.experiments.scaling_law.certainty import (
     Certainty,
     Intervals,
     certainty,
@@ -26,11 +26,11 @@ from reloop.experiments.scaling_law.certainty import (
     percentiles,
     unidentifiable,
 )
-from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.problem import NAMES, Law
-from reloop.experiments.scaling_law.profile import Profiles, profiles
-from reloop.experiments.scaling_law.published import minima
-from reloop.experiments.scaling_law.table import ScalingTable, csv_of
+from looplab.experiments.scaling_law.fit import fit_law
+from looplab.experiments.scaling_law.problem import NAMES, Law
+from looplab.experiments.scaling_law.profile import Profiles, profiles
+from looplab.experiments.scaling_law.published import minima
+from looplab.experiments.scaling_law.table import ScalingTable, csv_of
 from tests.experiments.scaling_law.design import design, published_law, sample_table
 
 TRUTH = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)

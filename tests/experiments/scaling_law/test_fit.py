@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import approx_fprime, least_squares
 
-from reloop.conf.mistakes import RunError
-from reloop.experiments.scaling_law.fit import edges, fit_law
-from reloop.experiments.scaling_law.problem import Law, Problem
-from reloop.experiments.scaling_law.published import minima
-from reloop.experiments.scaling_law.table import ScalingTable
+from looplab.conf.mistakes import RunError
+from looplab.experiments.scaling_law.fit import edges, fit_law
+from looplab.experiments.scaling_law.problem import Law, Problem
+from looplab.experiments.scaling_law.published import minima
+from looplab.experiments.scaling_law.table import ScalingTable
 from tests.experiments.scaling_law.design import design, published_law, sample_table
 
 TRUTH = published_law()

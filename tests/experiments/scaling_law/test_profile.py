@@ -11,17 +11,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.problem import NAMES, Law
-from reloop.experiments.scaling_law.profile import (
+from looplab.experiments.scaling_law.fit import fit_law
+from looplab.experiments.scaling_law.problem import NAMES, Law
+from looplab.experiments.scaling_law.profile import (
     LEAST_NOISE,
     Profiles,
     allowance,
     noise_of,
     profiles,
 )
-from reloop.experiments.scaling_law.published import minima
-from reloop.experiments.scaling_law.table import ScalingTable
+from looplab.experiments.scaling_law.published import minima
+from looplab.experiments.scaling_law.table import ScalingTable
 from tests.experiments.scaling_law.design import design, published_law, sample_table
 
 TRUTH = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.experiments.scaling_law.published import counts, minima
+from looplab.experiments.scaling_law.published import counts, minima
 from tests.experiments.scaling_law.design import design, published_law, sample_table, width
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import (
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     EvaluationConfig,
@@ -21,14 +21,14 @@ from reloop.conf.schema import (
     ModelConfig,
     TaskConfig,
 )
-from reloop.evaluation import evaluate
-from reloop.experiments.scaling_law.__main__ import main
-from reloop.experiments.scaling_law.runs import parameter_counts, read_runs, row_of
-from reloop.experiments.scaling_law.settings import run_folders
-from reloop.models import Model, ModelSpec
-from reloop.training import Run, train
-from reloop.training.run_folder.files import read_record, write_record
-from reloop.training.run_folder.run import run_folder
+from looplab.evaluation import evaluate
+from looplab.experiments.scaling_law.__main__ import main
+from looplab.experiments.scaling_law.runs import parameter_counts, read_runs, row_of
+from looplab.experiments.scaling_law.settings import run_folders
+from looplab.models import Model, ModelSpec
+from looplab.training import Run, train
+from looplab.training.run_folder.files import read_record, write_record
+from looplab.training.run_folder.run import run_folder
 from tests.conftest import tiny_config
 
 pytestmark = pytest.mark.usefixtures("undrawn")

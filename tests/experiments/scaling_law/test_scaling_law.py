@@ -14,13 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from reloop.evaluation.figures import Pictures
-from reloop.experiments.scaling_law.__main__ import main
-from reloop.experiments.scaling_law.fit import fit_law
-from reloop.experiments.scaling_law.pictures import draw_scaling, parabola_minimum
-from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.published import minima
-from reloop.experiments.scaling_law.table import ScalingTable
+from looplab.evaluation.figures import Pictures
+from looplab.experiments.scaling_law.__main__ import main
+from looplab.experiments.scaling_law.fit import fit_law
+from looplab.experiments.scaling_law.pictures import draw_scaling, parabola_minimum
+from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.published import minima
+from looplab.experiments.scaling_law.table import ScalingTable
 from tests.experiments.scaling_law.design import published_law, sample_table
 
 TABLE = sample_table(published_law(), 0.003, 0)

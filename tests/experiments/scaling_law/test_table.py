@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import RunError
-from reloop.experiments.scaling_law.pictures import parabola_minimum
-from reloop.experiments.scaling_law.table import ScalingTable, read_csv
+from looplab.conf.mistakes import RunError
+from looplab.experiments.scaling_law.pictures import parabola_minimum
+from looplab.experiments.scaling_law.table import ScalingTable, read_csv
 
 HEADER = "loss,r,budget,N_once,N_rec,D\n"
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.experiments.stability.near_init import (
+from looplab.experiments.stability.near_init import (
     TOKENS,
     VOCABULARY,
     FirstSteps,
@@ -20,11 +20,11 @@ from reloop.experiments.stability.near_init import (
     first_steps,
     token_model,
 )
-from reloop.experiments.stability.settings import INITS, SCALINGS, WIDTH, Init
-from reloop.experiments.stability.tables import Floats, slopes
-from reloop.models.blocks.spec import BlockSpec
-from reloop.models.loops.loop import LayerLoop, Loop
-from reloop.models.loops.recurrent import RecurrentLoop
+from looplab.experiments.stability.settings import INITS, SCALINGS, WIDTH, Init
+from looplab.experiments.stability.tables import Floats, slopes
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.loops.loop import LayerLoop, Loop
+from looplab.models.loops.recurrent import RecurrentLoop
 from tests.models.plain_blocks import Array, plain_block
 
 LOOPS, U, SCALE = 3, 2, 0.4

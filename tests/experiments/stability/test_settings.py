@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.experiments.stability.settings import FIGURES, StabilitySettings
+from looplab.conf.mistakes import ConfigError
+from looplab.experiments.stability.settings import FIGURES, StabilitySettings
 
 
 @pytest.mark.parametrize("figure", [name for name in FIGURES if name != "trained"])

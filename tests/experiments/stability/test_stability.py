@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.experiments.stability import changes, cosines, norms
-from reloop.experiments.stability import near_init as first_steps_module
-from reloop.experiments.stability.__main__ import main
-from reloop.experiments.stability.near_init import Stack, first_steps, token_model
-from reloop.experiments.stability.settings import FIGURES, INITS, StabilitySettings
-from reloop.experiments.stability.tables import slopes
+from looplab.experiments.stability import changes, cosines, norms
+from looplab.experiments.stability import near_init as first_steps_module
+from looplab.experiments.stability.__main__ import main
+from looplab.experiments.stability.near_init import Stack, first_steps, token_model
+from looplab.experiments.stability.settings import FIGURES, INITS, StabilitySettings
+from looplab.experiments.stability.tables import slopes
 from tests.conftest import HOME
 
 PARTS = ("mean", "standard_error")
@@ -186,7 +186,7 @@ def test_cosines_are_of_what_a_loop_adds() -> None:
 
 def test_every_figure_has_its_module() -> None:
     for name, figure in FIGURES.items():
-        module = import_module(f"reloop.experiments.stability.{figure.module or name}")
+        module = import_module(f"looplab.experiments.stability.{figure.module or name}")
         assert all(callable(getattr(module, name)) for name in ("measure", "report", "draw"))
 
 
@@ -212,7 +212,7 @@ MISTAKES = {
 
 def test_a_mistake_is_one_line_without_torch() -> None:
     code = (
-        "import sys; from reloop.experiments.stability.__main__ import main\n"
+        "import sys; from looplab.experiments.stability.__main__ import main\n"
         f"for words in {list(MISTAKES)!r}: assert main(words.split()) == 2\n"
         "assert 'torch' not in sys.modules\n"
     )
@@ -228,7 +228,7 @@ def test_a_mistake_is_one_line_without_torch() -> None:
 
 def test_help_names_every_figure_without_torch() -> None:
     code = (
-        "import sys; from reloop.experiments.stability.__main__ import main\n"
+        "import sys; from looplab.experiments.stability.__main__ import main\n"
         "assert main(['--help']) == 0\n"
         "assert 'torch' not in sys.modules\n"
     )

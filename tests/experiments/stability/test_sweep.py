@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reloop.evaluation.figures import Pictures
-from reloop.evaluation.tables import document
-from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.sweep import (
+from looplab.evaluation.figures import Pictures
+from looplab.evaluation.tables import document
+from looplab.experiments.stability.settings import StabilitySettings
+from looplab.experiments.stability.sweep import (
     LOOPS,
     Sweep,
     draw,
@@ -21,10 +21,10 @@ from reloop.experiments.stability.sweep import (
     scaling_runs,
     verdict,
 )
-from reloop.models import Model
-from reloop.models.loops.loop import SharedLoop
-from reloop.models.loops.recurrent import RecurrentLoop
-from reloop.training.assemble import build_model, build_task
+from looplab.models import Model
+from looplab.models.loops.loop import SharedLoop
+from looplab.models.loops.recurrent import RecurrentLoop
+from looplab.training.assemble import build_model, build_task
 
 
 def model_of(settings: StabilitySettings, scaling: str, loops: int) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.tables import band_of, over_seeds, slopes
+from looplab.experiments.stability.tables import band_of, over_seeds, slopes
 
 
 def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:

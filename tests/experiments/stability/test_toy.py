@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.evaluation.tables import document
-from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.toy import (
+from looplab.evaluation.tables import document
+from looplab.experiments.stability.settings import StabilitySettings
+from looplab.experiments.stability.toy import (
     EXPECTED,
     Toy,
     derivative,

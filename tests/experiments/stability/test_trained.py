@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.schema import LoopsConfig
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.tables import document
-from reloop.experiments.stability.__main__ import main
-from reloop.experiments.stability.trained import report
-from reloop.training import Run, train
+from looplab.conf.schema import LoopsConfig
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.tables import document
+from looplab.experiments.stability.__main__ import main
+from looplab.experiments.stability.trained import report
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.evaluation.figures import Pictures
-from reloop.evaluation.tables import document
-from reloop.experiments.population import Errors
-from reloop.experiments.stability import fully_looped, regression, variants
-from reloop.experiments.stability.settings import StabilitySettings
-from reloop.experiments.stability.variants import Variants, report, variant_runs
-from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
-from reloop.training.assemble import build_model, build_task
+from looplab.evaluation.figures import Pictures
+from looplab.evaluation.tables import document
+from looplab.experiments.population import Errors
+from looplab.experiments.stability import fully_looped, regression, variants
+from looplab.experiments.stability.settings import StabilitySettings
+from looplab.experiments.stability.variants import Variants, report, variant_runs
+from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
+from looplab.training.assemble import build_model, build_task
 from tests.conftest import times_of
 
 

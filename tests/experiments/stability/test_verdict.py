@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from reloop.experiments.stability.tables import Floats
-from reloop.experiments.stability.verdict import (
+from looplab.experiments.stability.tables import Floats
+from looplab.experiments.stability.verdict import (
     Optimum,
     collapse,
     gain,
@@ -18,7 +18,7 @@ from reloop.experiments.stability.verdict import (
     optimum,
     plateau_exit,
 )
-from reloop.training.run_folder.metrics import smoothed
+from looplab.training.run_folder.metrics import smoothed
 
 STEPS = 1000
 FALLING = np.linspace(1.0, 0.2, STEPS)

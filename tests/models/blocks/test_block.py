@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.models.blocks.gpt2 import Block
-from reloop.models.blocks.spec import BlockSpec
+from looplab.models.blocks.gpt2 import Block
+from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import draw_stream, drawn_block, plain_block
 
 

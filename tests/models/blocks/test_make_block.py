@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models.blocks.attention import rotation
-from reloop.models.blocks.gpt2 import Block
-from reloop.models.blocks.make import PreNormBlock, make_block
-from reloop.models.blocks.parameters import initialise_block
-from reloop.models.blocks.spec import BlockSpec
-from reloop.models.operations import Operations, using
-from reloop.models.queries import Queries, lay_out
+from looplab.models.blocks.attention import rotation
+from looplab.models.blocks.gpt2 import Block
+from looplab.models.blocks.make import PreNormBlock, make_block
+from looplab.models.blocks.parameters import initialise_block
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.operations import Operations, using
+from looplab.models.queries import Queries, lay_out
 from tests.models.plain_blocks import (
     ALL,
     ATTENTIONS,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from reloop.models import cpu
+from looplab.models import cpu
 from tests.conftest import printed
 
 pytestmark = pytest.mark.skipif(
@@ -132,7 +132,7 @@ def test_a_processor_with_avx2_alone_multiplies_in_bf16() -> None:
     """As emulated: oneDNN has no such products, and PyTorch's own do not ask it for them."""
     code = (
         "import torch\n"
-        "from reloop.models.cpu import has_bf16_products\n"
+        "from looplab.models.cpu import has_bf16_products\n"
         "assert not has_bf16_products()\n"
         "x = torch.eye(256, dtype=torch.bfloat16)\n"
         "assert torch.equal(x @ x, torch.nn.functional.linear(x, x))\n"

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-from reloop.models.blocks.attention import rotation
-from reloop.models.cpu import CpuOperations, gelu
-from reloop.models.cpu_attention import attend_causally
-from reloop.models.operations import Operations
+from looplab.models.blocks.attention import rotation
+from looplab.models.cpu import CpuOperations, gelu
+from looplab.models.cpu_attention import attend_causally
+from looplab.models.operations import Operations
 from tests.models.small import as_double, draw_prompts, make_model
 
 CPU, PLAIN = CpuOperations(), Operations()

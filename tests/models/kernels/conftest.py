@@ -11,7 +11,7 @@ import pytest
 import torch
 
 if TYPE_CHECKING:
-    from reloop.models.kernels.common import Compute
+    from looplab.models.kernels.common import Compute
 
 GPU = torch.cuda.is_available()
 
@@ -42,7 +42,7 @@ def device() -> torch.device:
 )
 def compute(request: pytest.FixtureRequest) -> Compute:
     """Each precision of products."""
-    from reloop.models.kernels.common import Compute
+    from looplab.models.kernels.common import Compute
 
     dtype = torch.bfloat16 if request.param == "bf16" else torch.float32
     return Compute(dtype, tf32=request.param == "tf32")

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reloop.models import Model
-from reloop.models.kernels.segment import run_segment
+from looplab.models import Model
+from looplab.models.kernels.segment import run_segment
 from tests.models.small import Batch, draw_prompts, make_model
 
 Results = dict[str, Tensor]

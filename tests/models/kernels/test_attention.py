@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.models.blocks.gpt2 import Block
-from reloop.models.kernels.attention import Attention, reference
-from reloop.models.kernels.attention import tiles as attention_tiles
-from reloop.models.kernels.common import Compute
-from reloop.models.kernels.gather import Uses
-from reloop.models.kernels.qkv import QkvOperation
+from looplab.models.blocks.gpt2 import Block
+from looplab.models.kernels.attention import Attention, reference
+from looplab.models.kernels.attention import tiles as attention_tiles
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.gather import Uses
+from looplab.models.kernels.qkv import QkvOperation
 from tests.models.kernels.shapes import ONE_TOKEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reloop.models.loops.loop import LoopState
-from reloop.models.segment import Span, run_segment
+from looplab.models.loops.loop import LoopState
+from looplab.models.segment import Span, run_segment
 from tests.models.kernels.small_loops import make_pair, step
 from tests.models.kernels.yardstick import Draws, relative_error
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.models import Model, Queries
-from reloop.models.blocks.gpt2 import Block
-from reloop.models.kernels import segment
+from looplab.models import Model, Queries
+from looplab.models.blocks.gpt2 import Block
+from looplab.models.kernels import segment
 from tests.models.kernels.small_loops import make_pair, prompts_for, step
 from tests.models.small import Batch, draw_prompts
 
@@ -76,7 +76,7 @@ def test_products_in_float16(device: torch.device, capsys: pytest.CaptureFixture
 def test_a_cpu_without_the_interpreter(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reloop.models.kernels.segment.INTERPRETED.value", False)
+    monkeypatch.setattr("looplab.models.kernels.segment.INTERPRETED.value", False)
     assert_eager(make_pair(torch.device("cpu"), None), "no kernels on cpu", capsys)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reloop.models.kernels.common import Compute
-from reloop.models.kernels.gather import Uses
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.gather import Uses
 from tests.models.kernels.small_loops import make_pair, step
 from tests.models.kernels.yardstick import relative_error
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reloop.models.kernels.common import Compute
-from reloop.models.kernels.norm import NormOperation, reference
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.norm import NormOperation, reference
 from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 

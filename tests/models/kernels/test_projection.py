@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models.kernels.common import Compute
-from reloop.models.kernels.gather import Uses
-from reloop.models.kernels.projection import ProjectionOperation, reference
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.gather import Uses
+from looplab.models.kernels.projection import ProjectionOperation, reference
 from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 

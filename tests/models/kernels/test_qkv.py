@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.models.kernels.common import Compute
-from reloop.models.kernels.gather import Uses
-from reloop.models.kernels.qkv import QkvOperation, reference
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.gather import Uses
+from looplab.models.kernels.qkv import QkvOperation, reference
 from tests.models.kernels.shapes import (
     EVEN_LENGTH,
     NO_POWER_OF_TWO,

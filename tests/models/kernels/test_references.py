@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.models.blocks.spec import BlockSpec
-from reloop.models.kernels import attention, mlp, norm, projection, qkv
-from reloop.models.loops.loop import SharedLoop, StepContext
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.kernels import attention, mlp, norm, projection, qkv
+from looplab.models.loops.loop import SharedLoop, StepContext
 from tests.models.kernels.yardstick import Draws, leaves
 
 DRAWS = Draws(torch.device("cpu"))

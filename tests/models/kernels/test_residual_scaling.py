@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.models.kernels import segment
+from looplab.models.kernels import segment
 from tests.models.kernels.small_loops import make_pair, prompts_for
 from tests.models.kernels.test_fallback import assert_eager
 from tests.models.kernels.test_segment import check, in_both_precisions

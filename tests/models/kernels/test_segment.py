@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.models.kernels.gather import Operation
-from reloop.models.kernels.segment import run_segment
-from reloop.models.loops.loop import Loop, LoopState, StepContext
-from reloop.models.segment import Segment, Span
-from reloop.models.segment import run_segment as run_eager
+from looplab.models.kernels.gather import Operation
+from looplab.models.kernels.segment import run_segment
+from looplab.models.loops.loop import Loop, LoopState, StepContext
+from looplab.models.segment import Segment, Span
+from looplab.models.segment import run_segment as run_eager
 from tests.models.kernels.small_loops import (
     SPREAD,
     Results,

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from reloop.models.kernels.common import INTERPRETED, Compute
-from reloop.models.kernels.gather import Uses
-from reloop.models.kernels.mlp import MlpOperation
-from reloop.models.kernels.projection import ProjectionOperation
-from reloop.models.kernels.qkv import QkvOperation
+from looplab.models.kernels.common import INTERPRETED, Compute
+from looplab.models.kernels.gather import Uses
+from looplab.models.kernels.mlp import MlpOperation
+from looplab.models.kernels.projection import ProjectionOperation
+from looplab.models.kernels.qkv import QkvOperation
 from tests.models.kernels.shapes import Shape
 from tests.models.kernels.yardstick import Draws, relative_error
 

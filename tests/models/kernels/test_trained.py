@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.optim import Adam
 
-from reloop.models import Model
+from looplab.models import Model
 from tests.models.kernels.small_loops import make_pair, step
 from tests.models.kernels.yardstick import assert_each_near
 from tests.models.small import Batch, draw_prompts

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reloop.models.blocks.gpt2 import Block
-from reloop.models.kernels.common import Compute
+from looplab.models.blocks.gpt2 import Block
+from looplab.models.kernels.common import Compute
 
 Function = Callable[..., Sequence[Tensor]]
 

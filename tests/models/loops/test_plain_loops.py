@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from reloop.models import Model, ModelSpec
-from reloop.models.loops.loop import LoopState, StepContext
+from looplab.models import Model, ModelSpec
+from looplab.models.loops.loop import LoopState, StepContext
 from tests.models.plain_blocks import Array, plain_block, plain_norm
 from tests.models.small import FAMILIES, WAYS, Batch, as_double, draw_prompts, make_model
 

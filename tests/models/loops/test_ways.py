@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.baselines.iterates import gradient_descent, normal_equations, predictions
-from reloop.evaluation.bootstrap import Floats
-from reloop.models import Model, ModelSpec, Queries
-from reloop.models.loops.connected import CONNECTIVITIES, ConnectedLoop
-from reloop.models.loops.linear_attention import LinearAttentionLoop
-from reloop.models.loops.loop import Loop, LoopState, StepContext, run_blocks
-from reloop.models.loops.recurrent import LanesLoop
-from reloop.tasks import Prompts
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.baselines.iterates import gradient_descent, normal_equations, predictions
+from looplab.evaluation.bootstrap import Floats
+from looplab.models import Model, ModelSpec, Queries
+from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
+from looplab.models.loops.linear_attention import LinearAttentionLoop
+from looplab.models.loops.loop import Loop, LoopState, StepContext, run_blocks
+from looplab.models.loops.recurrent import LanesLoop
+from looplab.tasks import Prompts
 from tests.models.small import DIMS, WAYS, as_double, draw_prompts, make_model, make_spec
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from reloop.evaluation import load_run
-from reloop.openml_eval import LoopedClassifier, LoopedRegressor
-from reloop.openml_eval.weights import read_model
-from reloop.tasks.halfspaces import Halfspaces
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.evaluation import load_run
+from looplab.openml_eval import LoopedClassifier, LoopedRegressor
+from looplab.openml_eval.weights import read_model
+from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table
 from tests.openml_eval.runs import DIMS, POINTS, B, make_model, restless, write_run

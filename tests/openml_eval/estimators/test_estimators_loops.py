@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import load_run
-from reloop.evaluation.errors import ErrorSettings as EvaluationReading
-from reloop.evaluation.errors import Halting, model_errors
-from reloop.openml_eval import LoopedClassifier, LoopedRegressor, estimators
-from reloop.tasks import Prompts
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import load_run
+from looplab.evaluation.errors import ErrorSettings as EvaluationReading
+from looplab.evaluation.errors import Halting, model_errors
+from looplab.openml_eval import LoopedClassifier, LoopedRegressor, estimators
+from looplab.tasks import Prompts
 from tests.openml_eval.asked import order_of, standard
 from tests.openml_eval.data import halves, table
 from tests.openml_eval.runs import DIMS, POINTS, B

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.openml_eval import LoopedClassifier, LoopedRegressor
+from looplab.openml_eval import LoopedClassifier, LoopedRegressor
 from tests.openml_eval.data import halves
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.conf.compose import commands
-from reloop.conf.groups import choices
-from reloop.evaluation import load_run
-from reloop.openml_eval import LoopedClassifier, LoopedRegressor
-from reloop.training.assemble import build_task
+from looplab.conf.compose import commands
+from looplab.conf.groups import choices
+from looplab.evaluation import load_run
+from looplab.openml_eval import LoopedClassifier, LoopedRegressor
+from looplab.training.assemble import build_task
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import Floats, halves, table
 from tests.openml_eval.runs import DIMS, POINTS, make_model, restless, write_run

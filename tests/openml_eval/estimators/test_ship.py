@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
-from reloop.conf.schema import Config
-from reloop.openml_eval import LoopedClassifier
-from reloop.openml_eval.__main__ import main
-from reloop.openml_eval.weights import read_model, ship
-from reloop.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config
+from looplab.openml_eval import LoopedClassifier
+from looplab.openml_eval.__main__ import main
+from looplab.openml_eval.weights import read_model, ship
+from looplab.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
+from looplab.training.run_folder.run import RunFolder
 from tests.openml_eval.data import halves
 
 

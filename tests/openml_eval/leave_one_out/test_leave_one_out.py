@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 import torch
 
-from reloop import training
-from reloop.conf.mistakes import HeldElsewhere, RunError
-from reloop.openml_eval.__main__ import main
-from reloop.openml_eval.jobs import Scoring, SolverJob
-from reloop.openml_eval.leave_one_out import evaluated_tables
-from reloop.openml_eval.settings import RunSettings
-from reloop.tasks import Task, make_task
-from reloop.training import Interrupted
-from reloop.training.jobs import Workers, run_jobs
-from reloop.training.run_folder.run import RunFolder
+from looplab import training
+from looplab.conf.mistakes import HeldElsewhere, RunError
+from looplab.openml_eval.__main__ import main
+from looplab.openml_eval.jobs import Scoring, SolverJob
+from looplab.openml_eval.leave_one_out import evaluated_tables
+from looplab.openml_eval.settings import RunSettings
+from looplab.tasks import Task, make_task
+from looplab.training import Interrupted
+from looplab.training.jobs import Workers, run_jobs
+from looplab.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
@@ -96,7 +96,7 @@ def test_one_failure_is_named_and_the_rest_goes_on(
             raise RunError("the disk is full")
         return trained(config)
 
-    monkeypatch.setattr("reloop.openml_eval.jobs.train", train)
+    monkeypatch.setattr("looplab.openml_eval.jobs.train", train)
     assert main(words(data, tmp_path, "model=looped", "jobs=1", "evaluation_seeds=1")) == 1
     said = capsys.readouterr().out
     assert "failed: 8 second, looped, seed 0: the disk is full" in said
@@ -176,7 +176,7 @@ def test_an_interrupted_training_here_ends_the_command(
     def train(config: Any) -> Any:
         raise Interrupted(signal.SIGINT, 3)
 
-    monkeypatch.setattr("reloop.openml_eval.jobs.train", train)
+    monkeypatch.setattr("looplab.openml_eval.jobs.train", train)
     assert main(words(data, tmp_path, "held_out=8", "jobs=1")) == 130
     assert "the same command resumes" in capsys.readouterr().out
 

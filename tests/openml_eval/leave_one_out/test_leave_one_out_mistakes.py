@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reloop.openml_eval.__main__ import main
+from looplab.openml_eval.__main__ import main
 from tests.openml_eval.leave_out import words, write_tables
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
-from reloop.openml_eval.jobs import (
+from looplab.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
+from looplab.openml_eval.jobs import (
     RunJob,
     RunScores,
     Scoring,
@@ -17,11 +17,11 @@ from reloop.openml_eval.jobs import (
     SolverScores,
     TableSummary,
 )
-from reloop.openml_eval.report import csv_text, report
-from reloop.openml_eval.results import Result, printed, source, summary
-from reloop.openml_eval.scoring import ABSENT
-from reloop.openml_eval.settings import RunSettings
-from reloop.openml_eval.tables.catalogue import TABLES
+from looplab.openml_eval.report import csv_text, report
+from looplab.openml_eval.results import Result, printed, source, summary
+from looplab.openml_eval.scoring import ABSENT
+from looplab.openml_eval.settings import RunSettings
+from looplab.openml_eval.tables.catalogue import TABLES
 
 POLLEN = TableSummary("pollen", 871, 40, 5, (24, 16), "a" * 64, ("half of the file", "rebuilt"))
 MINE = TableSummary("mine", None, 40, 3, (20, 20), "b" * 64, ("rebuilt",))

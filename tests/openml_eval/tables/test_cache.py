@@ -10,12 +10,12 @@ import numpy as np
 import pandas
 import pytest
 
-from reloop.conf.mistakes import RunError
-from reloop.openml_eval.settings import FetchSettings
-from reloop.openml_eval.tables.download import openml_table
-from reloop.openml_eval.tables.fetch import fetch
-from reloop.openml_eval.tables.store import read_table
-from reloop.openml_eval.tables.table import TableError
+from looplab.conf.mistakes import RunError
+from looplab.openml_eval.settings import FetchSettings
+from looplab.openml_eval.tables.download import openml_table
+from looplab.openml_eval.tables.fetch import fetch
+from looplab.openml_eval.tables.store import read_table
+from looplab.openml_eval.tables.table import TableError
 from tests.openml_eval.small_cache import HEADER, arff, contents, rows, write_data_set
 
 

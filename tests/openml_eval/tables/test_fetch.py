@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from reloop.conf.mistakes import RunError
-from reloop.openml_eval.__main__ import main
-from reloop.openml_eval.settings import FetchSettings
-from reloop.openml_eval.tables.download import openml_table
-from reloop.openml_eval.tables.fetch import fetch
-from reloop.openml_eval.tables.store import read_table
-from reloop.openml_eval.tables.table import Table
+from looplab.conf.mistakes import RunError
+from looplab.openml_eval.__main__ import main
+from looplab.openml_eval.settings import FetchSettings
+from looplab.openml_eval.tables.download import openml_table
+from looplab.openml_eval.tables.fetch import fetch
+from looplab.openml_eval.tables.store import read_table
+from looplab.openml_eval.tables.table import Table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import arff, contents, rows, write_data_set
 
@@ -50,7 +50,7 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
         return openml_table(openml_id, work, given)
 
     with monkeypatch.context() as patch:
-        patch.setattr("reloop.openml_eval.tables.fetch.openml_table", stopped_at_7)
+        patch.setattr("looplab.openml_eval.tables.fetch.openml_table", stopped_at_7)
         assert main(words) == 130
     assert "stopped; the same command resumes" in capsys.readouterr().out
     assert stored(folder) == ["small6"]
@@ -194,7 +194,7 @@ def test_a_data_dir_inside_the_cache_is_refused(
 
 def test_help_and_mistakes_need_neither_torch_nor_pandas() -> None:
     code = (
-        "import sys; from reloop.openml_eval.__main__ import main\n"
+        "import sys; from looplab.openml_eval.__main__ import main\n"
         "assert main(['--help']) == 0\n"
         "assert main(['action=fetch', '-h']) == main(['action=ship', '-h']) == 0\n"
         "assert main(['action=fetch', 'tables=[x]']) == 2\n"

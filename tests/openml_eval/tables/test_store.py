@@ -13,9 +13,9 @@ from typing import IO, Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import RunError
-from reloop.openml_eval.tables.store import find_table, read_table, write_table
-from reloop.openml_eval.tables.table import Source, Table, TableError
+from looplab.conf.mistakes import RunError
+from looplab.openml_eval.tables.store import find_table, read_table, write_table
+from looplab.openml_eval.tables.table import Source, Table, TableError
 
 
 def small(name: str = "small", openml_id: int | None = 7, rows: int = 50) -> Table:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas
 import pytest
 
-from reloop.openml_eval.tables.catalogue import TABLES
-from reloop.openml_eval.tables.table import LEAST_ROWS, Table, TableError
-from reloop.tasks.tables import TEN
+from looplab.openml_eval.tables.catalogue import TABLES
+from looplab.openml_eval.tables.table import LEAST_ROWS, Table, TableError
+from looplab.tasks.tables import TEN
 
 
 def frame(rows: int = 60) -> pandas.DataFrame:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reloop.openml_eval.settings import FetchSettings
-from reloop.openml_eval.tables.catalogue import TABLES, entry
-from reloop.openml_eval.tables.fetch import fetch
-from reloop.openml_eval.tables.store import read_table
+from looplab.openml_eval.settings import FetchSettings
+from looplab.openml_eval.tables.catalogue import TABLES, entry
+from looplab.openml_eval.tables.fetch import fetch
+from looplab.openml_eval.tables.store import read_table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import contents
 

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.schema import ModelConfig
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.probing.dynamics import measure as dynamics_run
-from reloop.probing.dynamics.__main__ import main
-from reloop.probing.dynamics.measure import dynamics, summary
-from reloop.probing.dynamics.settings import DynamicsSettings
-from reloop.probing.dynamics.trajectory import Movements, follow, prompts_on
-from reloop.training import Run, train
-from reloop.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.schema import ModelConfig
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.probing.dynamics import measure as dynamics_run
+from looplab.probing.dynamics.__main__ import main
+from looplab.probing.dynamics.measure import dynamics, summary
+from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.training import Run, train
+from looplab.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
+from looplab.training.run_folder.run import RunFolder
 from tests.conftest import HOME, times_of, tiny_config
 
 FIGURES = {"norm", "change", "increment_cosines", "effective_rank", "residual"}
@@ -243,7 +243,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(
 
 def test_help_is_answered_without_torch() -> None:
     code = (
-        "import sys; from reloop.probing.dynamics.__main__ import main\n"
+        "import sys; from looplab.probing.dynamics.__main__ import main\n"
         "assert main(['--help']) == 0\n"
         "assert 'torch' not in sys.modules\n"
     )

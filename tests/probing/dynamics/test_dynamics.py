@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from reloop.models.loops.loop import LoopState
-from reloop.probing.dynamics.trajectory import (
+from looplab.models.loops.loop import LoopState
+from looplab.probing.dynamics.trajectory import (
     Movements,
     StateSpread,
     Trajectory,

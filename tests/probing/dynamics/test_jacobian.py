@@ -10,8 +10,14 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from reloop.probing.dynamics.jacobian import Estimate, Map, products, spectral_norm, spectral_radius
-from reloop.probing.dynamics.trajectory import follow
+from looplab.probing.dynamics.jacobian import (
+    Estimate,
+    Map,
+    products,
+    spectral_norm,
+    spectral_radius,
+)
+from looplab.probing.dynamics.trajectory import follow
 from tests.models.small import as_double, draw_prompts, make_model
 
 

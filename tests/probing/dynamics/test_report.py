@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from reloop.evaluation.style import style_of
-from reloop.probing.dynamics.report import draw_dynamics, report
+from looplab.evaluation.style import style_of
+from looplab.probing.dynamics.report import draw_dynamics, report
 
 
 def curve(*mean: float | None) -> dict[str, list[float | None]]:

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.bootstrap import numbers
-from reloop.probing.dynamics import measure as dynamics_run
-from reloop.probing.dynamics.jacobian import Estimate, Map
-from reloop.probing.dynamics.measure import dynamics
-from reloop.probing.dynamics.settings import DynamicsSettings
-from reloop.tasks import Prompts
-from reloop.training import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.bootstrap import numbers
+from looplab.probing.dynamics import measure as dynamics_run
+from looplab.probing.dynamics.jacobian import Estimate, Map
+from looplab.probing.dynamics.measure import dynamics
+from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.tasks import Prompts
+from looplab.training import Run
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

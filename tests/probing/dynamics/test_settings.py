@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, LoopsConfig, ModelConfig
-from reloop.probing.dynamics.settings import DynamicsSettings
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig
+from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.training.run_folder.run import RunFolder
 
 STANDARD = ModelConfig("standard", n_layer=3, n_embd=16, n_head=2, injection="none")
 

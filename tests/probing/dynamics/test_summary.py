@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.evaluation.bootstrap import numbers
-from reloop.probing.dynamics.jacobian import Estimate
-from reloop.probing.dynamics.measure import contraction, summary
-from reloop.probing.dynamics.trajectory import Movements
+from looplab.evaluation.bootstrap import numbers
+from looplab.probing.dynamics.jacobian import Estimate
+from looplab.probing.dynamics.measure import contraction, summary
+from looplab.probing.dynamics.trajectory import Movements
 
 NAN = np.nan
 PROMPTS, LOOPS, NEAR = 40, 3, 2

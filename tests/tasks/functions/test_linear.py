@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.evaluation.baselines.bayes import linear_posterior, sparse_posterior
-from reloop.probing.targets import find_target
-from reloop.tasks import make_task
-from reloop.tasks.conditioned_linear import Conditioned, ConditionedLinear
-from reloop.tasks.linear import Linear
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.baselines.bayes import linear_posterior, sparse_posterior
+from looplab.probing.targets import find_target
+from looplab.tasks import make_task
+from looplab.tasks.conditioned_linear import Conditioned, ConditionedLinear
+from looplab.tasks.linear import Linear
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_mean,

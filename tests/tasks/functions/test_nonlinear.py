@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.tasks import make_task
-from reloop.tasks.mixture import Mixed, Mixture
-from reloop.tasks.random_source import FreshNumbers
+from looplab.conf.mistakes import ConfigError
+from looplab.tasks import make_task
+from looplab.tasks.mixture import Mixed, Mixture
+from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_mean,

@@ -14,10 +14,10 @@ import torch
 from pyarrow import parquet
 from torch import Generator
 
-from reloop.conf.mistakes import ConfigError
-from reloop.tasks import make_task
-from reloop.tasks.language import Language
-from reloop.tasks.language.documents import eval_files, read_documents, split
+from looplab.conf.mistakes import ConfigError
+from looplab.tasks import make_task
+from looplab.tasks.language import Language
+from looplab.tasks.language.documents import eval_files, read_documents, split
 
 _TWO = "one\nline\n<|endoftext|>\ntwo\n"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.tasks.language import Language
-from reloop.tasks.language.tokens import BytePairs, Bytes, Tokenizer, make_tokenizer
+from looplab.conf.mistakes import ConfigError
+from looplab.tasks.language import Language
+from looplab.tasks.language.tokens import BytePairs, Bytes, Tokenizer, make_tokenizer
 
 _TEXT = "Fifteen men on the dead man's chest: Yo-ho-ho! Çá va — 日本\n" * 20
 

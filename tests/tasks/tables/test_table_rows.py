@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from reloop.conf.mistakes import RunError
-from reloop.tasks.random_source import FreshNumbers, NumberedPrompts
-from reloop.tasks.table_rows import distinct, load_rows, standardised, table_sizes
+from looplab.conf.mistakes import RunError
+from looplab.tasks.random_source import FreshNumbers, NumberedPrompts
+from looplab.tasks.table_rows import distinct, load_rows, standardised, table_sizes
 from tests.tasks.small_tables import SIZES, classes, inputs, write
 from tests.tasks.statistics import assert_frequencies, generator
 

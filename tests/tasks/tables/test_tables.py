@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import Config
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.evaluate_run import evaluation_of
-from reloop.tasks import Prompts, RandomSource, make_task, table_rows, tables
-from reloop.tasks.table_rows import distinct
-from reloop.tasks.tables import HeldOut, Tables
-from reloop.training import train
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.evaluate_run import evaluation_of
+from looplab.tasks import Prompts, RandomSource, make_task, table_rows, tables
+from looplab.tasks.table_rows import distinct
+from looplab.tasks.tables import HeldOut, Tables
+from looplab.training import train
 from tests.tasks.small_tables import SIZES, classes, inputs, task, write
 from tests.tasks.statistics import assert_frequencies, generator
 

@@ -17,9 +17,9 @@ from torch import Generator, Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
-from reloop.training.graph import Body, GraphRunner
-from reloop.training.step import Trainer
+from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from looplab.training.graph import Body, GraphRunner
+from looplab.training.step import Trainer
 from tests.training.tiny import copied, make_trainer, tiny
 
 
@@ -153,7 +153,7 @@ def capture_all(monkeypatch: pytest.MonkeyPatch) -> list[TapeRecorder]:
         made.append(TapeRecorder())
         return GraphRunner(made[-1])
 
-    monkeypatch.setattr("reloop.training.step.GraphRunner", runner)
+    monkeypatch.setattr("looplab.training.step.GraphRunner", runner)
     return made
 
 

@@ -15,9 +15,9 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from reloop.conf.schema import Config, ModelConfig, TaskConfig
-from reloop.training.objective import loss
-from reloop.training.step import Trainer
+from looplab.conf.schema import Config, ModelConfig, TaskConfig
+from looplab.training.objective import loss
+from looplab.training.step import Trainer
 from tests.tasks import small_tables
 from tests.training.graph.captured import Tape, tensors_in
 from tests.training.tiny import make_trainer, tiny

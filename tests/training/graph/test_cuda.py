@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.curricula import Stage
-from reloop.tasks import Prompts
-from reloop.training import train, train_together
-from reloop.training.assemble import build_curriculum, build_model, build_task
-from reloop.training.device import place
-from reloop.training.step import Trainer
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.curricula import Stage
+from looplab.tasks import Prompts
+from looplab.training import train, train_together
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.device import place
+from looplab.training.step import Trainer
 from tests.training.graph.captured import VARIANTS, everything, variant
 from tests.training.tiny import assert_same_bits, crashed, saved_tensors, tiny
 

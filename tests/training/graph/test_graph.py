@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Generator
 
-from reloop.training import train
-from reloop.training.graph import Body, CudaRecorder, GraphRunner
-from reloop.training.run_folder.checkpoint import Checkpoint
-from reloop.training.step import Trainer
+from looplab.training import train
+from looplab.training.graph import Body, CudaRecorder, GraphRunner
+from looplab.training.run_folder.checkpoint import Checkpoint
+from looplab.training.step import Trainer
 from tests.training.graph.captured import (
     RULE,
     VARIANTS,

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.training import RunError, train
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.training import RunError, train
+from looplab.training.run_folder.run import run_folder
 from tests.conftest import Wandb, printed
 from tests.training.tiny import saved_tensors, tiny
 
@@ -24,12 +24,12 @@ for name in ("hydra", "omegaconf", "wandb", "openml", "sklearn", "matplotlib"):
     sys.modules[name] = None
 from pathlib import Path
 from tests.training.tiny import tiny
-from reloop.training import train
+from looplab.training import train
 run = train(tiny(Path(sys.argv[1]), steps=3))
 for name in ("sklearn", "matplotlib"):
     del sys.modules[name]
-from reloop.evaluation import load_run
-from reloop.tasks import Prompts
+from looplab.evaluation import load_run
+from looplab.tasks import Prompts
 import torch
 loaded = load_run(run.path)
 prompts = Prompts(torch.ones(6, 4, 2), torch.zeros(6, 4))

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.command import run_command
-from reloop.training.jobs import Outcome, Workers, run_jobs
-from reloop.training.run_folder.run import RunFolder
+from looplab.conf.command import run_command
+from looplab.training.jobs import Outcome, Workers, run_jobs
+from looplab.training.run_folder.run import RunFolder
 from tests.training.stopping.killed import Killable, until
 
 BOTH = pytest.mark.parametrize("at_once", [1, 2])

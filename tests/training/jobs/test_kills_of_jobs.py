@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reloop.experiments.stability.__main__ import main as stability
+from looplab.experiments.stability.__main__ import main as stability
 from tests.openml_eval.leave_out import words, write_tables
 from tests.training.stopping.killed import Killable, result, until, written
 

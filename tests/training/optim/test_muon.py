@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Muon
 
-from reloop.training.optim.muon import BlockMuon, SphereMuon, momentum
+from looplab.training.optim.muon import BlockMuon, SphereMuon, momentum
 
 _GOOD, _BAD = torch.tensor(False), torch.tensor(True)
 _QKV = (32, 16, 16)  # the rows of queries, keys and values, of 24 columns

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.schema import Config, ModelConfig, TrainingConfig
-from reloop.models import Model, ModelSpec
-from reloop.models.blocks.parameters import Role
-from reloop.training import train
-from reloop.training.optim.muon import BlockMuon
-from reloop.training.optim.optimizers import (
+from looplab.conf.schema import Config, ModelConfig, TrainingConfig
+from looplab.models import Model, ModelSpec
+from looplab.models.blocks.parameters import Role
+from looplab.training import train
+from looplab.training.optim.muon import BlockMuon
+from looplab.training.optim.optimizers import (
     Optimizer,
     describe_groups,
     learning_rate,

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from reloop.conf.saved import read_config
-from reloop.evaluation import load_run
-from reloop.training import train
-from reloop.training.optim.average import WeightAverage
-from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.saved import read_config
+from looplab.evaluation import load_run
+from looplab.training import train
+from looplab.training.optim.average import WeightAverage
+from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint
+from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME
 from tests.training.tiny import assert_same_bits, copied, crashed, make_trainer, spoil_ys, tiny
 

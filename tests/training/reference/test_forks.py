@@ -14,8 +14,8 @@ import torch
 import yaml
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.training import import_checkpoint
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.training import import_checkpoint
 from tests.models.reference_codes import leiay_weights
 from tests.training.reference.reference_runs import leiay_config
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.training import RunError, import_checkpoint
+from looplab.conf.mistakes import ConfigError
+from looplab.training import RunError, import_checkpoint
 from tests.models.reference_codes import leiay_weights
 from tests.training.reference.reference_runs import (
     SAID,

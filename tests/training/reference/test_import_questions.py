@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.conf.compose import commands
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.evaluation import load_run
-from reloop.training import RunError, import_checkpoint, train
-from reloop.training.run_folder.files import read_json
-from reloop.training.run_folder.run import RunFolder, run_folder
+from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.evaluation import load_run
+from looplab.training import RunError, import_checkpoint, train
+from looplab.training.run_folder.files import read_json
+from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.models.reference_codes import garg_weights, leiay_weights
 from tests.training.reference.reference_runs import SAID, STEP, leiay_run, openml_run, save_state
 

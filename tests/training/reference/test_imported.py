@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import CurriculumConfig, EvaluationConfig, GrowthConfig, LoopsConfig
-from reloop.evaluation import evaluate, load_run
-from reloop.evaluation.bootstrap import numbers
-from reloop.openml_eval.estimators import LoopedClassifier
-from reloop.tasks import Prompts
-from reloop.tasks.tables import TEN
-from reloop.training import import_checkpoint
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import CurriculumConfig, EvaluationConfig, GrowthConfig, LoopsConfig
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.openml_eval.estimators import LoopedClassifier
+from looplab.tasks import Prompts
+from looplab.tasks.tables import TEN
+from looplab.training import import_checkpoint
 from tests.models.reference_codes import garg_weights, leiay_weights, predict
 from tests.models.small import draw_prompts
 from tests.training.reference.reference_runs import (

@@ -14,20 +14,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.checksum import checksum_of
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig
-from reloop.evaluation import evaluate, load_run, snapshots_of
-from reloop.training import train, train_together
-from reloop.training.run_folder.checkpoint import (
+from looplab.conf.checksum import checksum_of
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation import evaluate, load_run, snapshots_of
+from looplab.training import train, train_together
+from looplab.training.run_folder.checkpoint import (
     CheckpointError,
     load_checkpoint,
     newest_checkpoint,
     save_checkpoint,
     saved_steps,
 )
-from reloop.training.run_folder.files import write_bytes
-from reloop.training.run_folder.run import run_folder
+from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.run import run_folder
 from tests.training.tiny import assert_same_bits, crashed, saved_tensors, tiny
 
 TENSORS: dict[str, Tensor] = {

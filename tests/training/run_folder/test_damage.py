@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.evaluation.load import load_run
-from reloop.training import RunError, train
-from reloop.training.run_folder.checkpoint import saved_steps
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.evaluation.load import load_run
+from looplab.training import RunError, train
+from looplab.training.run_folder.checkpoint import saved_steps
+from looplab.training.run_folder.run import run_folder
 from tests.training.tiny import assert_same_bits, interrupted, saved_tensors, tiny
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from reloop.conf.plugins import PREFIX
-from reloop.conf.schema import Config
-from reloop.training import RunError, train
-from reloop.training.run_folder.run import RunFolder, run_folder
+from looplab.conf.plugins import PREFIX
+from looplab.conf.schema import Config
+from looplab.training import RunError, train
+from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.conftest import printed
 from tests.training.stopping.driven import Driven, driven_config
 from tests.training.tiny import after_step, saved_tensors, tiny
@@ -84,8 +84,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
 PLUGIN = """
 from dataclasses import dataclass
 
-from reloop import register_baseline, register_task
-from reloop.tasks.linear import Linear
+from looplab import register_baseline, register_task
+from looplab.tasks.linear import Linear
 
 
 @register_task("mine")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.schema import CurriculumConfig, GrowthConfig
-from reloop.training import train
-from reloop.training.run_folder.run import run_folder
+from looplab.conf.schema import CurriculumConfig, GrowthConfig
+from looplab.training import train
+from looplab.training.run_folder.run import run_folder
 from tests.training.tiny import crashed, interrupted, make_trainer, tiny
 
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 import yaml
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.saved import read_config
-from reloop.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
-from reloop.evaluation.load import load_run
-from reloop.training import train
-from reloop.training.run_folder.files import read_json, read_record, write_json, write_record
-from reloop.training.run_folder.run import RunFolder, run_folder
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
+from looplab.evaluation.load import load_run
+from looplab.training import train
+from looplab.training.run_folder.files import read_json, read_record, write_json, write_record
+from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 
@@ -205,7 +205,7 @@ def test_a_link_beside_a_file_is_not_followed(
     (path.parent / "evaluation.json.partial").symlink_to(precious)
     write_json(path, {"a": 1})
     monkeypatch.setattr(
-        "reloop.training.run_folder.files.secrets.token_hex", lambda length: "guessed"
+        "looplab.training.run_folder.files.secrets.token_hex", lambda length: "guessed"
     )
     (path.parent / "evaluation.json.guessed.partial").symlink_to(precious)
     with pytest.raises(FileExistsError):

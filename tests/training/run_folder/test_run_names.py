@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from reloop.conf.schema import (
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     EvaluationConfig,
@@ -20,14 +20,14 @@ from reloop.conf.schema import (
     LoopsConfig,
     TaskConfig,
 )
-from reloop.evaluation.load import load_run
-from reloop.evaluation.remarks import remarks
-from reloop.tasks import RandomSource, Task, register_task
-from reloop.tasks.tables import TEN
-from reloop.training import train
-from reloop.training.run_folder.environment import training_sources
-from reloop.training.run_folder.run import run_folder
-from reloop.training.run_folder.sources import changed_files, outside_source, sources_of
+from looplab.evaluation.load import load_run
+from looplab.evaluation.remarks import remarks
+from looplab.tasks import RandomSource, Task, register_task
+from looplab.tasks.tables import TEN
+from looplab.training import train
+from looplab.training.run_folder.environment import training_sources
+from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.sources import changed_files, outside_source, sources_of
 from tests.conftest import times_of
 from tests.training.tiny import crashed, saved_tensors, tiny
 
@@ -160,7 +160,7 @@ _TASK = '''
 
 from dataclasses import dataclass
 
-from reloop.tasks.task import Task, register_task
+from looplab.tasks.task import Task, register_task
 from {name}_helper import wave
 
 
@@ -191,7 +191,7 @@ def test_all_files_of_a_room_count_and_kernels_for_triton_alone() -> None:
 
 def test_a_task_of_the_project_is_in_no_name(tmp_path: Path) -> None:
     """Runs keep the names they have: edits are told, see below."""
-    from reloop.tasks.linear import Linear
+    from looplab.tasks.linear import Linear
 
     assert outside_source(Linear) is None
 

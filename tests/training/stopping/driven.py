@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reloop.conf.schema import Config
+from looplab.conf.schema import Config
 from tests.conftest import HOME
 from tests.training.tiny import tiny
 
@@ -92,7 +92,7 @@ def _main() -> None:
     """The other side: fork a child for each line on stdin, and say how it ended."""
     import torch
 
-    import reloop.training.loop  # noqa: F401  what takes long to import, before the first fork
+    import looplab.training.loop  # noqa: F401  what takes long to import, before the first fork
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     while mode_and_folder := _read_line().lstrip("."):
@@ -105,7 +105,7 @@ def _main() -> None:
 
 
 def _train(mode: str, folder: Path) -> int:
-    from reloop.training import train
+    from looplab.training import train
 
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what training prints is no place
     try:
@@ -120,8 +120,8 @@ def _train(mode: str, folder: Path) -> int:
 
 def _halt_everywhere() -> None:
     """Halt before each step, and in each write: with the .partial file there, and after it."""
-    from reloop.training.run_folder import checkpoint, files, run
-    from reloop.training.step import Trainer
+    from looplab.training.run_folder import checkpoint, files, run
+    from looplab.training.step import Trainer
 
     update, write_bytes, fsync = Trainer.update, files.write_bytes, os.fsync
     writing: list[str] = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reloop.training.jobs import cores
+from looplab.training.jobs import cores
 from tests.conftest import HOME
 
 GONE = 10.0  # seconds that may pass, where cores are free, until nobody is left of a killed command

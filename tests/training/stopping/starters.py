@@ -12,8 +12,8 @@ from typing import Any
 
 def _outcome(folder: Path, start: int) -> dict[str, Any]:
     """What this process gets when it starts training below a folder."""
-    from reloop.conf.mistakes import HeldElsewhere
-    from reloop.training import train
+    from looplab.conf.mistakes import HeldElsewhere
+    from looplab.training import train
     from tests.training.tiny import tiny
 
     os.read(start, 1)
@@ -54,7 +54,7 @@ def _pair(folder: Path) -> list[dict[str, Any]]:
 def _main(folder: Path, pairs: int) -> None:
     import torch
 
-    import reloop.training.loop  # noqa: F401  what takes long to import, before the first fork
+    import looplab.training.loop  # noqa: F401  what takes long to import, before the first fork
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     for pair in range(pairs):

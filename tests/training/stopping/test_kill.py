@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from reloop.training import Interrupted, Run, train
-from reloop.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
-from reloop.training.run_folder.run import RunFolder, run_folder
-from reloop.training.step import Totals, Trainer
+from looplab.training import Interrupted, Run, train
+from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
+from looplab.training.run_folder.run import RunFolder, run_folder
+from looplab.training.step import Totals, Trainer
 from tests.training.stopping.driven import Driven
 from tests.training.tiny import after_step, assert_same_bits, interrupted, saved_tensors, tiny
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from reloop.conf.schema import (
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     GrowthConfig,
@@ -18,10 +18,10 @@ from reloop.conf.schema import (
     ModelConfig,
     TaskConfig,
 )
-from reloop.evaluation import load_run
-from reloop.training import train
-from reloop.training.assemble import build_model
-from reloop.training.run_folder.run import RunFolder
+from looplab.evaluation import load_run
+from looplab.training import train
+from looplab.training.assemble import build_model
+from looplab.training.run_folder.run import RunFolder
 from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 _GROWTH = CurriculumConfig(

@@ -9,18 +9,18 @@ from typing import Generic, NamedTuple, TypedDict, TypeVar
 import numpy as np
 import torch
 
-from reloop.conf.build import config_to_mapping, flatten
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Band, Floats, Interval, crossed_means
-from reloop.evaluation.evaluate_run import measured
-from reloop.experiments.claims.claim import Estimate
-from reloop.experiments.claims.statistics import Statistic, hierarchical_bootstrap, over_seeds
-from reloop.experiments.named.results import Panel
-from reloop.tasks import Prompts, Task
-from reloop.tasks.linear import Linear, NoisyLinear
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import IRRELEVANT, Run
+from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Band, Floats, Interval, crossed_means
+from looplab.evaluation.evaluate_run import measured
+from looplab.experiments.claims.claim import Estimate
+from looplab.experiments.claims.statistics import Statistic, hierarchical_bootstrap, over_seeds
+from looplab.experiments.named.results import Panel
+from looplab.tasks import Prompts, Task
+from looplab.tasks.linear import Linear, NoisyLinear
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import IRRELEVANT, Run
 
 _ENDS = (5, 95)  # percentiles of a 90 % interval
 # Settings by which runs are not grouped.

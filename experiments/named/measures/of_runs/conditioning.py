@@ -12,15 +12,15 @@ from typing import TypedDict
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.named.curves import curve, file_name, panel
-from reloop.experiments.named.results import Curve, Panel
-from reloop.tasks.conditioned_linear import ConditionedLinear
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.named.curves import curve, file_name, panel
+from looplab.experiments.named.results import Curve, Panel
+from looplab.tasks.conditioned_linear import ConditionedLinear
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, GroupsOnPrompts, band, band_of, estimate, grouped, unrolled
 

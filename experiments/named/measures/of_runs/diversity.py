@@ -12,18 +12,18 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.baselines.bayes import discrete_posterior
-from reloop.evaluation.baselines.linear import ridge
-from reloop.evaluation.bootstrap import Band, Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.named.curves import curve, panel
-from reloop.experiments.named.results import Curve, Panel
-from reloop.tasks import Prompts
-from reloop.tasks.linear import NoisyLinear
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.baselines.bayes import discrete_posterior
+from looplab.evaluation.baselines.linear import ridge
+from looplab.evaluation.bootstrap import Band, Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.named.curves import curve, panel
+from looplab.experiments.named.results import Curve, Panel
+from looplab.tasks import Prompts
+from looplab.tasks.linear import NoisyLinear
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, GroupsOnPrompts, band_of, estimate, grouped, unrolled
 

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import changes, evaluation_prompts, halted_at
-from reloop.experiments.named.curves import curve, file_name, panel
-from reloop.experiments.named.results import Panel
-from reloop.tasks import Prompts
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import changes, evaluation_prompts, halted_at
+from looplab.experiments.named.curves import curve, file_name, panel
+from looplab.experiments.named.results import Panel
+from looplab.tasks import Prompts
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import (
     EstimateJson,

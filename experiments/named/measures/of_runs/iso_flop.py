@@ -12,16 +12,16 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError, RunError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.evaluate_run import measured
-from reloop.evaluation.text.measure import last_stage
-from reloop.experiments.named.curves import curve, panel, without_interval
-from reloop.experiments.named.results import Panel
-from reloop.experiments.scaling_law.report import fitted
-from reloop.experiments.scaling_law.runs import Row, parameter_counts, table_of
-from reloop.models.flops import pass_costs
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.text.measure import last_stage
+from looplab.experiments.named.curves import curve, panel, without_interval
+from looplab.experiments.named.results import Panel
+from looplab.experiments.scaling_law.report import fitted
+from looplab.experiments.scaling_law.runs import Row, parameter_counts, table_of
+from looplab.models.flops import pass_costs
+from looplab.training.run_folder.run import Run
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
 _CLUSTERS = ("r", "width")

@@ -11,8 +11,8 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.baselines.iterates import (
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.baselines.iterates import (
     best_rate,
     best_rates,
     conjugate_gradients,
@@ -21,14 +21,14 @@ from reloop.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from reloop.evaluation.bootstrap import Band, Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.evaluate_run import resolved
-from reloop.experiments.named.curves import curve, file_name, panel
-from reloop.experiments.named.results import Curve, Panel
-from reloop.tasks import Prompts
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.evaluation.bootstrap import Band, Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import resolved
+from looplab.experiments.named.curves import curve, file_name, panel
+from looplab.experiments.named.results import Curve, Panel
+from looplab.tasks import Prompts
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, penalty, unrolled
 

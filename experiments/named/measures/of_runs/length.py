@@ -10,14 +10,14 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.named.curves import curve, panel
-from reloop.experiments.named.results import Panel
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.named.curves import curve, panel
+from looplab.experiments.named.results import Panel
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, unrolled
 

@@ -12,16 +12,16 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.named.curves import curve, file_name, panel
-from reloop.experiments.named.results import Panel
-from reloop.tasks import Prompts, Task
-from reloop.tasks.mixture import Mixture
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.named.curves import curve, file_name, panel
+from looplab.experiments.named.results import Panel
+from looplab.tasks import Prompts, Task
+from looplab.tasks.mixture import Mixture
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, unrolled
 

@@ -11,14 +11,14 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.evaluate_run import logged
-from reloop.experiments.named.curves import curve, over_seeds, panel
-from reloop.experiments.named.results import Panel
-from reloop.experiments.stability.verdict import collapse
-from reloop.training.assemble import trained_loops
-from reloop.training.inside_loops import NORMS
-from reloop.training.run_folder.run import Run
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.evaluate_run import logged
+from looplab.experiments.named.curves import curve, over_seeds, panel
+from looplab.experiments.named.results import Panel
+from looplab.experiments.stability.verdict import collapse
+from looplab.training.assemble import trained_loops
+from looplab.training.inside_loops import NORMS
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, Groups, Missing, bits_per_byte, grouped, over_runs
 

@@ -14,19 +14,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import load_run, snapshots_of
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.named.curves import curve, panel
-from reloop.experiments.named.results import Panel
-from reloop.experiments.plateau import LEAVES
-from reloop.models import Model
-from reloop.probing.attention import recorded_shares, uniform_share
-from reloop.tasks import Prompts
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import load_run, snapshots_of
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.named.curves import curve, panel
+from looplab.experiments.named.results import Panel
+from looplab.experiments.plateau import LEAVES
+from looplab.models import Model
+from looplab.probing.attention import recorded_shares, uniform_share
+from looplab.tasks import Prompts
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import (
     EstimateJson,

@@ -11,26 +11,26 @@ from typing import NamedTuple, TypedDict, cast
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.baselines.iterates import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.baselines.iterates import (
     best_rate,
     gradient_descent,
     newton,
     normal_equations,
     predictions,
 )
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.evaluation.evaluate_run import resolved
-from reloop.experiments.named.curves import curve, file_name, panel
-from reloop.experiments.named.results import Panel
-from reloop.models.loops.linear_attention import LinearAttentionLoop
-from reloop.tasks import Prompts, Task
-from reloop.tasks.conditioned_linear import ConditionedLinear
-from reloop.tasks.linear import Linear
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import resolved
+from looplab.experiments.named.curves import curve, file_name, panel
+from looplab.experiments.named.results import Panel
+from looplab.models.loops.linear_attention import LinearAttentionLoop
+from looplab.tasks import Prompts, Task
+from looplab.tasks.conditioned_linear import ConditionedLinear
+from looplab.tasks.linear import Linear
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import (
     EstimateJson,

@@ -11,16 +11,16 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.evaluate_run import logged
-from reloop.experiments.named.curves import curve, over_seeds, panel
-from reloop.experiments.named.results import Panel
-from reloop.experiments.stability.tables import LABELS
-from reloop.experiments.stability.verdict import Verdict, collapse, gain, movement, optimum
-from reloop.training.assemble import trained_loops
-from reloop.training.run_folder.run import Run
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluate_run import logged
+from looplab.experiments.named.curves import curve, over_seeds, panel
+from looplab.experiments.named.results import Panel
+from looplab.experiments.stability.tables import LABELS
+from looplab.experiments.stability.verdict import Verdict, collapse, gain, movement, optimum
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
 
 from .common import bits_per_byte
 

@@ -10,14 +10,14 @@ from typing import TypedDict
 
 import numpy as np
 
-from reloop.conf.checks.loops import most_loops
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.evaluate_run import measured
-from reloop.experiments.named.curves import curve, panel
-from reloop.experiments.named.results import Panel
-from reloop.training.run_folder.run import Run
+from looplab.conf.checks.loops import most_loops
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluate_run import measured
+from looplab.experiments.named.curves import curve, panel
+from looplab.experiments.named.results import Panel
+from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, Groups, band, estimate, first_at_most, grouped
 

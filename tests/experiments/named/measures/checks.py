@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from reloop.experiments.claims.claim import Measured
-from reloop.experiments.named.pictures import draw_panels
-from reloop.experiments.named.results import ExperimentResult, Panel
-from reloop.training import Run
+from looplab.experiments.claims.claim import Measured
+from looplab.experiments.named.pictures import draw_panels
+from looplab.experiments.named.results import ExperimentResult, Panel
+from looplab.training import Run
 from tests.conftest import without_rendering
 
 

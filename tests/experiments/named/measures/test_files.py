@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from reloop.conf.build import build
-from reloop.experiments.named.definition import OF_RUNS, load, names
-from reloop.experiments.named.measures import iso_depth, openml, stability
-from reloop.experiments.named.measures.measurement import Request
-from reloop.experiments.named.members import members_of
-from reloop.probing.settings import ProbingSettings
+from looplab.conf.build import build
+from looplab.experiments.named.definition import OF_RUNS, load, names
+from looplab.experiments.named.measures import iso_depth, openml, stability
+from looplab.experiments.named.measures.measurement import Request
+from looplab.experiments.named.members import members_of
+from looplab.probing.settings import ProbingSettings
 
 MEASURED = [name for name in names() if load(name).measure not in ("evaluation", *OF_RUNS)]
 CASES = [(name, scale) for name in MEASURED for scale in load(name).scales]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.experiments.iso_depth import run as iso_depth_run
-from reloop.experiments.iso_depth.run import Measured, TrainAndMeasure
-from reloop.experiments.named.measures.iso_depth import measure, settings_of
-from reloop.experiments.named.measures.measurement import Measurement, Request
-from reloop.experiments.scaling_law.problem import Law
-from reloop.experiments.scaling_law.runs import Row, table_of
-from reloop.training.jobs import Outcome, Workers
+from looplab.conf.mistakes import ConfigError
+from looplab.experiments.iso_depth import run as iso_depth_run
+from looplab.experiments.iso_depth.run import Measured, TrainAndMeasure
+from looplab.experiments.named.measures.iso_depth import measure, settings_of
+from looplab.experiments.named.measures.measurement import Measurement, Request
+from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.runs import Row, table_of
+from looplab.training.jobs import Outcome, Workers
 from tests.experiments.named.measures.checks import check_panels
 
 TINY = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.experiments.named.measures.measurement import Request
-from reloop.experiments.named.measures.openml import measure, settings_of
+from looplab.conf.mistakes import ConfigError
+from looplab.experiments.named.measures.measurement import Request
+from looplab.experiments.named.measures.openml import measure, settings_of
 from tests.experiments.named.measures.checks import check_panels
 from tests.openml_eval.leave_out import write_tables
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config
-from reloop.experiments.named.measures.measurement import Request
-from reloop.experiments.named.measures.probing import measure
-from reloop.training import train
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.experiments.named.measures.measurement import Request
+from looplab.experiments.named.measures.probing import measure
+from looplab.training import train
 from tests.conftest import tiny_config
 from tests.experiments.named.measures.checks import check_panels, handed_over
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import LoopsConfig
-from reloop.experiments.named.measures.measurement import Measurement, Request
-from reloop.experiments.named.measures.stability import measure, panels_of, settings_of
-from reloop.experiments.stability import changes, cosines, norms
-from reloop.experiments.stability import near_init as first_steps_module
-from reloop.experiments.stability.__main__ import main
-from reloop.experiments.stability.settings import FIGURES
-from reloop.training import train
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import LoopsConfig
+from looplab.experiments.named.measures.measurement import Measurement, Request
+from looplab.experiments.named.measures.stability import measure, panels_of, settings_of
+from looplab.experiments.stability import changes, cosines, norms
+from looplab.experiments.stability import near_init as first_steps_module
+from looplab.experiments.stability.__main__ import main
+from looplab.experiments.stability.settings import FIGURES
+from looplab.training import train
 from tests.conftest import times_of, tiny_config
 from tests.experiments.named.measures.checks import check_panels, handed_over
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reloop.conf.schema import EvaluationConfig
-from reloop.experiments.named.measures.of_runs.common import (
+from looplab.conf.schema import EvaluationConfig
+from looplab.experiments.named.measures.of_runs.common import (
     band,
     estimate,
     first_at_most,

@@ -13,18 +13,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.evaluation.baselines.iterates import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from looplab.evaluation.baselines.iterates import (
     gradient_descent,
     newton,
     normal_equations,
     predictions,
 )
-from reloop.experiments.named.measures.of_runs.conditioning import ConditioningResult, measure
-from reloop.tasks import Prompts
-from reloop.training import Run
-from reloop.training.assemble import build_task
+from looplab.experiments.named.measures.of_runs.conditioning import ConditioningResult, measure
+from looplab.tasks import Prompts
+from looplab.training import Run
+from looplab.training.assemble import build_task
 
 _SETTINGS = EvaluationConfig(prompts=60, resamples=30)
 

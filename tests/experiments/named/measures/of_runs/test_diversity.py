@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.evaluation.baselines.bayes import discrete_posterior
-from reloop.evaluation.baselines.linear import ridge
-from reloop.experiments.named.measures.of_runs.diversity import DiversityResult, measure
-from reloop.tasks import Prompts
-from reloop.training import Run
-from reloop.training.assemble import build_task
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from looplab.evaluation.baselines.bayes import discrete_posterior
+from looplab.evaluation.baselines.linear import ridge
+from looplab.experiments.named.measures.of_runs.diversity import DiversityResult, measure
+from looplab.tasks import Prompts
+from looplab.training import Run
+from looplab.training.assemble import build_task
 
 _SETTINGS = EvaluationConfig(prompts=150, resamples=40)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reloop.evaluation import snapshots_of
-from reloop.experiments.named.command import main
-from reloop.training.run_folder.files import read_record
+from looplab.evaluation import snapshots_of
+from looplab.experiments.named.command import main
+from looplab.training.run_folder.files import read_record
 
 _TINY = """
 title: Tiny models

@@ -13,24 +13,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, TaskConfig
-from reloop.evaluation.baselines.iterates import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, TaskConfig
+from looplab.evaluation.baselines.iterates import (
     conjugate_gradients,
     newton,
     normal_equations,
     predictions,
 )
-from reloop.experiments.named.measures.of_runs.common import GroupsOnPrompts
-from reloop.experiments.named.measures.of_runs.iterates import (
+from looplab.experiments.named.measures.of_runs.common import GroupsOnPrompts
+from looplab.experiments.named.measures.of_runs.iterates import (
     GroupResult,
     NearestIterate,
     _falling,
     measure,
 )
-from reloop.tasks import Prompts
-from reloop.training import Run
-from reloop.training.assemble import build_task
+from looplab.tasks import Prompts
+from looplab.training import Run
+from looplab.training.assemble import build_task
 
 _SETTINGS = EvaluationConfig(prompts=24, resamples=40, batch_size=10)
 _CONFIG = Config(

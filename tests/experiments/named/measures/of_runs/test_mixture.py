@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.experiments.named.measures.of_runs.mixture import MixtureResult, measure
-from reloop.tasks import Prompts
-from reloop.training import Run
-from reloop.training.assemble import build_task
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from looplab.experiments.named.measures.of_runs.mixture import MixtureResult, measure
+from looplab.tasks import Prompts
+from looplab.training import Run
+from looplab.training.assemble import build_task
 
 _SETTINGS = EvaluationConfig(prompts=200, resamples=40)
 _MIXED: dict[str, Any] = {"mixed": ("linear", "decision_tree"), "depth": 2}

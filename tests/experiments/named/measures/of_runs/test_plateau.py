@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig
-from reloop.evaluation import load_run, snapshots_of
-from reloop.evaluation.bootstrap import Floats
-from reloop.evaluation.errors import evaluation_prompts
-from reloop.experiments.named.measures.of_runs.common import Group, Missing
-from reloop.experiments.named.measures.of_runs.plateau import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import load_run, snapshots_of
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.experiments.named.measures.of_runs.common import Group, Missing
+from looplab.experiments.named.measures.of_runs.plateau import (
     Trajectory,
     compare,
     measure,
     trajectories,
 )
-from reloop.probing.attention import recorded_shares
-from reloop.training import Run, train
+from looplab.probing.attention import recorded_shares
+from looplab.training import Run, train
 from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(prompts=16, resamples=40)

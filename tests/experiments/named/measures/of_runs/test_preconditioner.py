@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from reloop.experiments.named.measures.of_runs.preconditioner import Learned, measure
-from reloop.models.loops.linear_attention import LinearAttentionLoop
-from reloop.tasks.conditioned_linear import ConditionedLinear
-from reloop.training import Run
-from reloop.training.assemble import build_model, build_task
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from looplab.experiments.named.measures.of_runs.preconditioner import Learned, measure
+from looplab.models.loops.linear_attention import LinearAttentionLoop
+from looplab.tasks.conditioned_linear import ConditionedLinear
+from looplab.training import Run
+from looplab.training.assemble import build_model, build_task
 
 _SETTINGS = EvaluationConfig(prompts=300, resamples=50)
 _CONFIG = Config(

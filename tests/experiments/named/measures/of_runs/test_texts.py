@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reloop.conf.mistakes import ConfigError
-from reloop.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
-from reloop.experiments.named.measures.of_runs import iso_flop, norms, rates, useful_loops
-from reloop.experiments.named.measures.of_runs.common import Missing
-from reloop.models import Model, ModelSpec
-from reloop.training.assemble import build_task
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
+from looplab.experiments.named.measures.of_runs import iso_flop, norms, rates, useful_loops
+from looplab.experiments.named.measures.of_runs.common import Missing
+from looplab.models import Model, ModelSpec
+from looplab.training.assemble import build_task
 from tests.experiments.named.measures.of_runs.texts import give, run
 from tests.training.tiny import tiny
 

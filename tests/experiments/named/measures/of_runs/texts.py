@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from reloop.conf.schema import (
+from looplab.conf.schema import (
     Config,
     CurriculumConfig,
     GrowthConfig,
@@ -17,9 +17,9 @@ from reloop.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
-from reloop.evaluation.bootstrap import Floats
-from reloop.experiments.named.measures.of_runs import common
-from reloop.training import Run
+from looplab.evaluation.bootstrap import Floats
+from looplab.experiments.named.measures.of_runs import common
+from looplab.training import Run
 
 _TASK = TaskConfig("language", 1, 8, settings={"tokens": "bytes"})
 

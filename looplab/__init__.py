@@ -1,17 +1,20 @@
 """In-context learning with looped transformers: train, evaluate and look inside.
 
-from reloop import Config, evaluate, train
+from looplab import Config, evaluate, train
 
 run = train(Config.of("task=sparse_linear", "seed=1"))
 evaluate(run)
 
-The modules are reloop.tasks, reloop.models, reloop.training and so on: in a checkout these are
-links to the folders beside this one.
+The modules are looplab.tasks, looplab.models, looplab.training and so on: in a checkout these are
+the folders beside this one, in an installed package those within it.
 """
 
 from __future__ import annotations
 
 import os
+
+if not os.path.isdir(os.path.join(__path__[0], "models")):
+    __path__.append(os.path.dirname(os.path.abspath(__path__[0])))
 
 from .conf.lazy import importer
 

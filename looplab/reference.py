@@ -1,4 +1,4 @@
-"""The settings of every command as text: python -m reloop.reference > docs/reference.md"""
+"""The settings of every command as text: python -m looplab.reference > docs/reference.md"""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin
 
-from reloop.benchmarks.settings import (
+from looplab.benchmarks.settings import (
     KernelSettings,
     ParitySettings,
     SamplerSettings,
     StepSettings,
 )
-from reloop.benchmarks.time_to_quality.settings import QualitySettings
-from reloop.conf.checks.config import own_settings, task_names
-from reloop.conf.command import as_word
-from reloop.conf.groups import choices
-from reloop.conf.schema import Config
-from reloop.conf.setting import Item, all_settings
-from reloop.evaluation.ship import ShipSettings
-from reloop.experiments.grids.command import GridSettings
-from reloop.experiments.grids.status import StatusSettings
-from reloop.experiments.iso_depth.settings import IsoDepthSettings
-from reloop.experiments.named.settings import ExperimentSettings
-from reloop.experiments.report.command import ReportSettings as PageSettings
-from reloop.experiments.runs.command import ListSettings
-from reloop.experiments.scaling_law.settings import ScalingSettings
-from reloop.experiments.stability.settings import StabilitySettings
-from reloop.openml_eval.settings import FetchSettings, RunSettings
-from reloop.openml_eval.settings import ShipSettings as CheckpointSettings
-from reloop.probing.dynamics.settings import DynamicsSettings
-from reloop.probing.settings import ProbingSettings
+from looplab.benchmarks.time_to_quality.settings import QualitySettings
+from looplab.conf.checks.config import own_settings, task_names
+from looplab.conf.command import as_word
+from looplab.conf.groups import choices
+from looplab.conf.schema import Config
+from looplab.conf.setting import Item, all_settings
+from looplab.evaluation.ship import ShipSettings
+from looplab.experiments.grids.command import GridSettings
+from looplab.experiments.grids.status import StatusSettings
+from looplab.experiments.iso_depth.settings import IsoDepthSettings
+from looplab.experiments.named.settings import ExperimentSettings
+from looplab.experiments.report.command import ReportSettings as PageSettings
+from looplab.experiments.runs.command import ListSettings
+from looplab.experiments.scaling_law.settings import ScalingSettings
+from looplab.experiments.stability.settings import StabilitySettings
+from looplab.openml_eval.settings import FetchSettings, RunSettings
+from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
+from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.probing.settings import ProbingSettings
 
 _COMMANDS: dict[str, type[Any]] = {
     "python run.py experiment=…": ExperimentSettings,
@@ -59,7 +59,7 @@ _HEAD = """\
 The settings of every command, each given as `key=value`. null means none; lists are quoted:
 `'key=[1,2]'`. Defaults of `python run.py` are those of the schema, the published values; a scale
 and a recipe (conf/scale/, conf/recipe/) replace some of them. This file is written by
-`python -m reloop.reference > docs/reference.md`.
+`python -m looplab.reference > docs/reference.md`.
 """
 
 

@@ -1,16 +1,16 @@
-"""`reloop task=linear` and `python -m reloop task=linear`: the main command, installed."""
+"""`looplab task=linear` and `python -m looplab task=linear`: the main command, installed."""
 
 from __future__ import annotations
 
 import sys
 
-from reloop.conf.entry import begin
+from looplab.conf.entry import begin
 
 
 def command() -> None:
     """Do what the words of the command line ask for, and end the process."""
     begin()  # before the other imports, which take a while
-    from reloop.main import main
+    from looplab.main import main
 
     sys.exit(main(sys.argv[1:]))
 

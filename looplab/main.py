@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import sys
 
-from reloop.conf.checks.folders import check_folder
-from reloop.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
-from reloop.conf.command import answered
-from reloop.conf.compose import commands
-from reloop.conf.help import help_text
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
+from looplab.conf.command import answered
+from looplab.conf.compose import commands
+from looplab.conf.help import help_text
 
 
 def main(words: list[str]) -> int:
     """Run the command of these words; the exit code."""
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    from reloop.evaluation.text import command as generate
-    from reloop.experiments.grids import command as grids
-    from reloop.experiments.named import command as experiments
-    from reloop.experiments.report import command as report_page
-    from reloop.experiments.runs import command as runs
+    from looplab.evaluation.text import command as generate
+    from looplab.experiments.grids import command as grids
+    from looplab.experiments.named import command as experiments
+    from looplab.experiments.report import command as report_page
+    from looplab.experiments.runs import command as runs
 
     if runs.is_for_runs(words):
         return runs.main(words)
@@ -57,8 +57,8 @@ def _run(words: list[str]) -> int:
     elif not is_follower():  # only the first process needs the folder
         check_folder("folder", command.config.folder)
     # Imported here, so that --help and most mistakes need not wait for torch.
-    from reloop.experiments.one_command import carry_out
-    from reloop.training import Interrupted
+    from looplab.experiments.one_command import carry_out
+    from looplab.training import Interrupted
 
     try:
         carry_out(command)
