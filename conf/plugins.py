@@ -5,6 +5,7 @@ load_plugins(["my_file.py"])          # settings can name what it registers from
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -75,6 +76,8 @@ def _load(path: Path) -> None:
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
         raise ConfigError("plugins", f"names {path}, which {problem}")
+    if _imports_reloop(path):
+        raise ConfigError("plugins", f"names {path}, which imports reloop: that is looplab now")
     if _is_another(path):
         line = f"plugins: {path} is named as another module; import {path.stem} gets that one"
         print(line, file=sys.stderr, flush=True)
@@ -92,6 +95,17 @@ def _load(path: Path) -> None:
         raise ConfigError(
             "plugins", f"names {path}, which fails{_line(error)} with {message}"
         ) from error
+
+
+def _imports_reloop(path: Path) -> bool:
+    """Whether a file imports the project by its former name, which is another package's."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError):  # its import says so
+        return False
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return any(name.partition(".")[0] == "reloop" for name in names)
 
 
 def _is_another(path: Path) -> bool:

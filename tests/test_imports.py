@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,16 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
 def test_every_room_is_on_a_floor_and_in_the_package() -> None:
     rooms = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
     assert rooms - {"tests", "benchmarks", "looplab"} == set(MAY_USE)
-    links = {
-        path.name: path.resolve() for path in (HOME / "looplab").iterdir() if path.is_symlink()
-    }
-    assert links == {room: HOME.resolve() / room for room in rooms - {"tests", "looplab"}}
+    packaged = (HOME / "setup.py").read_text(encoding="utf-8")
+    assert all(f'"{room}"' in packaged for room in rooms - {"tests", "looplab"})
+
+
+@pytest.mark.parametrize("room", ["conf", "curricula", "models", "tasks", "training"])
+def test_a_room_imported_by_its_bare_name_says_its_own(room: str) -> None:
+    code = f"import {room}.model" if room == "models" else f"import {room}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("ImportError: ")
+    assert f"from looplab.{room} import" in done.stderr.splitlines()[-1]
 
 
 def test_no_module_is_loaded_under_two_names() -> None:
@@ -146,12 +153,17 @@ SMALL = (
 )
 
 
+def _unneeded(folder: str, names: list[str]) -> set[str]:
+    """What a copy of the checkout does without."""
+    made = {"runs", "report", "build", "openml_data"} if Path(folder) == HOME else set()
+    return {name for name in names if name[0] == "." or name == "__pycache__"} | made & {*names}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the built wheel was installed into."""
     source = tmp_path_factory.mktemp("source") / "project"
-    unneeded = shutil.ignore_patterns(".*", "__pycache__", "runs", "build", "*.egg-info", "tests")
-    shutil.copytree(HOME, source, symlinks=True, ignore=unneeded)
+    shutil.copytree(HOME, source, ignore=_unneeded)
     target = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = ["wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-w", "wheels"]
@@ -206,3 +218,16 @@ def test_the_estimators_find_their_weights(installed: Path, elsewhere: Path) -> 
         "print(LoopedRegressor().fit(x, x[:, 0]).score(x, x[:, 0]) > 0.5)\n"
     )
     assert python(["-c", code], installed, elsewhere) == "True\nTrue\n"
+
+
+@pytest.mark.slow
+def test_a_source_distribution_holds_the_rooms_run_py_and_the_tests(tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    shutil.copytree(HOME, source, ignore=_unneeded)
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    wanted = {"run.py", "Makefile", "conf/task/linear.yaml", "tests/conftest.py", "docs/guide.md"}
+    assert wanted <= names

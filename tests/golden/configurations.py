@@ -9,17 +9,16 @@ less than 1e-4: sums round otherwise, and over more steps the difference grows.
 from __future__ import annotations
 
 import json
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from looplab.conf.schema import Config
-from looplab.training import train
-from looplab.training.run_folder.checkpoint import newest_checkpoint
-from looplab.training.run_folder.run import RunFolder
-
+# The code at the head of the path may be from before the package's name (`against=`).
+_PACKAGE = "reloop" if Path(sys.path[0], "reloop", "models").exists() else "looplab"
 _SIZE = (
     *("task.dims=4", "task.points=9", "model.n_embd=16", "model.n_head=2", "model.n_positions=9"),
     *("training.batch_size=8", "training.steps=4", "training.log_every=1", "training.warmup=2"),
@@ -89,20 +88,27 @@ GOLDEN: dict[str, tuple[str, ...]] = {
 }
 
 
-def config_of(name: str, folder: Path, steps: int = 4) -> Config:
+def of_code(module: str, name: str) -> Any:
+    """A name in a module of the code that is measured."""
+    return getattr(import_module(f"{_PACKAGE}.{module}"), name)
+
+
+def config_of(name: str, folder: Path, steps: int = 4) -> Any:
     """The configuration of a golden run; its own words go over those of its size."""
     keys = {word.partition("=")[0] for word in GOLDEN[name]}
     size = [word for word in _SIZE if word.partition("=")[0] not in keys]
     words = [f"training.steps={steps}" if word == "training.steps=4" else word for word in size]
-    return Config.of(*GOLDEN[name], *words, "device=cpu", f"folder={folder}")
+    return of_code("conf.schema", "Config").of(
+        *GOLDEN[name], *words, "device=cpu", f"folder={folder}"
+    )
 
 
 def numbers(name: str, folder: Path) -> dict[str, Any]:
     """The numbers of a golden run, trained in a folder."""
-    run = train(config_of(name, folder))
-    lines = RunFolder(run.path).metrics.read_text(encoding="utf-8").splitlines()
-    checkpoint, _ = newest_checkpoint(RunFolder(run.path).checkpoints)
-    assert checkpoint is not None
+    run = of_code("training", "train")(config_of(name, folder))
+    lines = (run.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    find = of_code("training.run_folder.checkpoint", "newest_checkpoint")
+    checkpoint, _ = find(run.path / "checkpoints")
     return {
         "losses": [json.loads(line)["loss"] for line in lines],
         "last": _of(checkpoint.last_weights()),

@@ -13,16 +13,19 @@ root, folder, what = sys.argv[1:]
 sys.path.insert(0, root)
 
 import torch  # noqa: E402
-from configurations import GOLDEN, config_of, numbers  # type: ignore[import-not-found]  # noqa: E402
-
-from looplab.training import train  # noqa: E402
+from configurations import (  # type: ignore[import-not-found]  # noqa: E402
+    GOLDEN,
+    config_of,
+    numbers,
+    of_code,
+)
 
 torch.set_num_threads(1)
 
 
 def bits(name: str) -> str:
     """The sha256 of the weights after 30 steps."""
-    run = train(config_of(name, Path(folder), steps=30))
+    run = of_code("training", "train")(config_of(name, Path(folder), steps=30))
     parts = (weights.numpy().tobytes() for _, weights in sorted(run.model.state_dict().items()))
     return hashlib.sha256(b"".join(parts)).hexdigest()
 

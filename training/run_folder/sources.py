@@ -2,7 +2,8 @@
 
 sources_of("tasks", "models")           # {"models/model.py": "1f0c…", "tasks/linear.py": …}
 
-All files of a room count, whatever a run uses of them; a user's own files count by their name.
+All files of a room count, whatever a run uses of them; a user's own files count by their name. The
+files of releases that give the same numbers (looplab.NUMBERS) count as the same.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from looplab import NUMBERS
 from looplab.conf.checksum import key_of
 
 _HOME = Path(__file__).parents[2]
@@ -22,6 +25,9 @@ _PROJECT = "looplab."
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
 EVALUATED = (*TRAINED, "evaluation")  # what errors depend on
+_ALL = (*EVALUATED, KERNELS, "probing", "openml_eval", "experiments")
+_RELEASES = Path(__file__).with_name("releases.json")  # the project_digest of each, by its version
+_RELEASE = "release"  # beside the files of unedited code of a release: its NUMBERS
 
 
 def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
@@ -30,7 +36,21 @@ def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
     files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
     for module in plugins:
         files |= {path.name: path for path in _outside(module)}
-    return {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
+    found = {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
+    return found | {_RELEASE: str(NUMBERS)} if rooms and _is_release() else found
+
+
+def project_digest() -> str:
+    """The digest of all files on which numbers depend: a release that ends all golden runs with the
+    bits of the one before lists it in releases.json."""
+    files = {path.relative_to(_HOME).as_posix(): path for room in _ALL for path in _files(room)}
+    return key_of({name: _digest(path, path.stat().st_mtime_ns) for name, path in files.items()})
+
+
+@cache
+def _is_release() -> bool:
+    releases = json.loads(_RELEASES.read_text(encoding="utf-8"))
+    return bool(releases) and project_digest() in releases.values()
 
 
 def outside_source(cls: type) -> str | None:
@@ -50,16 +70,24 @@ def outside_source(cls: type) -> str | None:
 
 def is_current(sources: Mapping[str, str]) -> bool:
     """Whether the project's files have these digests today."""
-    paths = {name: _HOME / name for name in sources}
-    return all(
-        path.exists() and _digest(path, path.stat().st_mtime_ns) == sources[name]
+    paths = {name: _HOME / name for name in sources if name != _RELEASE}
+    now = {
+        name: _digest(path, path.stat().st_mtime_ns)
         for name, path in paths.items()
-    )
+        if path.exists()
+    }
+    return not changed_files(sources, now | {_RELEASE: str(NUMBERS)} if _is_release() else now)
 
 
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files whose digests differ, or that only one of the two has."""
-    return sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
+    """The files whose digests differ, or that only one of the two has; of two releases of the same
+    numbers the user's own alone."""
+    same = before.get(_RELEASE) is not None and before.get(_RELEASE) == now.get(_RELEASE)
+    return sorted(
+        path
+        for path in {**before, **now}
+        if before.get(path) != now.get(path) and path != _RELEASE and not (same and "/" in path)
+    )
 
 
 @cache

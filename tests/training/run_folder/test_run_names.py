@@ -3,6 +3,7 @@ and what not."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from looplab.evaluation.remarks import remarks
 from looplab.tasks import RandomSource, Task, register_task
 from looplab.tasks.tables import TEN
 from looplab.training import train
+from looplab.training.run_folder import sources
 from looplab.training.run_folder.environment import training_sources
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.sources import changed_files, outside_source, sources_of
@@ -187,6 +189,25 @@ def test_all_files_of_a_room_count_and_kernels_for_triton_alone() -> None:
     assert "models/kernels/mlp.py" in training_sources(config, "triton")
     assert "models/kernels/mlp.py" not in training_sources(config)
     assert changed_files(found, found | {"models/model.py": "other"}) == ["models/model.py"]
+
+
+def test_files_of_releases_with_the_same_numbers_count_as_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    releases = tmp_path / "releases.json"
+    releases.write_text(json.dumps({"0.1.0": sources.project_digest()}), encoding="utf-8")
+    monkeypatch.setattr(sources, "_RELEASES", releases)
+    sources._is_release.cache_clear()
+    try:
+        found = sources_of("models")
+        before = found | {"models/model.py": "other", "own.py": "mine"}
+        assert changed_files(before, found) == ["own.py"]
+        assert sources.is_current(found | {"models/model.py": "other"})
+        monkeypatch.setattr(sources, "NUMBERS", 2)
+        assert changed_files(before, sources_of("models")) == ["models/model.py", "own.py"]
+    finally:
+        monkeypatch.undo()
+        sources._is_release.cache_clear()
 
 
 def test_a_task_of_the_project_is_in_no_name(tmp_path: Path) -> None:
