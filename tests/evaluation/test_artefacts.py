@@ -75,12 +75,14 @@ def test_evaluations_of_other_prompts_are_kept_apart(tiny_run: Run) -> None:
 def test_what_was_altered_is_made_anew(
     name: str, tiny_run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One digit is another one, and everything else is as it was."""
+    """One digit, the first after a point, is another one, and everything else is as it was."""
     first = evaluate(tiny_run, SETTINGS)
     path = tiny_run.path / name.format(key=first["key"])
     before = path.read_bytes()
     content = bytearray(before)
-    place = max(i for i, byte in enumerate(content[: len(content) // 2]) if chr(byte).isdigit())
+    point = b"" if path.suffix == ".npz" else b"."  # a number's last digit may be beyond its bits
+    half = range(1, len(content) // 2)
+    place = max(i for i in half if chr(content[i]).isdigit() and content[:i].endswith(point))
     content[place] ^= 1
     path.write_bytes(content)
     capsys.readouterr()
