@@ -32,7 +32,7 @@ from looplab.conf.schema import Config
 from .device import place
 from .progress import on_terminal
 from .run_folder.lock import is_locked
-from .signals import Interrupted
+from .signals import Interrupted, deferred_signals
 
 _LOOK = 1.0  # seconds between two looks at locked folders and at the work that is left
 _BETWEEN_LINES = 30.0  # seconds, where there is no terminal
@@ -175,10 +175,12 @@ class _Queue:
         pool = ProcessPoolExecutor(
             1, multiprocessing.get_context("spawn"), _begin, (threads, log, device)
         )
-        with _masked():
+        with deferred_signals() as noted, _masked():
             future = pool.submit(_outcome_of, self.jobs[index])
-        processes = {*multiprocessing.active_children()} - before
-        self._running[future] = _Working(index, pool, processes, log, device)
+            processes = {*multiprocessing.active_children()} - before
+            self._running[future] = _Working(index, pool, processes, log, device)
+        if noted:  # only now is there somebody who would end the process
+            signal.raise_signal(noted[0])
 
     def _end(self, future: Future[Outcome]) -> None:
         working = self._running.pop(future)
@@ -227,13 +229,18 @@ class _Queue:
         self.progress.write(f"{name}: its process {how}, it is tried once more")
 
     def _stop(self) -> None:
-        """End every process by SIGTERM, which saves first, and wait for them."""
-        for working in self._running.values():
-            for process in working.processes:
-                process.terminate()
-        for working in self._running.values():
-            working.pool.shutdown(cancel_futures=True)
-        self._running.clear()
+        """End every process by SIGTERM, which saves first, and wait for them, whatever a second
+        Ctrl-C says."""
+        try:
+            with deferred_signals():
+                for working in self._running.values():
+                    for process in working.processes:
+                        process.terminate()
+                for working in self._running.values():
+                    working.pool.shutdown(cancel_futures=True)
+                self._running.clear()
+        except KeyboardInterrupt:  # it came before this
+            self._stop()
 
 
 @dataclass(frozen=True)
