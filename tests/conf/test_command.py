@@ -13,6 +13,7 @@ import pytest
 
 from looplab.conf.command import described, run_command
 from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.plugins import PREFIX
 from looplab.conf.setting import setting
 from tests.conftest import printed
 
@@ -70,7 +71,12 @@ def test_what_fails_is_one_line_and_a_code(
     assert err.count("\n") == 1
 
 
-def test_a_stop_is_said_and_a_bug_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_is_said_and_a_bug_is_not_hidden(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(PREFIX)]:
+        monkeypatch.delitem(sys.modules, name)  # of other tests: a plugin may be to blame for a bug
+
     def stop(_: Settings) -> str:
         raise KeyboardInterrupt
 
