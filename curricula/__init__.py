@@ -1,7 +1,7 @@
 """What changes with the step: dimensions, points and loops, as pure functions of it."""
 
 if "." not in __name__:
-    raise ImportError("in a checkout too it is looplab.curricula: from looplab.curricula import …")
+    raise ImportError("curricula is a part of looplab: from looplab.curricula import …")
 
 from .curriculum import Curriculum, SampledLoops, Schedule, Stage
 

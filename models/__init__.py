@@ -1,7 +1,7 @@
 """The model: the blocks, the ways to loop them, read-in and read-out."""
 
 if "." not in __name__:
-    raise ImportError("in a checkout too it is looplab.models: from looplab.models import …")
+    raise ImportError("models is a part of looplab: from looplab.models import …")
 
 from .loops.loop import LoopState
 from .model import Model

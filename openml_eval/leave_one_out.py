@@ -112,20 +112,25 @@ def evaluated_tables(settings: RunSettings) -> tuple[list[TableSummary], list[Ta
     sha256.
 
     Raises RunError for a table that is not stored or is damaged, with the command that fetches it;
-    ConfigError for a held-out table that is not among the tables.
+    ConfigError for a held-out table that is not among the tables, and for one named twice.
     """
     folder, keys = Path(settings.data_dir), [_without_ending(key) for key in settings.tables]
     check_tables(folder, keys)
     tables = [_summary(folder, key) for key in keys]
-    if settings.held_out == ("all",):
-        return tables, tables
     by_key = {key: table for table in tables for key in (table.openml_id, table.name)}
-    for key in settings.held_out:
-        if _without_ending(key) not in by_key:
+    held_out = keys if settings.held_out == ("all",) else map(_without_ending, settings.held_out)
+    chosen = []
+    for key in held_out:
+        if key not in by_key:
             names = ", ".join(str(table.openml_id or table.name) for table in tables)
             problem = f"cannot be {key!r}: the tables that take part are {names}"
             raise ConfigError("held_out", problem)
-    return [by_key[_without_ending(key)] for key in settings.held_out], tables
+        chosen.append(by_key[key])
+    for setting, found in (("tables", tables), ("held_out", chosen)):
+        for table in found:
+            if found.count(table) > 1:  # by its id and by its name
+                raise ConfigError(setting, f"holds {table.name} twice")
+    return chosen, tables
 
 
 def _without_ending(key: int | str) -> int | str:

@@ -1,7 +1,7 @@
 """The tasks that prompts come from. All modules of this folder are imported, to register tasks."""
 
 if "." not in __name__:
-    raise ImportError("in a checkout too it is looplab.tasks: from looplab.tasks import …")
+    raise ImportError("tasks is a part of looplab: from looplab.tasks import …")
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if "." not in __name__:
-    raise ImportError("in a checkout too it is looplab.training: from looplab.training import …")
+    raise ImportError("training is a part of looplab: from looplab.training import …")
 
 from looplab.conf.lazy import importer
 

@@ -14,6 +14,8 @@ from tests.openml_eval.leave_out import words, write_tables
     ("word", "code", "said"),
     [
         ("held_out=99", 2, "held_out cannot be 99: the tables that take part are 720, 8, third"),
+        ("held_out=[720,abalone]", 2, "held_out holds abalone twice"),
+        ("tables=[720,abalone]", 2, "tables holds abalone twice"),
         ("held_out=[8,8]", 2, "held_out holds 8 twice"),
         ("held_out=[all,8]", 2, "held_out holds all and more"),
         ("model=lopped", 2, "model cannot be 'lopped'; did you mean 'looped'?"),
