@@ -20,7 +20,7 @@ from looplab.models.queries import read_at
 from looplab.tasks import Prompts, Task
 from looplab.training.objective import error
 
-from .artefacts import Arrays
+from .kept import Arrays
 from .results import NATS
 
 ERROR_RATE = "error rate"

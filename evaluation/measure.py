@@ -18,7 +18,6 @@ from looplab.training.device import place_exactly
 from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
-from .artefacts import Arrays, Cache, digest
 from .baselines import (
     SLOW,
     AnySolver,
@@ -31,6 +30,7 @@ from .baselines import (
 )
 from .bootstrap import Floats
 from .errors import ErrorSettings, Halting, evaluation_prompts, model_errors
+from .kept import Arrays, Cache, digest
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
 _FEW = 16  # prompts that a user's solver is tried on

@@ -10,7 +10,7 @@ from looplab.conf.schema import TableFormat
 
 from .bootstrap import Band, numbers
 from .comparison import run_labels
-from .figures.evaluation import curves, models
+from .figures import curves, models
 from .published import Published
 from .results import NATS, Comparison, Evaluation, by_solver, of_loops, unit
 from .tables import Part, Table, document
@@ -27,6 +27,7 @@ def report(result: Evaluation, form: TableFormat = "text") -> str:
         _loops(result),
         _shifts(result),
         _published(result),
+        _others(result),
     ]
     parts = [part for section in sections if section for part in ("", *section)]
     return document(parts[1:], form)
@@ -183,6 +184,12 @@ def _published(result: Evaluation) -> list[Part]:
             f"this model is published at {other_loops[0]} loops: evaluation.loops={other_loops[0]}"
         )
     return parts
+
+
+def _others(result: Evaluation) -> list[Part]:
+    """The commands that show the run's other evaluations."""
+    others = result.get("others", [])
+    return ["other evaluations of this run:", *(f"  {each}" for each in others)] if others else []
 
 
 def _with_interval(label: str, curve: Band | Published, ks: Sequence[int]) -> list[list[str]]:

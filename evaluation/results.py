@@ -40,22 +40,19 @@ class OfTask(TypedDict):
 
 class OfRun(OfTask):
     """One run's result: its task, family and b (of a standard model, its layers); `style` is the
-    kind of its curves (`style.kind_of`), the family where it is not given."""
+    kind of its curves (`style.kind_of`)."""
 
     family: str
     b: int
-    style: NotRequired[str]
+    style: str
 
 
 class ModelErrors(TypedDict):
-    """The model's errors, at b loops and at others: those of the evaluation, or the ones that
-    `loops` says; `also_read` has those of further evaluations, by `reading_name`. The solvers'
-    curves are beside these keys (`by_solver`)."""
+    """The model's errors at the evaluation's loops, and at b loops. The solvers' curves are beside
+    these keys (`by_solver`)."""
 
     model: Band
     model_at_b: Band
-    loops: NotRequired[str]
-    also_read: NotRequired[dict[str, Band]]
 
 
 class ByExamples(ModelErrors):
@@ -146,15 +143,9 @@ class Settings(TypedDict):
     shifts: list[Shift]
 
 
-class Source(TypedDict):
-    """One of the evaluations in a union."""
-
-    file: str
-    settings: Settings
-
-
 class Evaluation(Summary):
-    """The content of evaluation.json, and of each file in evaluations/."""
+    """The content of evaluation.json, and of each file in evaluations/; `others` are the commands
+    that show the others."""
 
     format: int
     step: int
@@ -163,7 +154,7 @@ class Evaluation(Summary):
     sources: dict[str, str]
     key: str
     arrays_sha256: NotRequired[str]
-    evaluations: NotRequired[list[Source]]
+    others: NotRequired[list[str]]
 
 
 class Compared(TypedDict):
@@ -180,7 +171,7 @@ class ComparedRun(Compared):
     """One run in a comparison; `minus_first` is paired by prompt, and by block of the text."""
 
     family: str
-    style: NotRequired[str]
+    style: str
     seed: int
     b: int
     step: int

@@ -13,13 +13,14 @@ from looplab.tasks import SHIFTS, Shifted
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .artefacts import Arrays
 from .baselines import optimal
 from .bootstrap import Band, bootstrap, resampled_means
 from .errors import TOLERANCES, error_name, halted_at
+from .kept import Arrays
 from .measure import Measure
 from .published import published, published_loops
 from .results import ByExamples, Halted, HaltingResult, NearLeast, ShiftResult, Summary, by_solver
+from .style import kind_of
 
 _NEAR = 1.05  # times the least error by loop: an error up to this is near it
 
@@ -47,6 +48,7 @@ def summary(
     result: Summary = {
         "task": run.config.task.name,
         "family": run.config.model.family,
+        "style": kind_of(run.config.model),
         "dims": run.config.task.dims,
         "divisor": run.task.divisor,
         "error": error_name(run.task),

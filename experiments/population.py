@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
-from looplab.evaluation.artefacts import Artefacts
 from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.kept import kept
 from looplab.models import Model
 from looplab.training import Run, train_together
 from looplab.training.assemble import build_model, build_task
@@ -67,13 +68,12 @@ class Population:
 
         Raises HeldElsewhere if another process is training it; Interrupted at Ctrl-C or SIGTERM
         (everything is saved)."""
-        artefacts = Artefacts(Path(self.config.folder) / "populations", "errors")
-        request = self._request()
-        cached = artefacts.find(request)
-        if cached is None:
-            path = artefacts.path(request)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path.with_suffix(".txt"), "a", encoding="utf-8") as log, redirect_stdout(log):
+        folder = Path(self.config.folder) / "populations"
+
+        def compute() -> tuple[Errors, None]:
+            folder.mkdir(parents=True, exist_ok=True)
+            text = folder / f"{key_of(self._request())}.txt"
+            with open(text, "a", encoding="utf-8") as log, redirect_stdout(log):
                 runs = self._train()
             initial_models = [build_model(config, build_task(config)) for config in self.configs]
             models = [run.model if isinstance(run, Run) else None for run in runs]
@@ -81,9 +81,10 @@ class Population:
                 [error if math.isfinite(error) else None for error in row]
                 for row in self._errors(models)
             ]
-            result = Errors(errors=final_errors, initial=self._errors(initial_models))
-            cached = artefacts.keep(request, result)
-        return cast(Errors, {name: cached[name] for name in Errors.__annotations__})
+            return Errors(errors=final_errors, initial=self._errors(initial_models)), None
+
+        result = kept(folder, "errors", self._request(), compute)
+        return cast(Errors, {name: result[name] for name in Errors.__annotations__})
 
     def describe(self, result: Errors) -> str:
         """The least error, as a short text."""

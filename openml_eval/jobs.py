@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looplab.conf.schema import Config
-from looplab.evaluation.artefacts import Cache
+from looplab.evaluation.kept import Cache
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
 from looplab.training import Run, train

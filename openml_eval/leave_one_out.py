@@ -16,7 +16,7 @@ from typing import Any
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.evaluation.artefacts import Arrays
+from looplab.evaluation.kept import Arrays
 from looplab.evaluation.figures import drawn_once
 from looplab.training.assemble import build_task
 from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs

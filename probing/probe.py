@@ -17,7 +17,7 @@ from torch import Generator
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import FigureSettings
-from looplab.evaluation.artefacts import Arrays, Artefacts, is_shown, show
+from looplab.evaluation.kept import Arrays, Artefacts, is_shown, show
 from looplab.evaluation.bootstrap import Interval, bootstrap
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks

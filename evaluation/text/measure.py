@@ -22,9 +22,9 @@ from looplab.tasks.language.documents import QUESTIONS, eval_files, read_documen
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 
-from ..artefacts import Arrays, digest
 from ..baselines import TextSolver, any_solvers, solver_module
 from ..bootstrap import Band, Floats
+from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
 from .questions import asked, judge, questions_result, read_questions
 from .results import LanguageResult, QuestionsResult, Size, TextResult

@@ -26,8 +26,8 @@ from looplab.tasks import Prompts
 from looplab.tasks.language.documents import read_text
 from looplab.tasks.language.tokens import Tokenizer
 
-from ..artefacts import Arrays
 from ..bootstrap import Interval, bootstrap
+from ..kept import Arrays
 from .results import Kind, QuestionsResult
 
 _FIELDS: Mapping[Kind, tuple[str, ...]] = {

@@ -20,9 +20,9 @@ from looplab.tasks import Prompts, Task
 from looplab.tasks.language.tokens import Tokenizer
 from looplab.training.objective import error
 
-from ..artefacts import Arrays
 from ..baselines import TextSolver
 from ..bootstrap import Floats, Interval, resampled_means
+from ..kept import Arrays
 from .results import TextResult
 
 _PERCENTILES = (5, 95)

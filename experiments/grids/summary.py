@@ -11,18 +11,18 @@ from pathlib import Path
 from looplab.conf.checksum import key_of
 from looplab.conf.schema import TableFormat
 from looplab.conf.words import run_py
-from looplab.evaluation.artefacts import is_shown, show
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.kept import shown
+from looplab.evaluation.panel import Panel, file_name
 from looplab.evaluation.remarks import shared
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import RunFolder
 
 from ..claims.claim import Estimate, Measured
-from ..named.curves import file_name
 from ..named.definition import PanelSpec
 from ..named.panels import panels
-from ..named.pictures import draw_panels
-from ..named.results import ExperimentResult, MemberResult, Panel, State
+from ..named.results import ExperimentResult, MemberResult, State
 from .grid import SEED, Grid
 from .results import (
     PairedTest,
@@ -54,24 +54,30 @@ _WIDE = 20  # the largest value over the smallest from which on an axis is logar
 def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     """Write the results of a grid and return the text for the user. `failures` are the reasons why
     runs failed, by the path of their folder. What another process has just written is read."""
-    results = results_of(grid)
-    first = grid.members[0].config
-    expected = {"key": _key(results, failures), "figures": first.figures.plain()}
-    path, text = grid.folder / "result.json", _text_file(grid, first.tables.format)
-    if not (is_shown(path, KIND, expected) and text.exists()):
-        path.unlink(missing_ok=True)  # while the rest is written
-        _write(grid, results, failures, expected)
+    results, first = results_of(grid), grid.members[0].config
+    content = {
+        **_result(grid, results, failures),
+        "key": _key(results, failures),
+        "figures": first.figures.plain(),
+    }
+    panels = [Panel.read(panel) for panel in content["panels"]]
+
+    def make() -> list[Path]:
+        return _write(grid, results, failures, panels)
+
+    shown(grid.folder / "result.json", KIND, content, make)
+    text = _text_file(grid, first.tables.format).read_text(encoding="utf-8")
     files = "members.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
-    return f"\n{text.read_text(encoding='utf-8')}\n{grid.folder}: {files}"
+    return f"\n{text}\n{grid.folder}: {files}"
 
 
 def _write(
     grid: Grid,
     results: Sequence[Result],
     failures: Mapping[str, str],
-    expected: Mapping[str, object],
-) -> None:
-    """Write all files; result.json, which says what they were made from, as the last."""
+    panels: Sequence[Panel],
+) -> list[Path]:
+    """Write all tables and pictures; returns the files."""
     found, tests = summaries(results), paired_tests(results)
     keys = [key for key in grid.varied if key != SEED]
     tables = {
@@ -79,14 +85,17 @@ def _write(
         "settings": setting_rows(found, keys),
         "tests": paired_test_rows(tests),
     }
+    files = []
     for name, table in tables.items():
-        write_bytes(grid.folder / f"{name}.csv", f"{document([table], 'csv')}\n".encode())
-    content = _result(grid, results, failures)
-    pictures = draw_panels(content, grid.folder / "figures", grid.members[0].config.figures)
+        files.append(grid.folder / f"{name}.csv")
+        write_bytes(files[-1], f"{document([table], 'csv')}\n".encode())
     parts = _parts(grid, results, failures, found, tests)
     for form in _SUFFIXES:
-        write_bytes(_text_file(grid, form), f"{document(parts, form)}\n".encode())
-    show(grid.folder / "result.json", KIND, {**content, **expected}, pictures)
+        files.append(_text_file(grid, form))
+        write_bytes(files[-1], f"{document(parts, form)}\n".encode())
+    figures = grid.members[0].config.figures
+    title = f"a grid over {', '.join(grid.varied)}"
+    return [*files, *save_panels(grid.folder / "figures", panels, figures, title)]
 
 
 def _text_file(grid: Grid, form: TableFormat) -> Path:
@@ -183,7 +192,7 @@ def _result(grid: Grid, results: Sequence[Result], failures: Mapping[str, str]) 
         "scale": grid.members[0].config.scale,
         "command": command,
         "members": members,
-        "panels": grid_panels(results, grid.varied),
+        "panels": [panel.plain() for panel in grid_panels(results, grid.varied)],
         "verdicts": [],
         "missing": [
             f"{each['label']}, seed {each['seed']}: {each['state']}, "
@@ -256,10 +265,16 @@ def _split(
     found = []
     for part, runs in parts.items():
         for panel in panels([spec], runs):
-            if part:
-                panel["name"] += f"-{file_name(setting_name(part))}"
-                panel["title"] += f", {setting_name(part)}"
-            found.append(panel)
+            name = setting_name(part)
+            found.append(
+                replace(
+                    panel,
+                    name=f"{panel.name}-{file_name(name)}",
+                    title=f"{panel.title}, {name}",
+                )
+                if part
+                else panel
+            )
     return found[:_MOST]
 
 

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import trained_loops
 
 from ..claims.claim import Measured
-from .curves import curve, file_name, panel
 from .definition import PanelSpec
 from .members import setting_of
-from .results import Curve, Panel
 
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
@@ -113,9 +112,9 @@ def _errors(
 ) -> Panel:
     """A panel of errors; of bits per byte on a plain axis, where no level is zero's."""
     if axes[1] == _BITS:
-        return panel(name, title, axes, x, curves, log="x" if log_x else "")
+        return Panel(name, title, *axes, x, curves, log="x" if log_x else "")
     log, levels = ("xy" if log_x else "y"), {"predicting zero": 1.0}
-    return panel(name, title, axes, x, curves, log=log, levels=levels)
+    return Panel(name, title, *axes, x, curves, log=log, levels=levels)
 
 
 def _error_name(runs: Sequence[Measured], of: str) -> str:
@@ -152,7 +151,7 @@ def _curve(run: Measured, points: Sequence[Interval | None]) -> Curve:
     model = run.config.model
     b = None if model.family == "standard" else trained_loops(run.config)
     kind = model.connectivity or model.family
-    return curve(run.label, kind, Interval(*map(np.array, parts)), b=b)
+    return Curve.of(run.label, kind, Interval(*map(np.array, parts)), b=b)
 
 
 def _solvers(run: Measured, shift: str = "") -> list[Curve]:
@@ -162,7 +161,7 @@ def _solvers(run: Measured, shift: str = "") -> list[Curve]:
         values = run.arrays.get(f"{shift}/{name}" if shift else name)
         if values is None:
             continue
-        curves.append(curve(label, name, _interval([values]), name=name))
+        curves.append(Curve.of(label, name, _interval([values]), name=name, solver=True))
     return curves
 
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation import evaluate_run, load_run
-from looplab.evaluation.artefacts import is_shown, show
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.kept import shown
+from looplab.evaluation.panel import Panel
 from looplab.evaluation.remarks import remarks, shared
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import write_bytes
@@ -29,7 +30,6 @@ from .definition import ALL, OF_RUNS, Experiment, folder_of
 from .measures.measurement import Measurement, Request, measure_runs
 from .members import Member, described
 from .panels import panels
-from .pictures import draw_panels
 from .results import ExperimentResult, MemberResult, State, Verdict, VerdictName
 from .settings import ExperimentSettings
 
@@ -131,6 +131,7 @@ def _finish(
         judge(find_claim(name), evidence, scale=settings.scale, command=command)
         for name in experiment.claims
     ]
+    drawn = [*(panels(experiment.panels, runs) if runs else ()), *measurement.panels]
     result: ExperimentResult = {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -138,22 +139,29 @@ def _finish(
         "scale": settings.scale,
         "command": command,
         "members": results,
-        "panels": [*(panels(experiment.panels, runs) if runs else ()), *measurement.panels],
+        "panels": [panel.plain() for panel in drawn],
         "verdicts": verdicts,
         "missing": missing,
     }
-    _keep(result, settings.result_folder(experiment), settings.figures)
+    show_result(result, settings.result_folder(experiment), settings.figures)
     return result
 
 
-def _keep(result: ExperimentResult, folder: Path, figures: FigureSettings) -> None:
-    """Write and draw the result, unless the same one is there."""
-    path, key = folder / "result.json", key_of([result, figures.plain()])
+def show_result(result: ExperimentResult, folder: Path, figures: FigureSettings) -> None:
+    """Write and draw a result, unless the same one is there."""
+    finished = [each for each in result["members"] if each["state"] == "finished"]
+    count = len(result["missing"])
+    lines = [f"{count} of its trainings or measurements not finished"] if count else []
+    if others := sum(bool(each["remarks"]) for each in finished):
+        lines.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
+    panels = [Panel.read(panel) for panel in result["panels"]]
+    content = {**result, "figures": figures.plain()}
+
+    def make() -> list[Path]:
+        return save_panels(folder / "figures", panels, figures, result["title"], lines)
+
     with holding(folder, KIND, _DRAWN_WITHIN):
-        if not is_shown(path, KIND, {"key": key}):
-            path.unlink(missing_ok=True)  # while the pictures are others
-            files = draw_panels(result, folder / "figures", figures)
-            show(path, KIND, {**result, "key": key}, files)
+        shown(folder / "result.json", KIND, content, make)
 
 
 def _measured(

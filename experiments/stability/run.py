@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from looplab.evaluation import load_run
-from looplab.evaluation.artefacts import Artefacts
 from looplab.evaluation.figures import Pictures, drawn_once
+from looplab.evaluation.kept import Artefacts
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks, shared
 from looplab.evaluation.tables import document

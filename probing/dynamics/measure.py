@@ -15,7 +15,7 @@ from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run
-from looplab.evaluation.artefacts import Arrays, Artefacts, is_shown, show
+from looplab.evaluation.kept import Arrays, Artefacts, is_shown, show
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.measure import weights_digest

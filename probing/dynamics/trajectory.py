@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from looplab.evaluation.artefacts import Arrays
+from looplab.evaluation.kept import Arrays
 from looplab.models import Model
 from looplab.models.loops.loop import LoopState
 from looplab.models.queries import ALL_TOKENS, read_at

@@ -15,7 +15,7 @@ import torch
 from looplab.conf.mistakes import HeldElsewhere
 from looplab.conf.schema import GrowthConfig
 from looplab.evaluation import compare, evaluate, load_run
-from looplab.evaluation.artefacts import Arrays, Cache, digest
+from looplab.evaluation.kept import Arrays, Cache, digest
 from looplab.evaluation.report import comparison_table, report
 from looplab.evaluation.results import by_solver
 from looplab.training import Run, train

@@ -15,11 +15,10 @@ import numpy as np
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.experiments.iso_depth.run import iso_depth, stored
 from looplab.experiments.iso_depth.settings import IsoDepthSettings
 
-from ..curves import curve, panel, without_interval
-from ..results import Panel
 from .measurement import Measurement, Request
 
 Rows = Sequence[Mapping[str, Any]]
@@ -67,11 +66,11 @@ def panels_of(result: Mapping[str, Any]) -> list[Panel]:
                 row["steps"]: row["loss"] for row in runs if (row["r"], row["width"]) == (r, width)
             }
             losses = numbers([values.get(step) for step in steps])
-            curves.append(curve(f"r = {r:g}", "loops", without_interval(losses), r))
+            curves.append(Curve.of(f"r = {r:g}", "loops", without_interval(losses), number=r))
         axes = ("steps of training", _LOSS)
         title = f"one effective depth, {width} wide"
         name = f"iso-depth-width-{width}"
-        found.append(panel(name, title, axes, steps, curves, log="x", levels=levels))
+        found.append(Panel(name, title, *axes, steps, curves, log="x", levels=levels))
     if result["law"] is not None:
         found.append(_by_effective(result["law"]["fits"]["free"]["law"], runs, levels))
     return found
@@ -95,11 +94,13 @@ def _by_effective(law: Mapping[str, float], runs: Rows, levels: dict[str, float]
         fitted = (
             law["E"] + law["A"] * np.array(x) ** -law["alpha"] + law["B"] * data ** -law["beta"]
         )
-        curves.append(curve(f"{steps:,} steps, measured", "measured", measured, steps))
-        curves.append(curve(f"{steps:,} steps, the law", "law", without_interval(fitted), steps))
+        curves.append(Curve.of(f"{steps:,} steps, measured", "measured", measured, number=steps))
+        curves.append(
+            Curve.of(f"{steps:,} steps, the law", "law", without_interval(fitted), number=steps)
+        )
     axes = ("N_once + r^φ N_rec", _LOSS)
     title = f"the law with φ = {law['phi']:.2f}"
-    return panel("iso-depth-law", title, axes, x, curves, log="x", levels=levels)
+    return Panel("iso-depth-law", title, *axes, x, curves, log="x", levels=levels)
 
 
 def _effective(law: Mapping[str, float], row: Mapping[str, Any]) -> float:

@@ -10,13 +10,13 @@ from typing import Any
 
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run, snapshots_of
-from looplab.evaluation.artefacts import Artefacts
+from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.panel import Panel
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from ...claims.claim import Measured
 from ...claims.judge import why_unfinished
-from ..results import Panel
 from .of_runs.common import Missing
 
 
@@ -79,14 +79,17 @@ def measure_runs(name: str, request: Request) -> Measurement:
         "settings": asdict(settings),
         "sources": sources_of(*EVALUATED, "probing", "experiments/named/measures"),
     }
-    artefacts = Artefacts(Path(request.folder) / "experiments" / "measures", "measure", name=name)
-    result = artefacts.find(key)
-    if result is None and request.stored_only:
+    folder = Path(request.folder) / "experiments" / "measures" / name
+
+    def compute() -> tuple[Mapping[str, object], None]:
+        result = import_module(f"{__package__}.of_runs.{name}").measure(runs, settings)
+        panels = [panel.plain() for panel in result["panels"]]
+        return {"result": {**result, "panels": panels}}, None
+
+    if request.stored_only and found(folder, "measure", key) is None:
         return Measurement(missing=(f"{name}: not measured yet of these runs",))
-    if result is None:
-        try:
-            found = import_module(f"{__package__}.of_runs.{name}").measure(runs, settings)
-        except Missing as lack:
-            return Measurement(missing=(f"{name}: {lack}",))
-        result = artefacts.keep(key, {"result": found})
-    return Measurement({name: result["result"]}, result["result"]["panels"])
+    try:
+        result = kept(folder, "measure", key, compute)["result"]
+    except Missing as lack:
+        return Measurement(missing=(f"{name}: {lack}",))
+    return Measurement({name: result}, [Panel.read(panel) for panel in result["panels"]])

@@ -18,13 +18,12 @@ from looplab.conf.compose import command_of
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.openml_eval.leave_one_out import leave_one_out, stored
 from looplab.openml_eval.report import accuracy_curves
 from looplab.openml_eval.settings import RunSettings, split_words
 from looplab.openml_eval.tables.store import check_tables
 
-from ..curves import curve, panel, without_interval
-from ..results import Curve, Panel
 from .measurement import Measurement, Request
 
 _PAPER = ", paper"  # ends the names of published accuracies
@@ -78,11 +77,15 @@ def _panel(result: Mapping[str, Any]) -> Panel:
     curves: list[Curve] = []
     for name, parts in accuracy_curves(entries).items():
         interval = Interval(*(numbers(parts[part]) for part in ("mean", "low", "high")))
-        curves.append(curve(name, "published" if name.endswith(_PAPER) else name, interval))
+        curves.append(Curve.of(name, "published" if name.endswith(_PAPER) else name, interval))
     shares = numbers([entry["majority_share"] for entry in entries])
-    curves.append(curve("larger class", "larger_class", without_interval(shares)))
-    axes = ("held-out table", f"accuracy, {result['k']} rows of context")
-    found = panel(
-        "openml-accuracy", "accuracy on held-out tables", axes, range(len(entries)), curves
+    curves.append(Curve.of("larger class", "larger_class", without_interval(shares)))
+    return Panel(
+        "openml-accuracy",
+        "accuracy on held-out tables",
+        "held-out table",
+        f"accuracy, {result['k']} rows of context",
+        range(len(entries)),
+        curves,
+        x_names=[entry["label"] for entry in entries],
     )
-    return {**found, "x_names": [entry["label"] for entry in entries]}

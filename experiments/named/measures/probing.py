@@ -15,15 +15,14 @@ from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
 from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.evaluation.panel import Curve, Panel, padded, without_interval
 from looplab.evaluation.results import unit
 from looplab.probing.probe import probe, stored
 from looplab.probing.report import error_label
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 
-from ..curves import curve, padded, panel, without_interval
 from ..members import words_of
-from ..results import Panel
 from .measurement import Measurement, Request
 
 _LEAST, _MOST = "control, {}", "knowing nothing"
@@ -73,25 +72,25 @@ def _panel(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
             for part in ("mean", "low", "high")
         }
         interval = Interval(parts["mean"].mean(0), parts["low"].min(0), parts["high"].max(0))
-        drawn = curve(label, results[0]["family"], interval)
-        curves.append(
-            drawn if results[0]["family"] == "standard" else {**drawn, "b": results[0]["b"]}
-        )
+        family = results[0]["family"]
+        b = None if family == "standard" else results[0]["b"]
+        curves.append(Curve.of(label, family, interval, b=b))
         if "published" in targets[0]:
             published = targets[0]["published"]
             means = numbers(padded(published["mean"], length))
             text = f"published: {published['label']}"
-            curves.append(curve(text, "published", without_interval(means)))
+            curves.append(Curve.of(text, "published", without_interval(means)))
         least = [target["control_least"]["mean"] for target in targets if "control" in target]
         if least:
             levels[_LEAST.format(label)] = float(np.mean(least))
     levels[_MOST] = float(np.mean(first["targets"][name]["variance"]))
     units = dict.fromkeys(unit(result["family"]) for rs in having.values() for result in rs)
     task = f"{first['task'].replace('_', ' ')}, d = {first['dims']}"
-    return panel(
+    return Panel(
         f"probing-{name.replace('_', '-')}",
         f"{first['targets'][name]['label']}; {task}",
-        (f"{' or '.join(units)} (0: the read-in)", error_label(first, name)),
+        f"{' or '.join(units)} (0: the read-in)",
+        error_label(first, name),
         range(length),
         curves,
         levels=levels,

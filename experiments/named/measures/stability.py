@@ -15,11 +15,11 @@ from typing import Any
 from looplab.conf.build import build
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import RunError
+from looplab.evaluation.panel import Panel
 from looplab.experiments.stability.run import StabilityFigure
 from looplab.experiments.stability.settings import FIGURES, StabilitySettings
 from looplab.training.jobs import cores
 
-from ..results import Panel
 from .measurement import Measurement, Request, own_settings
 from .stability_panels import PANELS
 

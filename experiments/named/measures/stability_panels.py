@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.evaluation.panel import Curve, Panel, over_seeds, padded, without_interval
 from looplab.experiments.stability.near_init import PLACES
 from looplab.experiments.stability.tables import LABELS
-
-from ..curves import curve, over_seeds, padded, panel, without_interval
-from ..results import Curve, Panel
 
 _HIGHEST = 1e3  # as in the figure of the toy: exploding norms leave it
 _Z = 1.645  # standard errors in half a 90 % interval
@@ -31,19 +29,21 @@ def toy(result: Mapping[str, Any]) -> list[Panel]:
     """Norms of looped and deep stacks by loops, and the change by an update."""
     loops, title = result["loops"], f"h ← h + ε W relu(h), d = {result['width']}"
     norms = [
-        curve(f"{_KINDS[kind]}, {label}", scaling, over_seeds(_shown(of["by_seed"])))
+        Curve.of(f"{_KINDS[kind]}, {label}", scaling, over_seeds(_shown(of["by_seed"])))
         for kind in ("looped", "deep")
         for scaling, label in LABELS.items()
         for of in [result["norm"][f"{kind} {scaling}"]]
     ]
     changes = [
-        curve(label, scaling, over_seeds(_shown(result["change"][f"looped {scaling}"]["by_seed"])))
+        Curve.of(
+            label, scaling, over_seeds(_shown(result["change"][f"looped {scaling}"]["by_seed"]))
+        )
         for scaling, label in LABELS.items()
     ]
     change = "change of the output by one update / η"
     return [
-        panel("toy-norm", title, ("loops R", "‖h_R‖ / √d"), loops, norms, log="xy"),
-        panel("toy-change", f"{title}, looped", ("loops R", change), loops, changes, log="xy"),
+        Panel("toy-norm", title, "loops R", "‖h_R‖ / √d", loops, norms, log="xy"),
+        Panel("toy-change", f"{title}, looped", "loops R", change, loops, changes, log="xy"),
     ]
 
 
@@ -51,10 +51,10 @@ def norms(result: Mapping[str, Any]) -> list[Panel]:
     """Norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
     axes = ("optimiser step", "root mean square of the stream")
     return [
-        panel(
+        Panel(
             f"norms-{sharing.replace('_', '-')}-{scaling}",
             f"{_KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
-            axes,
+            *axes,
             range(result["steps"] + 1),
             _by_loops(result["loops"], np.array(of["by_seed"])),
             log="y",
@@ -95,9 +95,9 @@ def _cosine_panels(
             values = np.full((len(matrices), longest - first), np.nan)
             values[:, : matrices.shape[1] - first] = reduce(matrices)
             number = numbers[index] if numbers else None
-            drawn.append(curve(label, kind, over_seeds(values), number))
+            drawn.append(Curve.of(label, kind, over_seeds(values), number=number))
         x = range(1, longest + 1 - first)
-        found.append(panel(f"{name}-{suffix}", title, (axis, "cosine, mean"), x, drawn))
+        found.append(Panel(f"{name}-{suffix}", title, axis, "cosine, mean", x, drawn))
     return found
 
 
@@ -109,16 +109,17 @@ def changes(result: Mapping[str, Any]) -> list[Panel]:
     for place, where in PLACES.items():
         by_scaling, title = result["change"][place], f"{where}, {result['what']}"
         values = {scaling: np.array(of["by_seed"]) for scaling, of in by_scaling.items()}
-        first = [curve(LABELS[s], s, over_seeds(v[:, :, 0])) for s, v in values.items()]
+        first = [Curve.of(LABELS[s], s, over_seeds(v[:, :, 0])) for s, v in values.items()]
         found.append(
-            panel(f"changes-step-1-{place}", f"step 1, {title}", ("loops R", moved), loops, first,
+            Panel(f"changes-step-1-{place}", f"step 1, {title}", "loops R", moved, loops, first,
                   log="xy")
         )  # fmt: skip
         found += [
-            panel(
+            Panel(
                 f"changes-by-step-{place}-{scaling}",
                 f"{LABELS[scaling]}, {title}",
-                ("optimiser step", moved),
+                "optimiser step",
+                moved,
                 steps,
                 _by_loops(loops, value),
                 log="y",
@@ -131,13 +132,13 @@ def changes(result: Mapping[str, Any]) -> list[Panel]:
     ):
         for place, where in PLACES.items():
             curves = [
-                curve(LABELS[scaling], scaling, over_seeds(of["by_seed"]))
+                Curve.of(LABELS[scaling], scaling, over_seeds(of["by_seed"]))
                 for scaling, of in result[part][place].items()
             ]
             name = f"changes-{part.replace('_', '-')}-{place}"
             title = f"{where}, {result['what']}"
             found.append(
-                panel(name, title, (axis, "slope of log change over log R"), x, curves, log=log)
+                Panel(name, title, axis, "slope of log change over log R", x, curves, log=log)
             )
     return found
 
@@ -148,7 +149,12 @@ def sweep(result: Mapping[str, Any]) -> list[Panel]:
     found = []
     for scaling, cells in result["scalings"].items():
         curves = [
-            curve(f"R = {R}", "loops", over_seeds(list(zip(*cell["errors"], strict=True))), int(R))
+            Curve.of(
+                f"R = {R}",
+                "loops",
+                over_seeds(list(zip(*cell["errors"], strict=True))),
+                number=int(R),
+            )
             for R, cell in cells.items()
         ]
         errors = [e for cell in cells.values() for row in cell["errors"] for e in row]
@@ -157,7 +163,7 @@ def sweep(result: Mapping[str, Any]) -> list[Panel]:
             "collapsed"
         )
         name, axes = f"{result['figure']}-{scaling}", ("learning rate", _ERROR)
-        found.append(panel(name, title, axes, result["rates"], curves, log="xy", levels=levels))
+        found.append(Panel(name, title, *axes, result["rates"], curves, log="xy", levels=levels))
     return found
 
 
@@ -167,22 +173,25 @@ def variants(result: Mapping[str, Any]) -> list[Panel]:
     curves = []
     for variant, cells in result["variants"].items():
         errors = [cells[str(K)]["error"] for K in loops]
-        curves.append(curve(variant, variant, over_seeds(list(zip(*errors, strict=True)))))
+        curves.append(Curve.of(variant, variant, over_seeds(list(zip(*errors, strict=True)))))
     levels = {"one loop": float(np.mean(plain))} if plain else {}
     title = f"linear regression in context, two layers, {result['steps']:,} steps"
-    return [panel("variants", title, ("loops K", _ERROR), loops, curves, log="x", levels=levels)]
+    return [Panel("variants", title, "loops K", _ERROR, loops, curves, log="x", levels=levels)]
 
 
 def fully_looped(result: Mapping[str, Any]) -> list[Panel]:
     """A panel for each variant and metric, a curve for each number of loops; without intervals."""
     return [
-        panel(
+        Panel(
             f"fully-looped-{variant}-{metric.replace('_', '-')}",
             f"{variant}, {len(result['seeds'])} seeds",
-            ("step", label),
+            "step",
+            label,
             result["steps"],
             [
-                curve(f"K = {K}", "loops", without_interval(numbers(curves[metric])), int(K))
+                Curve.of(
+                    f"K = {K}", "loops", without_interval(numbers(curves[metric])), number=int(K)
+                )
                 for K, curves in by_loops.items()
             ],
             log="y",
@@ -202,7 +211,7 @@ def trained(result: Mapping[str, Any]) -> list[Panel]:
     for what, runs in groups.items():
         means = [padded(run["norm"]["mean"], longest) for run in runs]
         interval = _over_prompts(runs[0]["norm"], longest) if len(runs) == 1 else over_seeds(means)
-        curves.append(curve(what, "loops", interval, runs[0]["loops"]))
+        curves.append(Curve.of(what, "loops", interval, number=runs[0]["loops"]))
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {result['prompts']} prompts"
     matrices = [
@@ -212,7 +221,7 @@ def trained(result: Mapping[str, Any]) -> list[Panel]:
     ]
     loops = [float(runs[0]["loops"]) for runs in groups.values() if runs[0]["loops"] > 1]
     return [
-        panel("trained-norms", title, axes, range(longest), curves, log="y"),
+        Panel("trained-norms", title, *axes, range(longest), curves, log="y"),
         *(_cosine_panels("trained-cosines", title, matrices, loops) if matrices else []),
     ]
 
@@ -226,7 +235,8 @@ def _over_prompts(norm: Mapping[str, Any], length: int) -> Interval:
 def _by_loops(loops: Sequence[int], values: Any) -> list[Curve]:
     """A curve for each number of loops, of values [seeds, loops, x]."""
     return [
-        curve(f"R = {r}", "loops", over_seeds(values[:, index]), r) for index, r in enumerate(loops)
+        Curve.of(f"R = {r}", "loops", over_seeds(values[:, index]), number=r)
+        for index, r in enumerate(loops)
     ]
 
 

@@ -14,9 +14,9 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Band, Floats, Interval, crossed_means
 from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.panel import Panel
 from looplab.experiments.claims.claim import Estimate
 from looplab.experiments.claims.statistics import Statistic, hierarchical_bootstrap, over_seeds
-from looplab.experiments.named.results import Panel
 from looplab.tasks import Prompts, Task
 from looplab.tasks.linear import Linear, NoisyLinear
 from looplab.training.assemble import trained_loops

@@ -16,8 +16,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.named.curves import curve, file_name, panel
-from looplab.experiments.named.results import Curve, Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
@@ -118,7 +117,7 @@ def _group(
         ),
     }
     by_loop = band([own], lambda means: means[0], settings)
-    return result, curve(group.label, group.family, by_loop, name="model", b=b)
+    return result, Curve.of(group.label, group.family, by_loop, name="model", b=b)
 
 
 def _rise(means: Sequence[Floats]) -> Floats:
@@ -158,22 +157,23 @@ def _ratio(means: Sequence[Floats]) -> Floats:
 def _by_condition(groups: Sequence[ConditioningGroup]) -> Panel:
     """Errors at b by condition number."""
     curves = [
-        curve(group["label"], group["family"], band_of(list(group["errors"].values())))
+        Curve.of(group["label"], group["family"], band_of(list(group["errors"].values())))
         for group in groups
     ]
     title = f"by condition number (largest of training: {groups[0]['condition']:g})"
     axes = ("condition number", _ERROR)
     x = [float(κ) for κ in groups[0]["errors"]]
-    return panel("conditioning-by-condition", title, axes, x, curves, log="xy")
+    return Panel("conditioning-by-condition", title, *axes, x, curves, log="xy")
 
 
 def _by_loop(groups: Sequence[ConditioningGroup], curves: Sequence[Curve]) -> list[Panel]:
     """Errors by loop, or by layer, at the largest condition number of training."""
     return [
-        panel(
+        Panel(
             f"conditioning-by-loop-{file_name(group['label'])}",
             f"{group['label']}, condition number {group['condition']:g}",
-            ("layer" if group["family"] == "standard" else "loop", _ERROR),
+            "layer" if group["family"] == "standard" else "loop",
+            _ERROR,
             range(1, group["b"] + 1),
             [line],
             log="y",

@@ -18,8 +18,7 @@ from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Band, Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.named.curves import curve, panel
-from looplab.experiments.named.results import Curve, Panel
+from looplab.evaluation.panel import Curve, Panel
 from looplab.tasks import Prompts
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.assemble import trained_loops
@@ -158,18 +157,18 @@ def _panels(groups: Sequence[DiversityGroup]) -> list[Panel]:
         for part in _SETS:
             rows = {n: g["new"] if part == "new" else g["training"] for n, g in found.items()}
             label = f"{family}, {_LABELS[part]}"
-            memorises.append(curve(label, family, _band(rows, counts, "memorises")))
-            errors.append(curve(label, family, _band(rows, counts, "error")))
+            memorises.append(Curve.of(label, family, _band(rows, counts, "memorises")))
+            errors.append(Curve.of(label, family, _band(rows, counts, "error")))
     new = {group["functions"]: group["new"] for group in groups}
     for solver, name in (("dmmse", "dMMSE"), ("ridge", "ridge regression")):
         values = _band(new, counts, f"error_{solver}")
-        errors.append(curve(f"{name}, new functions", solver, values, name=solver))
+        errors.append(Curve.of(f"{name}, new functions", solver, values, name=solver))
     title = "by the number of functions in training"
     how_near = ("distinct functions", "1: like dMMSE, 0: like ridge regression")
     error = ("distinct functions", "squared error over the variance of y")
     return [
-        panel("diversity-memorises", title, how_near, counts, memorises, log="x"),
-        panel("diversity-error", title, error, counts, errors, log="xy"),
+        Panel("diversity-memorises", title, *how_near, counts, memorises, log="x"),
+        Panel("diversity-error", title, *error, counts, errors, log="xy"),
     ]
 
 

@@ -17,8 +17,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, evaluation_prompts, halted_at
-from looplab.experiments.named.curves import curve, file_name, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
@@ -222,8 +221,8 @@ def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Pa
         return np.stack([value_at(error, place) for place in places], axis=-1)
 
     curves = [
-        curve(_LABELS[rule], _STYLES[rule], band([_rule(values, rule, b)], at_loops, settings))
+        Curve.of(_LABELS[rule], _STYLES[rule], band([_rule(values, rule, b)], at_loops, settings))
         for rule in _RULES
     ]
     axes = ("mean number of loops", "squared error over the variance of y")
-    return panel(file_name(f"halting {title}"), title, axes, x.tolist(), curves)
+    return Panel(file_name(f"halting {title}"), title, *axes, x.tolist(), curves)

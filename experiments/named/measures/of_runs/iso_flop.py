@@ -15,9 +15,8 @@ import numpy as np
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.evaluation.text.measure import last_stage
-from looplab.experiments.named.curves import curve, panel, without_interval
-from looplab.experiments.named.results import Panel
 from looplab.experiments.scaling_law.report import fitted
 from looplab.experiments.scaling_law.runs import Row, parameter_counts, table_of
 from looplab.models.flops import pass_costs
@@ -135,8 +134,8 @@ def _panels(points: Sequence[Point]) -> list[Panel]:
             for r in sorted({point["r"] for point in part}):
                 losses = {p["width"]: p["loss"] for p in part if p["r"] == r}
                 values = np.array([losses.get(width, np.nan) for width in widths])
-                curves.append(curve(f"r = {r}", "loops", without_interval(values), r))
+                curves.append(Curve.of(f"r = {r}", "loops", without_interval(values), number=r))
             name = f"iso-flop-{kind.replace(' ', '-')}-{budget.replace('.', '_')}"
             title = f"{kind}, about 10^{budget} FLOPs"
-            panels.append(panel(name, title, ("width", "nats a byte"), widths, curves, log="x"))
+            panels.append(Panel(name, title, "width", "nats a byte", widths, curves, log="x"))
     return panels

@@ -24,8 +24,7 @@ from looplab.evaluation.baselines.iterates import (
 from looplab.evaluation.bootstrap import Band, Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
-from looplab.experiments.named.curves import curve, file_name, panel
-from looplab.experiments.named.results import Curve, Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
@@ -129,7 +128,7 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[GroupResult, list[
         errors = band([squares], lambda means: means[0], settings)
         is_model = name == "model"
         label, kind = (group.label, group.family) if is_model else (METHODS[name], name)
-        curves.append(curve(label, kind, errors, name=name, b=b if is_model else None))
+        curves.append(Curve.of(label, kind, errors, name=name, b=b if is_model else None))
     return result, _panels(result, curves)
 
 
@@ -249,20 +248,20 @@ def _panels(result: GroupResult, errors: list[Curve]) -> list[Panel]:
 
     def by_loop(part: Literal["nearest", "cosine"]) -> list[Curve]:
         return [
-            curve(METHODS[name], name, nearest[part], name=name, b=result["b"])
+            Curve.of(METHODS[name], name, nearest[part], name=name, b=result["b"])
             for name, nearest in result["methods"].items()
         ]
 
     cosine = ("loop", "cosine of its errors with the model's")
     error = ("loop, or step of a solver", "squared error over the variance of y")
     return [
-        panel(
-            f"nearest-{file}", title, ("loop", "nearest iterate"), result["loops"],
+        Panel(
+            f"nearest-{file}", title, "loop", "nearest iterate", result["loops"],
             by_loop("nearest"), log="y",
         ),
-        panel(f"cosine-{file}", title, cosine, result["loops"], by_loop("cosine")),
-        panel(
-            f"errors-{file}", f"{result['label']} beside the solvers' steps", error,
-            range(1, len(errors[0]["mean"]) + 1), errors, log="y",
+        Panel(f"cosine-{file}", title, *cosine, result["loops"], by_loop("cosine")),
+        Panel(
+            f"errors-{file}", f"{result['label']} beside the solvers' steps", *error,
+            range(1, len(errors[0].mean) + 1), errors, log="y",
         ),
     ]  # fmt: skip

@@ -14,8 +14,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.named.curves import curve, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
@@ -114,7 +113,7 @@ def _result(each: _Errors, points: int, settings: EvaluationConfig) -> LengthGro
 def _panel(found: Sequence[_Errors], points: int, settings: EvaluationConfig) -> Panel:
     """Errors by examples, up to the longest prompts."""
     curves = [
-        curve(
+        Curve.of(
             each.group.label,
             each.group.family if each.block == "gpt2" else f"{each.group.family}, {each.block}",
             band([each.values], lambda means: means[0], settings),
@@ -123,4 +122,4 @@ def _panel(found: Sequence[_Errors], points: int, settings: EvaluationConfig) ->
     ]
     title = f"models trained on {points} pairs"
     axes = ("in-context examples k", "squared error over the variance of y")
-    return panel("length", title, axes, range(max(TIMES) * points), curves, log="y")
+    return Panel("length", title, *axes, range(max(TIMES) * points), curves, log="y")

@@ -16,8 +16,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.named.curves import curve, file_name, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.tasks.mixture import Mixture
 from looplab.training.assemble import trained_loops
@@ -176,10 +175,10 @@ def _panels(
                 values = band([each.by_set[name]], lambda means: means[0], settings)
                 of = "the mixture" if len(each.by_set) > 1 else "this class alone"
                 family = each.group.family
-                curves.append(curve(f"{family}, trained on {of}", family, values))
+                curves.append(Curve.of(f"{family}, trained on {of}", family, values))
         text = name.replace("_", " ")
         title = text if name == _SUMS else f"functions of class {text}"
         axes = ("in-context examples k", "squared error over the variance of y")
-        x = range(len(curves[0]["mean"]))
-        found.append(panel(f"mixture-{file_name(name)}", title, axes, x, curves, log="y"))
+        x = range(len(curves[0].mean))
+        found.append(Panel(f"mixture-{file_name(name)}", title, *axes, x, curves, log="y"))
     return found

@@ -13,8 +13,7 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import logged
-from looplab.experiments.named.curves import curve, over_seeds, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.experiments.stability.verdict import collapse
 from looplab.training.assemble import trained_loops
 from looplab.training.inside_loops import NORMS
@@ -99,7 +98,7 @@ def _panels(found: Sequence[tuple[NormsGroup, list[dict[str, float]]]]) -> list[
                 [seeds[K][seed][name] if seed < len(seeds.get(K, ())) else None for K in loops]
                 for seed in range(count)
             ]
-            curves.append(curve(kind, kind, over_seeds(rows)))
+            curves.append(Curve.of(kind, kind, over_seeds(rows)))
         file = f"norms-{name.replace('_', '-')}"
-        panels.append(panel(file, label, ("loops K", label), loops, curves, log="y"))
+        panels.append(Panel(file, label, "loops K", label, loops, curves, log="y"))
     return panels

@@ -19,8 +19,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.named.curves import curve, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel
 from looplab.experiments.plateau import LEAVES
 from looplab.models import Model
 from looplab.probing.attention import recorded_shares, uniform_share
@@ -234,13 +233,14 @@ def _panels(
         _COSINE: {},
     }
     return [
-        panel(
+        Panel(
             f"plateau-{QUANTITIES[quantity]}",
             "training step by step",
-            ("training step", axis),
+            "training step",
+            axis,
             found[0].steps,
             [
-                curve(
+                Curve.of(
                     each.optimizer.capitalize(),
                     each.optimizer,
                     band([each.values[..., quantity]], lambda means: means[0], settings),

@@ -23,8 +23,7 @@ from looplab.evaluation.baselines.iterates import (
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
-from looplab.experiments.named.curves import curve, file_name, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.tasks import Prompts, Task
 from looplab.tasks.conditioned_linear import ConditionedLinear
@@ -128,11 +127,12 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[Learned, Panel]:
         is_model = name == "model"
         label, kind = (group.label, group.family) if is_model else (_LABELS[name], name)
         mean = band([values], lambda means: means[0], settings)
-        curves.append(curve(label, kind, mean, name=name, b=b if is_model else None))
-    return learned, panel(
+        curves.append(Curve.of(label, kind, mean, name=name, b=b if is_model else None))
+    return learned, Panel(
         f"preconditioner-{file_name(group.label)}",
         f"{group.label} beside preconditioned gradient descent",
-        ("loop, or step of a solver", "squared error over the variance of y"),
+        "loop, or step of a solver",
+        "squared error over the variance of y",
         range(1, loops + 1),
         curves,
         log="y",

@@ -15,8 +15,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
-from looplab.experiments.named.curves import curve, over_seeds, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.experiments.stability.tables import LABELS
 from looplab.experiments.stability.verdict import Verdict, collapse, gain, movement, optimum
 from looplab.training.assemble import trained_loops
@@ -110,7 +109,10 @@ def _panel(scaling: str, rates: Sequence[float], errors: Mapping[int, Floats]) -
     """Bits per byte by rate, a curve for each number of loops."""
     lost = sum(int((~np.isfinite(values)).sum()) for values in errors.values())
     total = sum(values.size for values in errors.values())
-    curves = [curve(f"R = {R}", "loops", over_seeds(values.T), R) for R, values in errors.items()]
+    curves = [
+        Curve.of(f"R = {R}", "loops", over_seeds(values.T), number=R)
+        for R, values in errors.items()
+    ]
     title = f"{LABELS[scaling]}; {lost} of {total} runs collapsed"
     axes = ("learning rate", "bits per byte")
-    return panel(f"rates-{scaling}", title, axes, rates, curves, log="x")
+    return Panel(f"rates-{scaling}", title, *axes, rates, curves, log="x")

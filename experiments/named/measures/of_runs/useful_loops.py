@@ -15,8 +15,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import measured
-from looplab.experiments.named.curves import curve, panel
-from looplab.experiments.named.results import Panel
+from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
 from .common import EstimateJson, Group, Groups, band, estimate, first_at_most, grouped
@@ -131,10 +130,12 @@ def _panel(pairs: Sequence[tuple[Group, Floats]], settings: EvaluationConfig) ->
         label = "loss of the last loop" if T == 1 else f"loss of the last {T} loops"
         label = "loss of all loops" if most <= T else label
         curves.append(
-            curve(label, "loops", band([values], lambda means: means[0], settings), T, b=most)
+            Curve.of(
+                label, "loops", band([values], lambda means: means[0], settings), number=T, b=most
+            )
         )
     loops = pairs[0][1].shape[-1]
     axes = ("loop", "bits per byte")
     drawn = {(each.config.loops.least, _most(group)) for group, _ in pairs for each in group.runs}
     title = "trained on " + ", ".join(f"{least} to {most} loops" for least, most in sorted(drawn))
-    return panel("useful-loops", title, axes, range(1, loops + 1), curves)
+    return Panel("useful-loops", title, *axes, range(1, loops + 1), curves)

@@ -1,0 +1,315 @@
+"""The panels of an evaluation, of a comparison and of a training, from their JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from looplab.training.run_folder.metrics import smoothed
+
+from .bootstrap import Band
+from .errors import ERROR_RATE
+from .panel import Curve, Panel
+from .results import (
+    NATS,
+    Comparison,
+    Evaluation,
+    ModelErrors,
+    ShiftResult,
+    by_loop_name,
+    by_solver,
+    examples_name,
+    of_loops,
+    unit,
+)
+
+_LINEAR = (ERROR_RATE, NATS)  # errors that are not drawn on a log axis
+_MOST = 120  # points of a training's curve; more lines of a log are averaged
+_WINDOW = 12  # parts of a training: the loss is smoothed over about one
+_GROWING = ("loops", "dims", "points")
+Labelled = dict[str, tuple[str, Band]]
+
+
+def model_label(family: str, loops: int | str) -> str:
+    """'looped, 12 loops', 'standard, 12 layers', or 'looped, early exit'."""
+    if loops == "auto":
+        return f"{family}, early exit"
+    return f"{family}, {loops} {unit(family)}{'s' if int(loops) != 1 else ''}"
+
+
+def models(result: Evaluation, part: ModelErrors) -> Labelled:
+    """The model's curves in one part of a result, from name to label and values: at b loops, and at
+    the others that this evaluation read it at."""
+    family, loops = result["family"], result["loops"]
+    legend = {"model_at_b": (model_label(family, result["b"]), part["model_at_b"])}
+    if str(loops) != str(result["b"]):
+        legend["model"] = (model_label(family, loops), part["model"])
+    return legend
+
+
+def curves(result: Evaluation, shift: ShiftResult | None = None) -> Labelled:
+    """All curves by number of examples, on the task's or on shifted inputs, in the legend's order:
+    the model's, then the solvers'."""
+    part, labels = (shift, shift["labels"]) if shift else (result["by_examples"], result["labels"])
+    return models(result, part) | {
+        name: (label, by_solver(part)[name]) for name, label in labels.items()
+    }
+
+
+def title(result: Evaluation | Comparison) -> str:
+    """Task, dimensions, prompts and the meaning of the bands."""
+    task = result["task"].replace("_", " ")
+    dims = "" if result["error"] == NATS else f", d = {result['dims']}"
+    return f"{task}{dims}, {result['prompts']} prompts, 90 % bands"
+
+
+def evaluation_panels(result: Evaluation) -> list[Panel]:
+    """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
+    what early exit saves."""
+    panels = [_by_examples(result), _by_loop(result)]
+    if "above_optimal" in result:
+        panels.append(_above_optimal(result))
+    if len(result["by_loop"]["loop"]) > 1:
+        panels += [_changes(result), _early_exit(result)]
+    if result["shifts"]:
+        panels.append(_shifts_by_loop(result))
+        panels += [_shift(result, name, shift) for name, shift in result["shifts"].items()]
+    return panels
+
+
+def _by_examples(result: Evaluation) -> Panel:
+    published = []
+    for entry in result["published"]:
+        label = f"published: {entry['label']}"
+        band: Band = {
+            "mean": [*entry["mean"]], "low": [*(entry["low"] or [])],
+            "high": [*(entry["high"] or [])],
+        }  # fmt: skip
+        published.append(
+            Curve.of(label, "published", band, name=f"published_{entry['name']}", solver=True)
+        )
+    return _errors(
+        "error_by_examples", "Error by number of examples", result["error"],
+        (examples_name(result["error"]), result["error"]), result["by_examples"]["k"],
+        [*_curves(result, curves(result)), *published],
+    )  # fmt: skip
+
+
+def _by_loop(result: Evaluation) -> Panel:
+    by_loop, name = result["by_loop"], unit(result["family"])
+    near, what = by_loop["near_least"], of_loops(result["error"]).capitalize()
+    first = f"first within {near['within']:.0%} of the least"
+    height = by_loop["model"]["mean"][near["loop"] - 1]
+    return _errors(
+        "error_by_loop",
+        f"{what} by {name}, {first} at {name} {near['loop']} ({near['low']:g} to {near['high']:g})",
+        result["error"],
+        (name, _last_query(result)),
+        by_loop["loop"],
+        [
+            Curve.of(
+                result["family"], _kind(result), by_loop["model"], name="model", b=result["b"]
+            ),
+            Curve(
+                label=first, kind="median", mean=[height], x=[near["loop"]], points=True,
+                name="near_least",
+            ),
+        ],
+        levels=False,
+    )  # fmt: skip
+
+
+def _changes(result: Evaluation) -> Panel:
+    by_loop, name = result["by_loop"], unit(result["family"])
+    labels = {
+        "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
+    }  # fmt: skip
+    of = "mean" if result["error"] == NATS else "last query"
+    return Panel(
+        "change_by_loop", f"Change over one {name}", name, f"change over one {name}, {of}",
+        by_loop["loop"],
+        [
+            Curve.of(label, on, by_solver(by_loop)[f"{on}_change"], name=on, b=result["b"])  # type: ignore[arg-type]
+            for on, label in labels.items()
+        ],
+        log="y",
+    )  # fmt: skip
+
+
+def _early_exit(result: Evaluation) -> Panel:
+    by_loop, halting, name = result["by_loop"], result["halting"], unit(result["family"])
+    first, last = (halting["tolerance"][end] for end in (0, -1))
+    early = [
+        Curve.of(
+            f"early exit on the {on}'s change", on, halting[on]["error"], name=on,
+            x=halting[on]["loops"]["mean"],
+        )
+        for on in ("state", "prediction")
+    ]  # fmt: skip
+    return _errors(
+        "halting", f"Error against {name}s used with early exit", result["error"],
+        (f"mean {name}s used (dots: tolerances {first:g} to {last:g})", _last_query(result)),
+        by_loop["loop"],
+        [Curve.of("all after as many", _kind(result), by_loop["model"], name="all"), *early],
+        levels=False,
+    )  # fmt: skip
+
+
+def _above_optimal(result: Evaluation) -> Panel:
+    above, error = result["above_optimal"], result["error"]
+    optimum = result["labels"][above["over"]]
+    return Panel(
+        "above_optimal", f"Error above {optimum}, bands of the paired difference",
+        examples_name(error), f"{error}, above the optimum's", result["by_examples"]["k"],
+        _curves(result, models(result, above)), levels={optimum: 0.0},
+    )  # fmt: skip
+
+
+def _shift(result: Evaluation, name: str, shift: ShiftResult) -> Panel:
+    model_curves = [curve for _, curve in models(result, shift).values()]
+    highs = [value for curve in model_curves for value in curve["high"] if value is not None]
+    return Panel(
+        f"shift_{name}", shift["label"], examples_name(result["error"]), result["error"],
+        shift["k"], _curves(result, curves(result, shift)),
+        log="" if result["error"] in _LINEAR else "y",
+        limits=(None, 3 * max(shift["zero"], *highs)),
+        levels={"predicting zero": shift["zero"]}, picture="shifts",
+    )  # fmt: skip
+
+
+def _shifts_by_loop(result: Evaluation) -> Panel:
+    name, by_loop = unit(result["family"]), result["by_loop"]
+    shifted = [
+        Curve.of(shift["label"], f"shift {key}", shift["by_loop"], name=key)
+        for key, shift in result["shifts"].items()
+    ]
+    trained = Curve.of(
+        "inputs as in training", _kind(result), by_loop["model"], name="trained", b=result["b"]
+    )
+    longest = max(len(curve.mean) for curve in (trained, *shifted))
+    return _errors(
+        "shifts_by_loop", f"The last query's error on shifted inputs, by {name}", result["error"],
+        (name, result["error"]), range(1, longest + 1), [trained, *shifted], levels=False,
+    )  # fmt: skip
+
+
+def comparison_panels(result: Comparison, labels: Mapping[str, str]) -> list[Panel]:
+    """Errors by examples, less the first run's, and by loop, of runs with these labels."""
+    runs, error = result["runs"], result["error"]
+    first, axis = next(iter(runs)), examples_name(error)
+
+    def of_runs(part: str) -> list[Curve]:
+        return [
+            Curve.of(
+                labels[name], entry["style"], entry[part], name=name,  # type: ignore[literal-required]
+                b=entry["b"] if part == "by_loop" else None,
+            )
+            for name, entry in runs.items()
+        ]  # fmt: skip
+
+    solvers = [
+        Curve.of(result["labels"][name], name, band, name=name, solver=True)
+        for name, band in result["baselines"].items()
+    ]
+    differences = [
+        Curve.of(
+            labels[name], entry["style"], entry["minus_first"]["by_examples"],
+            name=name,
+        )
+        for name, entry in runs.items()
+        if name != first
+    ]  # fmt: skip
+    loops = of_runs("by_loop")
+    return [
+        _errors(
+            "error_by_examples", "Error by number of examples", error, (axis, error), result["k"],
+            [*of_runs("by_examples"), *solvers],
+        ),
+        Panel(
+            "difference_by_examples", f"Error less that of {labels[first]}, paired by prompt", axis,
+            f"{error}, less the first run's", result["k"], differences,
+            levels={labels[first]: 0.0},
+        ),
+        _errors(
+            "error_by_loop", f"{of_loops(error).capitalize()} by loop", error,
+            ("loop (layer, for standard models)", by_loop_name(error, result["k"][-1])),
+            range(1, max(len(curve.mean) for curve in loops) + 1), loops, levels=False,
+        ),
+    ]  # fmt: skip
+
+
+def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Panel]:
+    """Loss by step (the line: a running mean; the band: least to largest of the log's lines there),
+    and dims, points and loops where any of them changed; none where nothing was logged."""
+    rows = [record for record in records if _is_number(record.get("loss"))]
+    if not rows:
+        return []
+    parts = np.array_split(np.arange(len(rows)), min(len(rows), _MOST))
+    groups = [[rows[i] for i in part] for part in parts]
+    smooth = smoothed([float(row["loss"]) for row in rows], max(0.0, 1 - _WINDOW / len(rows)))
+    losses = [[float(row["loss"]) for row in group] for group in groups]
+    x = [float(group[-1]["step"]) for group in groups]
+    loss: Band = {
+        "mean": [float(smooth[part[-1]]) for part in parts],
+        "low": [*map(min, losses)], "high": [*map(max, losses)],
+    }  # fmt: skip
+    panels = [
+        Panel(
+            "training", "Training loss (band: least to largest logged)", "step", "loss", x,
+            [Curve.of("loss, running mean", kind, loss, name="loss")],
+            log="y" if min(map(min, losses)) > 0 else "", picture="training",
+        )
+    ]  # fmt: skip
+    growing = [
+        Curve(
+            label=name, kind=name, name=name,
+            mean=[float(v) if _is_number(v := group[-1].get(name)) else None for group in groups],
+        )
+        for name in _GROWING
+        if len({row.get(name) for row in rows}) > 1
+    ]  # fmt: skip
+    if growing:
+        what = "What grows with the step"
+        panels.append(Panel("curriculum", what, "step", "number", x, growing, picture="training"))
+    return panels
+
+
+def _errors(
+    name: str, title: str, error: str, axes: tuple[str, str], x: Sequence[float],
+    drawn: Sequence[Curve], *, levels: bool = True,
+) -> Panel:  # fmt: skip
+    """A panel of errors: rates from 0, nats as they are, all others on a log scale; with the level
+    of guessing, or of predicting zero, where that is on the axis."""
+    shown = {} if error == NATS else {"guessing" if error == ERROR_RATE else "predicting zero": 1.0}
+    if error == ERROR_RATE:
+        shown = {"guessing": 0.5}
+    return Panel(
+        name, title, *axes, list(x), drawn, log="" if error in _LINEAR else "y",
+        limits=(0 if error == ERROR_RATE else None, None), levels=shown if levels else {},
+    )  # fmt: skip
+
+
+def _curves(result: Evaluation, named: Labelled) -> list[Curve]:
+    """Named curves: a model's kind is its way to loop, a solver's its name."""
+    return [
+        Curve.of(
+            label, name if name in result["labels"] else _kind(result), band, name=name,
+            solver=name in result["labels"],
+        )
+        for name, (label, band) in named.items()
+    ]  # fmt: skip
+
+
+def _kind(result: Evaluation) -> str:
+    return result["style"]
+
+
+def _last_query(result: Evaluation) -> str:
+    return by_loop_name(result["error"], result["by_examples"]["k"][-1])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,216 @@
+"""Results in files that are named after what was asked for, so that none replaces another, and are
+computed once; altered files are recognised and not used. And values prompt by prompt under a key of
+what they were computed from, so that an interrupted computation goes on. (joblib.Memory keeps whole
+calls, as pickles.)
+
+result = kept(run.path / "evaluations", "evaluation", request, compute)
+shown(run.path / "evaluation.json", "evaluation", result, draw)
+errors = Cache(run.path / "cache").rows("lasso", {"prompts": digest(xs)}, 1280, 128, compute)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from looplab.conf.checksum import checksum_of, key_of
+from looplab.training.progress import Progress
+from looplab.training.run_folder.files import read_record, write_arrays, write_record
+
+Arrays = dict[str, NDArray[Any]]
+_CHECKSUM = "checksum"  # the name of an array that no computation returns
+
+
+def kept(
+    folder: Path,
+    kind: str,
+    request: Mapping[str, object],
+    compute: Callable[[], tuple[Mapping[str, object], Arrays | None]],
+) -> Any:
+    """The result of a request, as JSON gives it with the request and its `key`: the one in the
+    folder, or else the one that `compute` returns, which is stored there with its arrays.
+
+    A request has plain values: all that the result depends on, digests of weights and code among
+    them.
+    """
+    result = found(folder, kind, request)
+    if result is None:
+        content, arrays = compute()
+        path = _path(folder, request)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {**request, **content, "key": path.stem}
+        if arrays is not None:
+            content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
+        write_record(path, kind, content)
+        result = read_record(path, kind).content
+    return result
+
+
+def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
+    """The stored result of a request; None if there is none, or if its files cannot be used, in
+    which case a line is printed."""
+    path = _path(folder, request)
+    result, problem = _stored(path, kind)
+    if result is not None and result["key"] != path.stem:
+        problem = f"{path} is the result of another request"
+    if problem:
+        print(f"{problem}; computed again", flush=True)
+        return None
+    return result
+
+
+def all_kept(folder: Path, kind: str) -> list[Any]:
+    """Every undamaged and unaltered result in a folder, the oldest first."""
+    results = []
+    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
+        result, _ = _stored(path, kind)
+        if result is not None and result["key"] == path.stem:
+            results.append(result)
+    return results
+
+
+def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:
+    """The arrays stored with a result."""
+    with np.load(folder / f"{result['key']}.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+def shown(
+    path: Path,
+    kind: str,
+    content: Mapping[str, object],
+    make: Callable[[], Iterable[Path]],
+) -> list[Path]:
+    """Write what is shown at `path`, with the sha256 of the files that `make` writes in or below
+    its folder, unless all of it is there unaltered; returns these files. There is nothing at `path`
+    while they are made: the files beside it always belong to it."""
+    record, plain = read_record(path, kind), json.loads(json.dumps(content))
+    stored = record.content or {}
+    digests = stored.pop("files", {})
+    if record.problem:
+        print(f"{record.problem}; made again", flush=True)
+    elif record.sealed and stored == plain:
+        altered = [name for name in digests if sha256_of(path.parent / name) != digests[name]]
+        if not altered:
+            return [path.parent / name for name in digests]
+        print(f"{path.parent}: {', '.join(altered)} missing or altered; made again", flush=True)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = list(make())
+    digests = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in files}
+    write_record(path, kind, {**plain, "files": digests})
+    return files
+
+
+def sha256_of(path: Path) -> str | None:
+    """The sha256 of a file's content; None if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _path(folder: Path, request: Mapping[str, object]) -> Path:
+    return folder / f"{key_of(request)}.json"
+
+
+def _stored(path: Path, kind: str) -> tuple[dict[str, Any] | None, str]:
+    """The result in a file, and what is wrong with the file."""
+    record = read_record(path, kind)
+    if record.content is None or not record.sealed:
+        return None, record.problem
+    sha256 = record.content.get("arrays_sha256")
+    if sha256 is not None and sha256_of(path.with_suffix(".npz")) != sha256:
+        return None, f"{path.with_suffix('.npz')} is missing or was altered"
+    return (record.content, "") if "key" in record.content else (None, "")
+
+
+class Cache:
+    """Computations of one or more values per prompt, written every `between_writes` seconds. The
+    folder may be deleted at any time."""
+
+    def __init__(self, folder: Path, between_writes: float = 1.0) -> None:
+        self.folder, self.between_writes = folder, between_writes
+
+    def rows(
+        self,
+        name: str,
+        content: Mapping[str, object],
+        total: int,
+        chunk: int,
+        compute: Callable[[slice], Arrays],
+    ) -> Arrays:
+        """The arrays of `compute` for all `total` prompts, each of shape [total, ...].
+
+        `compute` is called for at most `chunk` prompts at a time, and only for those that are not
+        in the cache under the same `content` (plain values, digests for tensors).
+        """
+        key = checksum_of({"name": name, **content})
+        path = self.folder / f"{name}-{key[:12]}.npz"
+        cached, problem = _read(path, key, total)
+        if problem:
+            print(f"{problem}; computed again", flush=True)
+        parts = [cached] if cached else []
+        first, write_time = _length(cached), time.monotonic()
+        with Progress(total, name, "prompt", done=first) as progress:
+            while first < total:
+                parts.append(compute(slice(first, min(first + chunk, total))))
+                progress.update(_length(parts[-1]))
+                first += _length(parts[-1])
+                if first == total or time.monotonic() - write_time > self.between_writes:
+                    parts = [{n: np.concatenate([p[n] for p in parts]) for n in parts[0]}]
+                    self.folder.mkdir(exist_ok=True)
+                    sealed = {**parts[0], _CHECKSUM: _checksum(key, parts[0])}
+                    write_arrays(path, sealed, compressed=False)
+                    write_time = time.monotonic()
+        return parts[0]
+
+
+def digest(*tensors: Tensor) -> str:
+    """The sha256 of the shapes and values of tensors."""
+    sha256 = hashlib.sha256()
+    for tensor in tensors:
+        sha256.update(str(tuple(tensor.shape)).encode())
+        sha256.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sha256.hexdigest()
+
+
+def _read(path: Path, key: str, total: int) -> tuple[Arrays, str]:
+    """The rows in the file at `path`, none if there is no file; and what is wrong with a file that
+    was damaged or altered, or holds other rows."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays: Arrays = dict(file)
+        checksum = arrays.pop(_CHECKSUM)
+        matches = checksum.tobytes() == _checksum(key, arrays).tobytes()
+    except FileNotFoundError:
+        return {}, ""
+    except Exception:  # numpy and zipfile raise many kinds for a file that is no .npz
+        return {}, f"{path} is damaged"
+    if not matches:
+        return {}, f"{path} was altered"
+    lengths = {len(array) for array in arrays.values() if array.ndim}
+    complete = len(lengths) == 1 and lengths.pop() <= total
+    return (arrays, "") if complete else ({}, f"{path} has other rows")
+
+
+def _checksum(key: str, arrays: Arrays) -> NDArray[Any]:
+    """The sha256 of the key and of every array's name, type, shape and values."""
+    sha256 = hashlib.sha256(key.encode())
+    for name, array in sorted(arrays.items()):
+        sha256.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        sha256.update(np.ascontiguousarray(array).tobytes())
+    return np.frombuffer(sha256.digest(), dtype=np.uint8)
+
+
+def _length(arrays: Arrays) -> int:
+    return len(next(iter(arrays.values()))) if arrays else 0

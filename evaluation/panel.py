@@ -1,0 +1,168 @@
+"""Pictures as data: a `Panel` is what every measurement returns, what one renderer draws
+(`drawing.save_panels`) and what the report shows.
+
+panel = Panel("error", "Error by loop", "loop", "squared error", [1, 2, 3], [curve], log="y")
+panel.draw(axes)                 # on a researcher's own axes
+panel.frame()                    # its numbers, a pandas table
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .bootstrap import Band, Interval, bootstrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+_RESAMPLES, _SEED = 1000, 2024
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line of a panel: means with 90 % intervals at the panel's x (None where there is none).
+
+    `kind` decides colour and dash, the same in every picture: a family of models (looped, standard,
+    tied) or the name of a solver. `name` is that of its columns, `number` where curves of one kind
+    stand for numbers of loops, which: larger ones are darker. `solver`: whether it is drawn beside
+    the models, so that it does not decide on the axis. `b`: the loops that the model was trained
+    with, where x counts loops. `x`: its own, where it is not the panel's. `points`: drawn as points
+    that no line joins. `at`: see `Panel.slider`.
+    """
+
+    label: str
+    kind: str
+    mean: Values
+    low: Values = ()
+    high: Values = ()
+    name: str = ""
+    number: float | None = None
+    solver: bool = False
+    b: int | None = None
+    x: Values | None = None
+    points: bool = False
+    at: float | None = None
+
+    @classmethod
+    def of(cls, label: str, kind: str, values: Interval | Band, **more: Any) -> Curve:
+        """A curve of a mean with its interval, None where a number is not finite."""
+        if isinstance(values, Interval):
+            finite = (np.where(np.isfinite(part), part, np.nan) for part in values)
+            values = Interval(*finite).to_json()
+        mean, low, high = values["mean"], values["low"], values["high"]
+        more.setdefault("name", file_name(label))
+        return cls(label=label, kind=kind, mean=mean, low=low, high=high, **more)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves over numbers, bars over names, or a matrix of colours; `name` is that of its files.
+
+    `log` names the axes with log scales ("xy"), `limits` the ends of y that are given, `levels`
+    horizontal lines. `x_names` are what the values of x stand for: tables, not numbers. `matrix`
+    has values between -1 and 1 over x and x, None where there is none. `slider`, where given, names
+    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`; `start`
+    is the one that pictures show. Panels of one `picture` are drawn in one file of that name.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    x: Values
+    curves: Sequence[Curve] = ()
+    log: str = ""
+    limits: tuple[float | None, float | None] = (None, None)
+    levels: Mapping[str, float] = field(default_factory=dict)
+    x_names: Sequence[str] = ()
+    bars: bool = False
+    matrix: Sequence[Values] = ()
+    slider: str = ""
+    start: float | None = None
+    picture: str = ""
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the panel on matplotlib's axes, labels and scales included, without a title."""
+        from .drawing import draw_panel
+
+        draw_panel(self, axes)
+
+    def frame(self) -> DataFrame:
+        """The numbers of the panel: a column x, then `<curve>_mean`, `<curve>_low`,
+        `<curve>_high`, and `<curve>_x` of a curve with an x of its own; shorter curves end in
+        nan."""
+        from pandas import DataFrame, Series
+
+        columns: dict[str, Sequence[Any]] = {self.x_label: self.x_names or self.x}
+        for curve in self.curves:
+            name = curve.name if curve.at is None else f"{curve.name}_{curve.at:g}"
+            parts = {"x": curve.x, "mean": curve.mean, "low": curve.low, "high": curve.high}
+            columns |= {f"{name}_{part}": values for part, values in parts.items() if values}
+        columns |= dict(zip(map(str, self.x), self.matrix, strict=False))
+        return DataFrame({name: Series(values) for name, values in columns.items()})
+
+    def plain(self) -> dict[str, Any]:
+        """The panel as JSON has it, without what is as by default."""
+        return _plain(self) | {"curves": [_plain(curve) for curve in self.curves]}
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Panel:
+        """The panel of what `plain` returned."""
+        curves = [Curve(**curve) for curve in values["curves"]]
+        return cls(**{**values, "curves": curves})
+
+
+def _plain(part: Panel | Curve) -> dict[str, Any]:
+    found = {}
+    for each in fields(part):
+        value = getattr(part, each.name)
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if each.name in ("x", "mean", "low", "high"):
+            found[each.name] = value and [None if v is None else float(v) for v in value]
+        elif value != default:
+            found[each.name] = dict(value) if isinstance(value, Mapping) else value
+    return found
+
+
+def over_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
+    """The mean of values [seeds, x] at each x over the seeds that have one (None and what is not
+    finite: none), nan without any; with a 90 % interval by resampling seeds, nan for one seed.
+
+    Of two or three seeds the interval is about their range: claims judge by wider ones.
+    """
+    rows = np.array(values, dtype=np.float64)
+    columns = [column[np.isfinite(column)] for column in rows.T]
+    if rows.size and len(rows) > 1 and all(len(column) == len(rows) for column in columns):
+        return bootstrap(rows, _RESAMPLES, _SEED)
+    intervals = [_interval(column) for column in columns]
+    return Interval(*(np.array([interval[part] for interval in intervals]) for part in range(3)))
+
+
+def _interval(column: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[float, ...]:
+    if len(column) < 2:
+        return (float(column[0]) if len(column) else np.nan), np.nan, np.nan
+    return tuple(float(part) for part in bootstrap(column, _RESAMPLES, _SEED))
+
+
+def without_interval(values: ArrayLike) -> Interval:
+    """Values [x] that have no interval."""
+    mean = np.array(values, dtype=np.float64)
+    return Interval(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+
+
+def padded(values: Values, length: int) -> list[float | None]:
+    """The values with None at their end, `length` in all."""
+    return [*values, *[None] * (length - len(values))]
+
+
+def file_name(label: str) -> str:
+    """A label in letters, digits and single dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
