@@ -55,12 +55,13 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     """Write the results of a grid and return the text for the user. `failures` are the reasons why
     runs failed, by the path of their folder. What another process has just written is read."""
     results, first = results_of(grid), grid.members[0].config
+    result = _result(grid, results, failures)
     content = {
-        **_result(grid, results, failures),
+        **result,
         "key": _key(results, failures),
         "figures": first.figures.plain(),
     }
-    panels = [Panel.read(panel) for panel in content["panels"]]
+    panels = [Panel.read(panel) for panel in result["panels"]]
 
     def make() -> list[Path]:
         return _write(grid, results, failures, panels)
