@@ -5,7 +5,10 @@ save_panels(folder, panels, settings, title="linear, d = 10, 1,280 prompts, 90 %
 
 from __future__ import annotations
 
+import io
+import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -41,6 +44,7 @@ _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
 _LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
 _ONE, _TWO, _MANY = (6.4, 4.0), (5.0, 4.0), (3.3, 2.8)  # inches of a panel on a screen
+_IN_PAGE = (5.2, 3.4)
 _MOST_COLUMNS = 4
 _NARROWEST = 1.5  # inches of a panel, before panels are moved below each other
 _FEW_PANELS = 3
@@ -71,7 +75,6 @@ _STYLE: dict[Any, Any] = {
 _METADATA: dict[str, dict[str, None]] = {
     "png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None},
 }  # fmt: skip
-_BAND = "band"  # the gid of bands
 _WIDEST_LEGEND = 0.3  # of the picture's width
 _NARROW = 4.0  # inches of a picture that has no legend beside it
 _FILL, _FILL_AMONG_THREE, _FILL_AMONG_FIVE = 0.2, 0.1, 0.05  # opacity, by the number of bands
@@ -147,23 +150,72 @@ def draw(
             _wrapped("\n".join(lines), figure.get_figwidth() * 10 / float(text.get_fontsize()))
         )
     _name_curves(figure, grid)
+    _finish(figure)
+    return figure
+
+
+def svg(panel: Panel) -> str:
+    """A panel as an SVG for a page that names the curves itself: the groups of curve i have
+    data-curve="i", and each x of the panel has a rectangle of class hit over it, in their order."""
+    with styled(), rc_context({"svg.fonttype": "none"}):
+        figure = Figure(figsize=_IN_PAGE)
+        axes = figure.subplots()
+        draw_panel(panel, axes, panel.curves)
+        _finish(figure)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata=_METADATA["svg"])
+    text = file.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", "", text, flags=re.S)
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), text)
+    text = re.sub(r'id="(?:curve|band)-(\d+)"', r'data-curve="\1"', text)
+    text = text.replace("fill: #ffffff", "fill: none")  # the page's own ground
+    # All other ids but those of marks and clips, which are hashes of what they stand for.
+    text = re.sub(
+        r' id="(?![mp][0-9a-f]{10}")[^"]*"| font-family: [^;"]+;?| xmlns[^=]*="[^"]*"', "", text
+    )
+    text = re.sub(r"\s*\n\s*", " ", text[text.index("<svg") :]).replace("> <", "><")
+    return text.replace("</svg>", f"{_hits(panel, axes)}</svg>").strip()
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.1f}"
+
+
+def _hits(panel: Panel, axes: Axes) -> str:
+    """The rectangles that a page's cursor finds the values of a panel by."""
+    if panel.matrix:
+        return ""
+    figure = axes.figure
+    points = np.column_stack((numbers(panel.x), np.full(len(panel.x), axes.get_ylim()[0])))
+    box, (width, height) = axes.get_window_extent(), figure.get_size_inches() * 72
+    scale = width / figure.bbox.width
+    xs = np.clip(axes.transData.transform(points)[:, 0], box.x0, box.x1) * scale
+    edges = np.concatenate(([box.x0 * scale], (xs[1:] + xs[:-1]) / 2, [box.x1 * scale]))
+    top, tall = height - box.y1 * scale, box.height * scale
+    return "".join(
+        f'<rect class="hit" x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0):.1f}" '
+        f'height="{tall:.1f}"/>'
+        for left, right in itertools.pairwise(edges)
+    )
+
+
+def _finish(figure: Figure) -> None:
     for axes in figure.axes:
         _label_log_axis(axes.xaxis)
         _label_log_axis(axes.yaxis)
         _wrap_labels(axes)
-    return figure
 
 
-def draw_panel(panel: Panel, axes: Axes) -> None:
-    """Draw a panel on axes: curves, levels and the trained loops, with labels and scales."""
+def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
+    """Draw these curves of a panel on axes, its levels and the trained loops, with labels and
+    scales."""
     if panel.matrix:
         _matrix(panel, axes)
-    curves = [curve for curve in panel.curves if curve.at is None or curve.at == panel.start]
-    for index, (curve, style) in enumerate(zip(curves, _styles(curves), strict=True)):
+    for index, (curve, style) in enumerate(zip(curves, curve_styles(curves), strict=True)):
         if panel.bars:
             _bars(panel, axes, curve, style, index, len(curves))
         else:
-            _band(panel, axes, curve, style)
+            _band(panel, axes, curve, style, index)
     if panel.x_label.startswith(_LOOPS):
         for row, b in enumerate(sorted({curve.b for curve in curves if curve.b is not None})):
             axes.axvline(b, color="black", linestyle="--", linewidth=1)
@@ -183,7 +235,7 @@ def draw_panel(panel: Panel, axes: Axes) -> None:
     axes.set_ylabel(panel.y_label)
 
 
-def _styles(curves: Sequence[Curve]) -> list[LineStyle]:
+def curve_styles(curves: Sequence[Curve]) -> list[LineStyle]:
     """By the number that a curve stands for, where it has one; else by kind."""
     by_kind = styles_of([curve.kind for curve in curves])
     return [
@@ -192,13 +244,13 @@ def _styles(curves: Sequence[Curve]) -> list[LineStyle]:
     ]
 
 
-def _band(panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any]) -> None:
+def _band(panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], index: int) -> None:
     """Draw a mean with its interval as a band, below all lines, the fainter the more bands there
     are, so that none hides a line; or points that no line joins."""
     xs, mean = numbers(curve.x or panel.x)[: len(curve.mean)], numbers(curve.mean)
     marker = "o" if curve.points or len(mean) == 1 else "." if curve.x else None
     line = {**style, "linestyle": "none"} if curve.points else style
-    axes.plot(xs, mean, label=curve.label, marker=marker, gid=curve.name, **line)
+    axes.plot(xs, mean, label=curve.label, marker=marker, gid=f"curve-{index}", **line)
     if not any(value is not None for value in curve.low):
         return
     low, high = numbers(curve.low), numbers(curve.high)
@@ -208,8 +260,10 @@ def _band(panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any]) -> N
             elinewidth=0.8, capsize=2,
         )  # fmt: skip
         return
-    axes.fill_between(xs, low, high, color=style["color"], linewidth=0, zorder=1, gid=_BAND)
-    bands = [each for each in axes.collections if each.get_gid() == _BAND]
+    axes.fill_between(
+        xs, low, high, color=style["color"], linewidth=0, zorder=1, gid=f"band-{index}"
+    )
+    bands = [each for each in axes.collections if str(each.get_gid()).startswith("band-")]
     fill = _FILL if len(bands) < 3 else _FILL_AMONG_THREE if len(bands) < 5 else _FILL_AMONG_FIVE
     for each in bands:
         assert isinstance(each, PolyCollection)
@@ -229,8 +283,8 @@ def _bars(
     if any(value is not None for value in curve.low):
         interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
     axes.bar(
-        xs, mean, width, yerr=interval, label=curve.label, color=style["color"], gid=curve.name,
-        error_kw={"elinewidth": 0.8},
+        xs, mean, width, yerr=interval, label=curve.label, color=style["color"],
+        gid=f"curve-{index}", error_kw={"elinewidth": 0.8},
     )  # fmt: skip
 
 

@@ -66,7 +66,15 @@ def evaluate(
             return _measure(run, settings, device)
 
     result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
-    result |= {"remarks": remarks(run), "others": _others(run, folder, result)}
+    result |= {
+        "remarks": remarks(run),
+        "command": _command(run, settings),
+        "others": [
+            _command(run, _settings_of(other))
+            for other in all_kept(folder, KIND)
+            if other["key"] != result["key"] and other["weights"] == result["weights"]
+        ],
+    }
 
     def make() -> Iterator[Path]:
         with RunFolder(run.path).lock(KIND):
@@ -143,19 +151,15 @@ def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
     return build(EvaluationConfig, given)
 
 
-def _others(run: Run, folder: Path, result: Evaluation) -> list[str]:
-    """The commands that show the other evaluations of the run's weights."""
-    default, commands = resolved(run, run.config.evaluation), list[str]()
-    for other in all_kept(folder, KIND):
-        if other["key"] != result["key"] and other["weights"] == result["weights"]:
-            settings = vars(_settings_of(other))
-            words = [
-                f"evaluation.{key}={as_word(value)}"
-                for key, value in settings.items()
-                if value != getattr(default, key)
-            ]
-            commands.append(run_py("action=evaluate", f"run={run.path}", *words))
-    return list(dict.fromkeys(commands))
+def _command(run: Run, settings: EvaluationConfig) -> str:
+    """The command that shows an evaluation by resolved settings."""
+    default = resolved(run, run.config.evaluation)
+    words = [
+        f"evaluation.{key}={as_word(value)}"
+        for key, value in vars(settings).items()
+        if value != getattr(default, key)
+    ]
+    return run_py("action=evaluate", f"run={run.path}", *words)
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:

@@ -93,7 +93,7 @@ class Panel:
         """Draw the panel on matplotlib's axes, labels and scales included, without a title."""
         from .drawing import draw_panel
 
-        draw_panel(self, axes)
+        draw_panel(self, axes, [curve for curve in self.curves if curve.at in (None, self.start)])
 
     def frame(self) -> DataFrame:
         """The numbers of the panel: a column x, then `<curve>_mean`, `<curve>_low`,

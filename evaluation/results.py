@@ -144,8 +144,8 @@ class Settings(TypedDict):
 
 
 class Evaluation(Summary):
-    """The content of evaluation.json, and of each file in evaluations/; `others` are the commands
-    that show the others."""
+    """The content of evaluation.json, and of each file in evaluations/; `command` shows
+    it, `others` are those of the run's other evaluations."""
 
     format: int
     step: int
@@ -154,6 +154,7 @@ class Evaluation(Summary):
     sources: dict[str, str]
     key: str
     arrays_sha256: NotRequired[str]
+    command: NotRequired[str]
     others: NotRequired[list[str]]
 
 

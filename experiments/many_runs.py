@@ -31,7 +31,7 @@ from looplab.training.run_folder.status import last_record
 from looplab.training.step import Trainer
 from looplab.training.together import groups
 
-from .runs.listing import one_number
+from .runs_table import one_number
 
 _DONE = "finished"
 _STEPS = 5

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .evaluation.comparison import compare
     from .evaluation.evaluate_run import evaluate
     from .evaluation.load import load_run
+    from .experiments.runs_table import runs_table
     from .models import Model
     from .models.loops.make import register_loop
     from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
@@ -55,6 +56,7 @@ _MODULES = {
     "register_shift": ".tasks",
     "register_target": ".probing.targets",
     "register_task": ".tasks",
+    "runs_table": ".experiments.runs_table",
     "snapshots_of": ".training.run_folder.copies",
     "train": ".training",
     "train_together": ".training",
@@ -63,7 +65,7 @@ _MODULES = {
 __all__ = [
     "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
     "RunError", "Task", "compare", "evaluate", "load_run", "register_baseline", "register_loop",
-    "register_shift", "register_target", "register_task", "snapshots_of", "train",
+    "register_shift", "register_target", "register_task", "runs_table", "snapshots_of", "train",
     "train_together",
 ]  # fmt: skip
 

@@ -17,13 +17,13 @@ def main(words: list[str]) -> int:
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     from looplab.evaluation.text import command as generate
+    from looplab.experiments import runs_table
     from looplab.experiments.grids import command as grids
     from looplab.experiments.named import command as experiments
     from looplab.experiments.report import command as report_page
-    from looplab.experiments.runs import command as runs
 
-    if runs.is_for_runs(words):
-        return runs.main(words)
+    if "action=list" in words:
+        return runs_table.main(words)
     if generate.is_for_generate(words):
         return generate.main(words)
     if report_page.is_for_report(words):

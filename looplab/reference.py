@@ -24,7 +24,7 @@ from looplab.experiments.grids.status import StatusSettings
 from looplab.experiments.iso_depth.settings import IsoDepthSettings
 from looplab.experiments.named.settings import ExperimentSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
-from looplab.experiments.runs.command import ListSettings
+from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.stability.settings import StabilitySettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings

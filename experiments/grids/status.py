@@ -13,7 +13,7 @@ from looplab.conf.words import run_py
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.status import status_of
 
-from ..runs.listing import count_of, duration, rows_of
+from ..runs_table import count_of, duration, rows_of
 from .grid import read_grid
 from .slurm import arrays_of, cancel, states_of
 
@@ -47,14 +47,14 @@ def status(settings: StatusSettings) -> str:
     cells = []
     for index, (member, row) in enumerate(zip(grid.members, rows, strict=True)):
         own = [slurm.get(index, "").lower()] if arrays else []
-        step = f"{row.step:,}/{row.steps:,}" if row.steps else f"{row.step:,}"
-        last = "" if row.error is None else f"{row.error:.4g}"
-        name = member.label or row.name
-        cells.append([name, row.state, *own, step, duration(row.left), last])
+        step = f"{row['step']:,}" + (f"/{row['steps']:,}" if row["steps"] else "")
+        last = "" if row["error"] is None else f"{row['error']:.4g}"
+        name = member.label or row["name"]
+        cells.append([name, row["state"], *own, step, duration(row["left"]), last])
         if reason := status_of(member.run).get("reason"):
             notes.append(f"failed: {member.label}: {reason}")
     parts: list[Part] = [Table(head, cells), "", count_of(rows), *notes]
-    if any(row.state != "finished" for row in rows):
+    if any(row["state"] != "finished" for row in rows):
         parts.append(f"{run_py('-m', *grid.words)}: what is missing")
     return document(parts, settings.tables.format)
 

@@ -1,16 +1,53 @@
-// The page: figures are drawn when they come near the screen; commands are copied; links open what they lead to.
-const charts = new Map();
-function drawn(figure) {
-  if (!charts.has(figure)) charts.set(figure, new Chart(figure));
-}
-const near = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) { near.unobserve(entry.target); drawn(entry.target); }
-}, { rootMargin: "600px" });
-for (const figure of document.querySelectorAll("figure.chart")) near.observe(figure);
-addEventListener("beforeprint", () => {
-  for (const figure of document.querySelectorAll("figure.chart")) if (!figure.closest("details:not([open])")) drawn(figure);
-});
+// The page: names show and hide the groups of their curves, sliders choose among curves, the cursor reads rows of the
+// CSV; commands are copied; links open what they lead to.
+function number(text) { return text === "" ? "–" : String(+(+text).toPrecision(3)); }
 
+for (const figure of document.querySelectorAll("figure.chart")) {
+  const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip"), slider = figure.querySelector("input");
+  const names = [...figure.querySelectorAll(".legend button")], hits = [...figure.querySelectorAll(".hit")];
+  const ats = JSON.parse(figure.dataset.ats), chosen = () => slider && +slider.dataset.values.split(" ")[slider.value];
+  function redraw() {
+    for (const name of names) {
+      const on = name.getAttribute("aria-pressed") === "true";
+      for (const curve of name.dataset.curves.split(" ")) {
+        const shown = on && (ats[curve] === null || ats[curve] === chosen());
+        for (const part of picture.querySelectorAll(`[data-curve="${curve}"]`)) part.classList.toggle("off", !shown);
+      }
+    }
+    if (slider) figure.querySelector("output").textContent = chosen();
+  }
+  for (const name of names) name.addEventListener("click", () => {
+    name.setAttribute("aria-pressed", String(name.getAttribute("aria-pressed") !== "true"));
+    redraw();
+  });
+  slider?.addEventListener("input", redraw);
+  redraw();
+
+  let rows, row = -1;
+  function read(index) {
+    rows ??= decodeURIComponent(figure.querySelector("a.csv").href.replace(/^[^,]*,/, "")).trim().split("\n").map((line) => line.split(","));
+    row = Math.max(0, Math.min(index, hits.length - 1));
+    const [head, cells] = [rows[0], rows[row + 1]], lines = [`${head[0]} ${cells[0]}`];
+    head.forEach((name, i) => {
+      if (!name.endsWith("_mean") || cells[i] === "" || head[i - 1].endsWith("_x")) return;
+      const band = head[i + 1]?.endsWith("_low") && cells[i + 1] !== "" ? ` (${number(cells[i + 1])} to ${number(cells[i + 2])})` : "";
+      lines.push(`${name.slice(0, -5)}: ${number(cells[i])}${band}`);
+    });
+    tip.textContent = lines.join("\n");
+    hits.forEach((hit, i) => hit.classList.toggle("at", i === row));
+  }
+  function leave() { row = -1; tip.textContent = ""; for (const hit of hits) hit.classList.remove("at"); }
+  if (!hits.length) continue;
+  picture.addEventListener("pointermove", (event) => { if (hits.includes(event.target)) read(hits.indexOf(event.target)); });
+  picture.addEventListener("pointerdown", (event) => { if (hits.includes(event.target)) read(hits.indexOf(event.target)); });
+  picture.addEventListener("pointerleave", leave);
+  picture.addEventListener("blur", leave);
+  picture.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: row + 1, ArrowLeft: row - 1, Home: 0, End: hits.length - 1 }[event.key];
+    if (step !== undefined) { event.preventDefault(); read(step); }
+    if (event.key === "Escape") leave();
+  });
+}
 const said = document.querySelector(".said");
 let silence;
 function say(text) {
@@ -20,7 +57,7 @@ function say(text) {
 }
 async function copy(text) {
   try { await navigator.clipboard.writeText(text); } catch {
-    const area = add(document.body, "textarea", { "aria-hidden": "true" });
+    const area = document.body.appendChild(document.createElement("textarea"));
     area.value = text;
     area.select();
     document.execCommand("copy");

@@ -12,7 +12,7 @@ from typing import Any
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import RunError
 from looplab.conf.words import run_py
-from looplab.experiments.named.results import Curve, Panel
+from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.files import Record, read_json, read_record
 
 from .figure import Figure, figure, short
@@ -43,7 +43,7 @@ def experiment_part(path: Path, kept: Kept) -> dict[str, Any]:
     name = f"{result['experiment']}-{result['scale']}"
     figures = kept.part(
         [path], "experiment",
-        lambda: [figure(panel, command, of=name) for panel in result["panels"]],
+        lambda: [figure(Panel.read(panel), command, of=name) for panel in result["panels"]],
     )  # fmt: skip
     return {
         "id": anchor("experiment", path),
@@ -64,10 +64,11 @@ def comparison_part(path: Path, kept: Kept) -> dict[str, Any]:
     command = run_py("action=compare", f"runs=[{','.join(runs)}]")
 
     def made() -> list[Figure]:
-        from .panels import comparison_panels  # loads matplotlib
+        from looplab.evaluation.comparison import run_labels  # these load torch
+        from looplab.evaluation.figures import comparison_panels
 
-        of = path.parent.name
-        return [figure(panel, command, of=of) for panel in comparison_panels(result)]  # type: ignore[arg-type]
+        panels = comparison_panels(result, run_labels(result))  # type: ignore[arg-type]
+        return [figure(panel, command, of=path.parent.name) for panel in panels]
 
     return {
         "id": anchor("comparison", path),

@@ -16,6 +16,7 @@ from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import run_py
 from looplab.evaluation.remarks import remarks_of
+from looplab.evaluation.style import kind_of
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.metrics import Metrics
@@ -31,7 +32,7 @@ _ROOMS = "looplab|probing|openml_eval|evaluation|experiments|benchmarks"
 _MODULE = re.compile(rf"(?:.*/)?((?:{_ROOMS})(?:/\w+)*)")
 
 
-def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, Any], list[str]]:
+def run_part(path: Path, kept: Kept, *, with_figures: bool) -> tuple[dict[str, Any], list[str]]:
     """The part of a run, and a line for each of its files that cannot be used. Raises ConfigError
     or RunError for a folder whose configuration cannot be read."""
     config, folder = read_config(path), RunFolder(path)
@@ -39,8 +40,8 @@ def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, An
     step = int(status["step"])
     part = kept.part(
         [path / name for name in _FILES],
-        [str(path), all_figures],
-        lambda: _made(folder, config, all_figures),
+        [str(path), with_figures],
+        lambda: _made(folder, config, with_figures),
     )
     lines = _remarks(path, config, step)
     if status["state"] not in ("finished", "new"):
@@ -59,15 +60,15 @@ def run_part(path: Path, kept: Kept, *, all_figures: bool) -> tuple[dict[str, An
     }, part["problems"]
 
 
-def _made(folder: RunFolder, config: Config, all_figures: bool) -> dict[str, Any]:
+def _made(folder: RunFolder, config: Config, with_figures: bool) -> dict[str, Any]:
     """All that depends on the run's files alone."""
     path, problems = folder.path, list[str]()
     made_with = read_record(path / "environment.json", "environment")
     environment = made_with.content or {}
     problems += [made_with.problem] if made_with.problem else []
     command = as_typed(environment.get("command"))
-    figures, error = _evaluation(path, config, command, all_figures, problems)
-    figures += _training(folder, config, command, problems)
+    figures, error = _evaluation(path, with_figures, problems)
+    figures += _training(folder, config, command, with_figures, problems)
     return {
         "figures": figures,
         "error": error,
@@ -81,27 +82,20 @@ def _made(folder: RunFolder, config: Config, all_figures: bool) -> dict[str, Any
     }
 
 
-def _evaluation(
-    path: Path, config: Config, command: str, all_figures: bool, problems: list[str]
-) -> tuple[list[Figure], str]:
+def _evaluation(path: Path, with_figures: bool, problems: list[str]) -> tuple[list[Figure], str]:
     """The figures of evaluation.json, and the last query's error at b loops."""
     record = read_record(path / "evaluation.json", "evaluation")
     if record.content is None:
         problems += [record.problem] if record.problem else []
         return [], ""
-    from .panels import further_panels, main_panels  # these load matplotlib
+    from looplab.evaluation.figures import evaluation_panels  # loads torch
 
     result: Any = record.content
     try:
-        panels = main_panels(result)
-        panels += further_panels(result) if all_figures else []
         at_b = result["by_examples"]["model_at_b"]
         low, mean, high = (short(at_b[part][-1]) for part in ("low", "mean", "high"))
-        commands = _evaluate_commands(path, result, config)
-        figures = [
-            figure(panel, _command_of(panel["name"], commands) or command, of=path.name)
-            for panel in panels
-        ]
+        panels = evaluation_panels(result) if with_figures else []
+        figures = [figure(panel, result["command"], of=path.name) for panel in panels]
         return figures, f"{mean} ({low} to {high})"
     except _UNREADABLE as error:
         problems.append(
@@ -111,47 +105,16 @@ def _evaluation(
         return [], ""
 
 
-def _evaluate_commands(path: Path, result: Any, config: Config) -> list[str]:
-    """The commands of the evaluations that a result is the union of, a line each."""
-    defaults, b = config.evaluation, result["b"]
-    loops = defaults.loops or b
-    longest = max(defaults.max_loops or 3 * b, b if loops == "auto" else loops)
-    expected = {
-        "loops": loops,
-        "max_loops": b if result["family"] == "standard" else longest,
-        "shifts": list(defaults.shifts),
-        "baselines": None if defaults.baselines is None else list(defaults.baselines),
-        **{name: getattr(defaults, name) for name in ("prompts", "seed", "resamples")},
-    }
-    commands = []
-    for each in result.get("evaluations", [result]):
-        settings = each["settings"]
-        words = [
-            f"evaluation.{name}={as_word(settings[name])}"
-            for name, value in expected.items()
-            if settings.get(name, value) != value
-        ]
-        commands.append(run_py("action=evaluate", f"run={path.as_posix()}", *words))
-    return list(dict.fromkeys(commands))
-
-
-def _command_of(panel: str, commands: list[str]) -> str:
-    """Those that a panel of an evaluation is drawn from: all of them where any reading counts."""
-    if panel == "error_by_examples":
-        return "\n".join(commands)
-    if panel.startswith("shift"):
-        return "\n".join(command for command in commands if "evaluation.shifts=" in command)
-    return commands[-1]
-
-
-def _training(folder: RunFolder, config: Config, command: str, problems: list[str]) -> list[Figure]:
-    from .panels import training_panels
+def _training(
+    folder: RunFolder, config: Config, command: str, with_figures: bool, problems: list[str]
+) -> list[Figure]:
+    from looplab.evaluation.figures import training_panels
 
     records, skipped = Metrics(folder.metrics).read()
     problems += [f"{folder.metrics}: {line}" for line in skipped[:1]]
     if len(skipped) > 1:
         problems[-1] += f", and {len(skipped) - 1} more lines"
-    panels = training_panels(records, config.model.family)
+    panels = training_panels(records, kind_of(config.model)) if with_figures else []
     return [figure(panel, command, of=folder.path.name) for panel in panels]
 
 

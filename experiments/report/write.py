@@ -14,11 +14,11 @@ from looplab.conf.mistakes import ConfigError, RunError, one_line
 from looplab.training.run_folder.files import write_bytes
 
 from .command import ReportSettings
-from .figure import csv_text, data_link
+from .figure import data_link
 from .folders import Found, find
 from .kept import Kept
 
-_ALL_FIGURES = 20  # runs, at most, that are shown with all their figures
+_WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _HERE = Path(__file__).parent
 _OPEN = 4  # runs, at most, whose figures are shown without being asked for
 _IN_TITLES = {"seed"}  # settings that are in the runs' titles
@@ -70,10 +70,10 @@ def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str
         "stability": parts(found.stability, result_parts.stability_part),
         "runs": [],
     }
-    all_figures = len(found.runs) <= _ALL_FIGURES
+    with_figures = len(found.runs) <= _WITH_FIGURES
     for path in found.runs:
         try:
-            part, lines = run_part(path, kept, all_figures=all_figures)
+            part, lines = run_part(path, kept, with_figures=with_figures)
         except (ConfigError, RunError, OSError, ValueError) as error:
             problems.append(f"{path} is not shown: {one_line(error)}")
             continue
@@ -152,17 +152,20 @@ def page(content: Mapping[str, list[Part]], problems: Sequence[str], subject: st
         environments=_environments(runs),
         known=known,
         opened=len(runs) <= _OPEN,
+        most=_WITH_FIGURES,
         style=text_of("style.css"),
-        script=text_of("axis.js") + text_of("chart.js") + text_of("page.js"),
+        script=text_of("page.js"),
     )
 
 
 def _claims_csv(verdicts: Sequence[Part]) -> str:
+    from pandas import DataFrame
+
     names = (
         *("claim", "sentence", "source", "quantity", "published", "ours", "line", "seeds"),
         *("steps", "scale", "verdict", "note", "command"),
     )
-    return data_link(csv_text({name: [verdict[name] for verdict in verdicts] for name in names}))
+    return data_link(DataFrame(verdicts, columns=list(names)).to_csv(index=False))
 
 
 def _differing(runs: Sequence[Part]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,8 +13,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import compare, evaluate
-from looplab.evaluation.figures import canvas
+from looplab.evaluation import compare, drawing, evaluate
+from looplab.evaluation.panel import Curve, Panel
 from looplab.experiments.scaling_law.fit import fit_law
 from looplab.experiments.scaling_law.problem import Law
 from looplab.experiments.scaling_law.table import COLUMNS, ScalingTable
@@ -29,12 +28,12 @@ LAW = Law(E=0.2, A=8.0, B=30.0, alpha=0.5, beta=0.4, phi=0.45)
 
 def make(folder: Path) -> Path:
     """`_measured`, without matplotlib's pictures, which take most of its time and no page shows."""
-    with patch.object(canvas, "write_picture", lambda _, path, __: path.write_bytes(b"")):
+    with patch.object(drawing, "_write", lambda _, path, __: path.write_bytes(b"")):
         return _measured(folder)
 
 
 def _measured(folder: Path) -> Path:
-    """Two runs (one read at three numbers of loops, with a shift), their comparison, an experiment
+    """Two runs (one read at two numbers of loops, with a shift), their comparison, an experiment
     with names that hold HTML, and a scaling law, in `folder`, which is returned."""
     config = replace(tiny_config(folder), folder=str(folder))
     first, second = train(config), train(replace(config, seed=1))
@@ -62,17 +61,15 @@ def experiment(run: Path) -> dict[str, Any]:
     curves = [
         _curve("looped", "looped", "looped", [0.9, 0.5, 0.1 * at], at=float(at)) for at in (1, 2, 3)
     ]
-    panel = {
-        "name": "by_examples", "title": f"Errors of {NASTY}", "x_label": "k", "y_label": "error",
-        "x": [0, 1, 2], "log_x": False, "log_y": True, "levels": {"zero": 1.0},
-        "slider": "loop", "start": 2.0,
-        "curves": [*curves, _curve("ls", NASTY, "least_squares", [1.0, 0.4, 1e-9])],
-    }  # fmt: skip
-    tables = {
-        "name": "tables", "title": "Accuracy by table", "x_label": "table", "y_label": "accuracy",
-        "x": [0, 1], "x_names": ["wind, 1", "<i>credit</i>"], "log_x": False, "log_y": False,
-        "levels": {}, "curves": [_curve("looped", "looped", "looped", [0.8, 0.7])],
-    }  # fmt: skip
+    solver = _curve("ls", NASTY, "least_squares", [1.0, 0.4, 1e-9])
+    panel = Panel(
+        "by_examples", f"Errors of {NASTY}", "k", "error", [0, 1, 2], [*curves, solver], log="y",
+        levels={"zero": 1.0}, slider="loop", start=2.0,
+    )  # fmt: skip
+    tables = Panel(
+        "tables", "Accuracy by table", "table", "accuracy", [0, 1],
+        [_curve("looped", "looped", "looped", [0.8, 0.7])], x_names=["wind, 1", "<i>credit</i>"],
+    )  # fmt: skip
     names = ("holds", "fails", "not settled", "not measured")
     member = {
         "label": NASTY, "run": str(run), "words": ["task=linear", "loops.b=[1,2]"], "seed": 0,
@@ -82,7 +79,7 @@ def experiment(run: Path) -> dict[str, Any]:
     return {
         "experiment": "fig02", "title": f"Title {NASTY}", "source": "arXiv 2311.12424",
         "scale": "small", "command": "python run.py experiment=fig02", "members": [member],
-        "panels": [panel, tables], "verdicts": [verdict(name) for name in names],
+        "panels": [panel.plain(), tables.plain()], "verdicts": [verdict(name) for name in names],
         "missing": [f"{NASTY}: 7 of 90 steps"],
     }  # fmt: skip
 
@@ -100,17 +97,9 @@ def verdict(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _curve(name: str, label: str, kind: str, mean: list[float], **more: float) -> dict[str, Any]:
+def _curve(name: str, label: str, kind: str, mean: list[float], **more: float) -> Curve:
     low, high = [value * 0.9 for value in mean], [value * 1.1 for value in mean]
-    return {
-        "name": name,
-        "label": label,
-        "kind": kind,
-        "mean": mean,
-        "low": low,
-        "high": high,
-        **more,
-    }
+    return Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high, **more)  # type: ignore[arg-type]
 
 
 def law_table() -> ScalingTable:
@@ -145,7 +134,7 @@ def _write_law(folder: Path) -> None:
 
 class Page(HTMLParser):
     """What a page holds: its tags with attributes, its text outside scripts and styles, and the
-    data of its figures (title, chart, CSV rows)."""
+    data of its figures (title, names of the legend, CSV rows)."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -161,7 +150,7 @@ class Page(HTMLParser):
         self.tags.append((tag, attributes))
         self._open.append(tag if "type" not in attributes else f"{tag} {attributes['type']}")
         if tag == "figure":
-            self.figures.append({"title": "", "chart": None, "csv": [], "file": ""})
+            self.figures.append({"title": "", "names": [], "csv": [], "file": ""})
         if attributes.get("class") == "csv" and self.figures and "figcaption" in self._open:
             self.figures[-1] |= {
                 "csv": csv_rows(attributes["href"]),
@@ -175,9 +164,9 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         inside = self._open[-1] if self._open else ""
-        if inside == "script application/json":
-            self.figures[-1]["chart"] = json.loads(data)
-        elif inside not in ("script", "style"):
+        if inside == "button" and "figure" in self._open and "ul" in self._open:
+            self.figures[-1]["names"].append(data)
+        if inside not in ("script", "style"):
             self.text += data
             if inside == "h4":
                 self.figures[-1]["title"] += data

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.experiments.report.figure import csv_text, short
-from looplab.experiments.report.panels import training_panels
+from looplab.evaluation.figures import training_panels
+from looplab.experiments.report.figure import short
 from looplab.experiments.report.result_parts import panels_of
 from looplab.experiments.report.run_part import as_typed
 from looplab.experiments.scaling_law.fit import fit_law
 from looplab.experiments.scaling_law.problem import Law
 
-from .measured import LAW, NASTY, Page, csv_rows, law_table
+from .measured import LAW, Page, law_table
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,6 @@ def test_numbers_are_short(value: float | None, text: str) -> None:
     assert short(value) == text
 
 
-def test_csv_quotes_names_and_fills_short_columns() -> None:
-    text = csv_text({f"{NASTY}\nmore": [0.1, float("nan")], "b": [1]})
-    assert csv_rows("data:text/csv;charset=utf-8," + text.replace("%", "%25")) == [
-        [f"{NASTY} more", "b"], ["0.1", "1"], ["", ""],
-    ]  # fmt: skip
-
-
 def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
     steps = np.arange(1, 1001)
     noise = np.random.default_rng(0).normal(0, 0.1, len(steps))
@@ -67,18 +60,18 @@ def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
         for step, loss in zip(steps, losses, strict=True)
     ]
     loss, growing = training_panels(records, "looped")
-    (curve,) = loss["curves"]
-    assert len(loss["x"]) <= 120
-    assert loss["x"][-1] == 1000
-    mean = np.array(curve["mean"], dtype=float)
-    truth = np.exp(-np.array(loss["x"]) / 300) + 1
+    (curve,) = loss.curves
+    assert len(loss.x) <= 120
+    assert loss.x[-1] == 1000
+    mean = np.array(curve.mean, dtype=float)
+    truth = np.exp(-np.array(loss.x) / 300) + 1
     assert np.abs(mean - truth)[20:].max() < 0.15
     assert np.diff(mean).std() < losses.std() / 10
-    low, high = (np.array(curve[part], dtype=float) for part in ("low", "high"))
+    low, high = (np.array(getattr(curve, part), dtype=float) for part in ("low", "high"))
     assert low.min() == losses.min()
     assert high.max() == losses.max()
-    assert [curve["name"] for curve in growing["curves"]] == ["loops"]
-    assert (growing["curves"][0]["mean"][0], growing["curves"][0]["mean"][-1]) == (4, 5)
+    assert [curve.name for curve in growing.curves] == ["loops"]
+    assert (growing.curves[0].mean[0], growing.curves[0].mean[-1]) == (4, 5)
 
 
 def test_a_log_without_losses_has_no_curve() -> None:

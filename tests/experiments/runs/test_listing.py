@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from looplab import runs_table
 from looplab.evaluation import evaluate
-from looplab.experiments.runs.listing import rows_of
+from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training import train
 from looplab.training.run_folder.files import read_record, write_record
@@ -122,18 +119,18 @@ def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> N
     RunFolder(copy).write_status("running", 20)
     with holding(copy):
         (row,) = rows_of([copy])
-        assert row.state == "running"
-        assert row.left == pytest.approx(20 / json.loads(lines[1])["steps_per_second"])
+        assert row["state"] == "running"
+        assert row["left"] == pytest.approx(20 / json.loads(lines[1])["steps_per_second"])
     (row,) = rows_of([copy])
-    assert (row.state, row.left, row.step) == ("stopped", None, 20)
+    assert (row["state"], row["left"], row["step"]) == ("stopped", None, 20)
     (copy / "evaluation.json").write_text("{", encoding="utf-8")
     metrics.unlink()
     (row,) = rows_of([copy])
-    assert (row.error, row.loss) == (None, None)
+    assert (row["error"], row["loss"]) == (None, None)
     shutil.rmtree(copy / "checkpoints")
     (copy / "config.yaml").write_text(": [", encoding="utf-8")
     (row,) = rows_of([copy])
-    assert "config.yaml cannot be read" in row.problem
+    assert "config.yaml cannot be read" in row["remarks"]
 
 
 def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
@@ -149,28 +146,6 @@ def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
     assert "config.yaml cannot be read" in row
 
 
-def test_a_row_is_shown_before_the_files_of_the_next_are_read(folder: Path, tmp_path: Path) -> None:
-    """The last run's evaluation is a pipe that holds its reader until something is written."""
-    source = next(folder.glob("*/evaluation.json")).parent
-    for name in ("first", "last"):
-        shutil.copytree(source, tmp_path / name)
-    pipe = tmp_path / "last" / "evaluation.json"
-    content = pipe.read_bytes()
-    pipe.unlink()
-    os.mkfifo(pipe)
-    run_py = str(Path(__file__).parents[3] / "run.py")
-    words = [sys.executable, run_py, "action=list", f"folder={tmp_path}", "sort=name"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        waits = threading.Timer(60, process.kill)
-        waits.start()
-        process.stdout.readline()
-        assert process.stdout.readline().startswith("first")
-        waits.cancel()
-        pipe.write_bytes(content)
-        assert process.stdout.readline().startswith("last")
-
-
 def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -182,11 +157,11 @@ def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     write_record(path, "evaluation", evaluation | {"remarks": ["curriculum unfinished"]})
     (row, *_, note) = listed(tmp_path, capsys)[1:]
     (found,) = rows_of([copy])
-    assert f"{found.error:.4g}* " in row
+    assert f"{found['error']:.4g}* " in row
     assert note == "* curriculum unfinished"
     write_record(path, "evaluation", evaluation | {"step": 20})
     (found,) = rows_of([copy])
-    assert (found.error, found.remarks) == (None, "")
+    assert (found["error"], found["remarks"]) == (None, "")
 
 
 def test_a_linked_run_is_listed_once(folder: Path, capsys: Capture, tmp_path: Path) -> None:
@@ -210,3 +185,15 @@ def test_an_edit_that_was_taken_back_is_not_shown(
         edit(file)
         found = any("tasks/linear.py differs now" in line for line in listed(tmp_path, capsys))
         assert found == shown
+
+
+def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> None:
+    table = runs_table(folder)
+    assert table["training.steps"].tolist() == [50, 40, 40]
+    assert table.seed.tolist() == [0, 0, 1]
+    evaluated = table[table.error.notna()].iloc[0]
+    by_loop = runs_table([evaluated.path], errors="by_loop")
+    by_k = runs_table(folder, errors="by_k")
+    assert by_loop.loop.tolist() == list(range(1, 13))
+    assert by_k["mean"].iloc[-1] == evaluated.error == by_loop["mean"].iloc[3]
+    assert (by_k.low <= by_k["mean"]).all()
