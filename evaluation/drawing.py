@@ -120,7 +120,7 @@ def save_panels(
             for form in FORMATS:
                 if form in settings.format:
                     files.append(folder / f"{name}.{form}")
-                    _write(figure, files[-1], form)
+                    write_picture(figure, files[-1], form)
         files.append(folder / f"{name}.csv")
         frames = [panel.frame() for panel in parts]
         if len(parts) > 1:
@@ -186,6 +186,7 @@ def _hits(panel: Panel, axes: Axes) -> str:
     if panel.matrix:
         return ""
     figure = axes.figure
+    assert isinstance(figure, Figure)
     points = np.column_stack((numbers(panel.x), np.full(len(panel.x), axes.get_ylim()[0])))
     box, (width, height) = axes.get_window_extent(), figure.get_size_inches() * 72
     scale = width / figure.bbox.width
@@ -383,7 +384,7 @@ def _name_curves(figure: Figure, panels: Iterable[Axes]) -> None:
     figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
 
 
-def _write(figure: Figure, path: Path, form: str) -> None:
+def write_picture(figure: Figure, path: Path, form: str) -> None:
     """Write the picture in one format, the same bytes for the same picture."""
     metadata: dict[str, Any] = dict(_METADATA[form])
     if form == "png":  # savefig would draw it twice

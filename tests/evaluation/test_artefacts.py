@@ -4,6 +4,7 @@ what was altered is computed again."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from looplab.conf.schema import GrowthConfig
 from looplab.evaluation import compare, evaluate, load_run
 from looplab.evaluation.kept import Arrays, Cache, digest
 from looplab.evaluation.report import comparison_table, report
-from looplab.evaluation.results import by_solver
+from looplab.evaluation.results import Evaluation
+from looplab.main import main
 from looplab.training import Run, train
 from looplab.training.run_folder.run import RunFolder
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
@@ -25,47 +27,30 @@ from tests.evaluation.test_evaluate import BASELINES, SETTINGS
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-def test_evaluations_accumulate(tiny_run: Run) -> None:
-    """Shifted inputs, then other loops, then other solvers: all of it is still there, each curve as
-    it was measured; asked for again, each is found."""
+def numbers_of(result: Evaluation) -> dict[str, object]:
+    """A result without the list of the run's other evaluations, which grows."""
+    return {key: value for key, value in result.items() if key != "others"}
+
+
+def test_the_evaluation_asked_for_last_is_shown_and_the_others_are_listed(tiny_run: Run) -> None:
+    """Shifted inputs, then other solvers, of other prompts: each is found when it is asked for
+    again, and with the command that is listed for it."""
     shifted = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
-    halting = evaluate(tiny_run, replace(SETTINGS, loops="auto", max_loops=9))
-    solved = evaluate(tiny_run, replace(SETTINGS, baselines=("averaging",), max_loops=20))
+    solved = evaluate(tiny_run, replace(SETTINGS, baselines=("averaging",), max_loops=20, seed=1))
     shown = json.loads((tiny_run.path / "evaluation.json").read_text())
-    assert len(shown["evaluations"]) == 3
-    assert shown["shifts"]["noise"]["model"] == shifted["shifts"]["noise"]["model"]
-    (reading,) = shown["by_examples"]["also_read"].values()
-    assert reading == halting["by_examples"]["model"]
-    assert shown["by_examples"]["lasso"] == by_solver(shifted["by_examples"])["lasso"]
     assert shown["by_loop"] == solved["by_loop"]
-    assert shown["above_optimal"]["model"] == shifted["above_optimal"]["model"]
-    names = {path.stem for path in (tiny_run.path / "figures").iterdir()}
-    assert {"shifts", "above_optimal", "error_by_examples"} <= names
-    columns = (tiny_run.path / "figures" / "error_by_examples.csv").read_text().splitlines()[0]
-    assert "model_early_exit_on_its_state_0_015_by_loop_4" in columns
-    assert "lasso_mean" in columns
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    assert {"noise/model", "lasso", "averaging"} <= set(saved)
-    assert saved["by_loop"].shape == (64, 20)
-    assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == shifted
-
-
-def test_evaluations_of_other_prompts_are_kept_apart(tiny_run: Run) -> None:
-    first = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
-    evaluate(tiny_run, replace(SETTINGS, seed=1))
-    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert shown["shifts"] == {}
-    assert [each["settings"]["seed"] for each in shown["evaluations"]] == [SETTINGS.seed, 1]
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    assert not [name for name in saved if name.startswith("noise")]
-    longer = evaluate(tiny_run, replace(SETTINGS, seed=2, max_loops=20))
-    evaluate(tiny_run, replace(SETTINGS, seed=3, baselines=("averaging",)))
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    assert saved["by_loop"].shape[1] < len(longer["by_loop"]["loop"])
-    assert "lasso" not in saved
     assert not (tiny_run.path / "figures" / "shifts.png").exists()
-    assert evaluate(tiny_run, replace(SETTINGS, shifts=("noise",))) == first
+    saved = np.load(tiny_run.path / "evaluation.npz")
+    assert saved["by_loop"].shape == (64, 20)
+    assert "lasso" not in saved
+    assert shown["others"] == [shifted["command"]]
+    again = evaluate(tiny_run, replace(SETTINGS, shifts=("noise",)))
+    assert numbers_of(again) == numbers_of(shifted)
+    assert again["others"] == [solved["command"]]
     assert (tiny_run.path / "figures" / "shifts.png").exists()
+    assert main(shlex.split(solved["command"])[2:]) == 0
+    assert json.loads((tiny_run.path / "evaluation.json").read_text())["key"] == solved["key"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +87,7 @@ def test_anothers_evaluation_is_recognised(tiny_run: Run) -> None:
     for kind in (".json", ".npz"):
         theirs = folder / f"{other['key']}{kind}"
         (folder / f"{first['key']}{kind}").write_bytes(theirs.read_bytes())
-    assert evaluate(tiny_run, SETTINGS) == first
+    assert numbers_of(evaluate(tiny_run, SETTINGS)) == numbers_of(first)
 
 
 def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]) -> None:

@@ -96,14 +96,14 @@ def test_each_varied_setting_has_an_axis() -> None:
         "recipe=paper": 0.9,
     }
     grid, results = _results(words, error)
-    panels = [each for each in grid_panels(results, grid.varied) if each["x_label"] == "loops.b"]
-    assert [panel["x"] for panel in panels] == [[4, 6, 8]] * 2
-    assert {panel["title"].rpartition(", ")[2] for panel in panels} == {
+    panels = [each for each in grid_panels(results, grid.varied) if each.x_label == "loops.b"]
+    assert [panel.x for panel in panels] == [[4, 6, 8]] * 2
+    assert {panel.title.rpartition(", ")[2] for panel in panels} == {
         "recipe=fast", "recipe=paper"
     }  # fmt: skip
-    curves = [curve["label"] for curve in panels[0]["curves"]]
+    curves = [curve.label for curve in panels[0].curves]
     assert curves == ["model.residual_scaling=none", "model.residual_scaling=sqrt"]
-    one, other = (curve["mean"] for curve in panels[0]["curves"])
+    one, other = (curve.mean for curve in panels[0].curves)
     assert other == pytest.approx([0.5 * value for value in one if value is not None])
 
 

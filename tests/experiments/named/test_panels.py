@@ -9,13 +9,12 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.experiments.claims.claim import Measured
-from looplab.experiments.named.curves import curve, over_seeds, panel
 from looplab.experiments.named.definition import PanelSpec, load
 from looplab.experiments.named.members import members_of, setting_of
 from looplab.experiments.named.panels import panels
-from looplab.experiments.named.pictures import draw_panels
-from looplab.experiments.named.results import ExperimentResult
 
 
 def runs(tiny: Path) -> list[Measured]:
@@ -39,12 +38,12 @@ def runs(tiny: Path) -> list[Measured]:
 def test_a_curve_is_the_mean_over_seeds_and_prompts(tiny: Path) -> None:
     measured = runs(tiny)
     (panel,) = panels([PanelSpec("by_examples")], measured)
-    looped = panel["curves"][0]
+    looped = panel.curves[0]
     both = np.stack([run.arrays["model"] for run in measured[:2]])
-    np.testing.assert_allclose(np.array(looped["mean"], float), both.mean((0, 1)))
-    assert looped["label"] == "looped, b = 2"
-    assert looped["b"] == 2
-    low, high = np.array(looped["low"], float), np.array(looped["high"], float)
+    np.testing.assert_allclose(np.array(looped.mean, float), both.mean((0, 1)))
+    assert looped.label == "looped, b = 2"
+    assert looped.b == 2
+    low, high = np.array(looped.low, float), np.array(looped.high, float)
     assert (low < both.mean((0, 1))).all()
     assert (high > both.mean((0, 1))).all()
 
@@ -59,58 +58,56 @@ def test_curves_of_texts_are_bits_per_byte_of_the_held_out_part() -> None:
         arrays = {"by_loop": np.full((8, 3 * b), 9.0), "held_out": bits}
         measured.append(Measured(member.label, member.config, 600, arrays))
     by_value, by_loop = panels([PanelSpec("by_value", x="loops.b"), PanelSpec("by_loop")], measured)
-    assert by_value["x"] == [1, 3, 6, 12]
-    found = {each["label"]: each for each in by_value["curves"]}
+    assert list(by_value.x) == [1, 3, 6, 12]
+    found = {each.label: each for each in by_value.curves}
     assert set(found) == {"LT", "LT_i", "LT_ai", "FLT", "FLT_res"}
-    assert {label: each["kind"] for label, each in found.items()} == {
-        label: label for label in found
-    }
-    assert found["LT"]["mean"] == pytest.approx([2.51, 2.53, 2.56, 2.62])
-    assert found["FLT"]["mean"][0] is None
+    assert {label: each.kind for label, each in found.items()} == {label: label for label in found}
+    assert found["LT"].mean == pytest.approx([2.51, 2.53, 2.56, 2.62])
+    assert found["FLT"].mean[0] is None
     for each in (by_value, by_loop):
-        assert each["y_label"] == "bits per byte"
-        assert not each["levels"]
-        assert not each["log_y"]
+        assert each.y_label == "bits per byte"
+        assert not each.levels
+        assert not each.log
 
 
 def test_solvers_stand_beside_the_models_once(tiny: Path) -> None:
     (panel,) = panels([PanelSpec("by_examples")], runs(tiny))
-    solvers = [curve for curve in panel["curves"] if curve["kind"] == "least_squares"]
-    assert [curve["mean"] for curve in solvers] == [[0.25] * 4]
-    assert panel["x"] == [0, 1, 2, 3]
+    solvers = [curve for curve in panel.curves if curve.kind == "least_squares"]
+    assert [curve.mean for curve in solvers] == [[0.25] * 4]
+    assert list(panel.x) == [0, 1, 2, 3]
 
 
 def test_a_shorter_curve_ends_where_its_model_does(tiny: Path) -> None:
     (panel,) = panels([PanelSpec("by_loop")], runs(tiny))
-    standard = panel["curves"][-1]
-    assert panel["x"] == [1, 2, 3, 4, 5]
-    assert standard["mean"][1:] == [None] * 4
-    assert "b" not in standard
+    standard = panel.curves[-1]
+    assert list(panel.x) == [1, 2, 3, 4, 5]
+    assert list(standard.mean)[1:] == [None] * 4
+    assert standard.b is None
 
 
 def test_errors_over_a_setting(tiny: Path) -> None:
     measured = runs(tiny)
     (panel,) = panels([PanelSpec("by_value", x="loops.b", of="mean")], measured[:4])
-    assert panel["x"] == [2, 3]
-    curve = panel["curves"][0]
+    assert list(panel.x) == [2, 3]
+    curve = panel.curves[0]
     expected = np.stack([run.arrays["model_at_b"] for run in measured[:2]]).mean()
-    assert curve["mean"][0] == pytest.approx(expected)
-    assert curve["mean"][1] is None  # the other label's value
+    assert curve.mean[0] == pytest.approx(expected)
+    assert curve.mean[1] is None  # the other label's value
 
 
 def test_a_panel_for_each_value_of_what_splits_it(tiny: Path) -> None:
     found = panels([PanelSpec("by_loop", split="loops.b")], runs(tiny)[:4])
-    titles = [panel["title"] for panel in found]
+    titles = [panel.title for panel in found]
     assert titles == ["linear, d = 2, loops.b = 2", "linear, d = 2, loops.b = 3"]
-    assert len({panel["name"] for panel in found}) == 2
+    assert len({panel.name for panel in found}) == 2
 
 
 def test_shifted_inputs_have_a_panel_each(tiny: Path) -> None:
     (panel,) = panels([PanelSpec("shifts")], runs(tiny))
-    assert panel["name"].endswith("noise")
-    solver = panel["curves"][-1]
-    assert solver["mean"] == [0.75] * 4
-    assert solver["label"] == "least squares"  # which is optimal on the inputs of training alone
+    assert panel.name.endswith("noise")
+    solver = panel.curves[-1]
+    assert solver.mean == [0.75] * 4
+    assert solver.label == "least squares"  # which is optimal on the inputs of training alone
 
 
 def test_a_setting_that_does_not_exist_is_named() -> None:
@@ -120,14 +117,7 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_panel_of_one_seed_or_of_no_error_above_zero_is_drawn(tmp_path: Path) -> None:
-    one = curve("one seed", "looped", over_seeds([[1.0, 0.1]]))
-    zero = curve("exact", "looped", over_seeds([[0.0, 0.0], [0.0, 0.0]]))
-    found = [
-        panel("one", "one", ("x", "y"), [1, 2], [one], log="y"),
-        panel("zero", "zero", ("x", "y"), [1, 2], [zero], log="y"),
-    ]
-    result: ExperimentResult = {
-        "experiment": "any", "title": "any", "source": "", "scale": "small", "command": "",
-        "members": [], "panels": found, "verdicts": [], "missing": [],
-    }  # fmt: skip
-    assert {path.stem for path in draw_panels(result, tmp_path)} == {"one", "zero"}
+    one = Curve.of("one seed", "looped", over_seeds([[1.0, 0.1]]))
+    zero = Curve.of("exact", "looped", over_seeds([[0.0, 0.0], [0.0, 0.0]]))
+    found = [Panel(each.name, "any", "x", "y", [1, 2], [each], log="y") for each in (one, zero)]
+    assert {path.stem for path in save_panels(tmp_path, found)} == {"one-seed", "exact"}

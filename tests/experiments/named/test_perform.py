@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from looplab.evaluation.drawing import save_panels
 from looplab.experiments.named import perform
 from looplab.experiments.named.command import main
-from looplab.experiments.named.pictures import draw_panels
-from looplab.experiments.named.results import ExperimentResult
 from looplab.experiments.report.command import ReportSettings
 from looplab.experiments.report.folders import find
 from looplab.training.run_folder import environment
@@ -146,14 +145,13 @@ def test_an_experiment_that_breaks_does_not_stop_the_others(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained.with_name("other.yaml").write_text(trained.read_text("utf-8"), encoding="utf-8")
-    draw = draw_panels
 
-    def breaks(result: ExperimentResult, *more: Any) -> list[Path]:
-        if result["experiment"] == "other":
+    def breaks(folder: Path, *more: Any) -> list[Path]:
+        if folder.parent.name.startswith("other"):
             raise ValueError("no such axis")
-        return draw(result, *more)
+        return save_panels(folder, *more)
 
-    monkeypatch.setattr(perform, "draw_panels", breaks)
+    monkeypatch.setattr(perform, "save_panels", breaks)
     assert main(["experiment=[other.yaml,tiny.yaml]", "action=figure"]) == 1
     said = capsys.readouterr()
     assert said.err.endswith("run.py: other: no such axis\n")

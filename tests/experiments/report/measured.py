@@ -28,7 +28,7 @@ LAW = Law(E=0.2, A=8.0, B=30.0, alpha=0.5, beta=0.4, phi=0.45)
 
 def make(folder: Path) -> Path:
     """`_measured`, without matplotlib's pictures, which take most of its time and no page shows."""
-    with patch.object(drawing, "_write", lambda _, path, __: path.write_bytes(b"")):
+    with patch.object(drawing, "write_picture", lambda _, path, __: path.write_bytes(b"")):
         return _measured(folder)
 
 

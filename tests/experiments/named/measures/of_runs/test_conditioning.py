@@ -111,11 +111,11 @@ def test_errors_are_those_on_prompts_of_exactly_this_condition_number() -> None:
 
 def test_panels_fit_their_x() -> None:
     result = measure([solved("newton", 4), solved("descent", 6, "standard")], _SETTINGS)
-    assert [panel["x_label"] for panel in result["panels"]] == [
+    assert [panel.x_label for panel in result["panels"]] == [
         "condition number", "loop", "layer",
     ]  # fmt: skip
     for panel in result["panels"]:
-        assert all(len(curve["mean"]) == len(panel["x"]) for curve in panel["curves"])
+        assert all(len(curve.mean) == len(panel.x) for curve in panel.curves)
 
 
 def test_other_tasks_and_mixed_condition_numbers_are_refused(linear_run: Run) -> None:

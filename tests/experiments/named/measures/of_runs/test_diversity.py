@@ -108,12 +108,12 @@ def test_looped_over_standard_is_paired_and_by_number_of_functions() -> None:
     assert same["note"] == "some models have one seed, of which it shows no spread"
     assert cast(float, result["looped_over_standard"]["4"]["high"]) < 1
     for panel in result["panels"]:
-        assert panel["x"] == [4, 8, 32]
-        assert all(len(curve["mean"]) == 3 for curve in panel["curves"])
+        assert panel.x == [4, 8, 32]
+        assert all(len(curve.mean) == 3 for curve in panel.curves)
     (memorises, _) = result["panels"]
-    (standard,) = (c for c in memorises["curves"] if c["name"] == "standard-new-functions")
-    assert np.isfinite(cast(float, standard["mean"][0]))
-    assert standard["mean"][2] is None  # no standard model of 32 functions
+    (standard,) = (c for c in memorises.curves if c.name == "standard-new-functions")
+    assert np.isfinite(cast(float, standard.mean[0]))
+    assert standard.mean[2] is None  # no standard model of 32 functions
 
 
 def test_other_tasks_are_refused(linear_run: Run) -> None:

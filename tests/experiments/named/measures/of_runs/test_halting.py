@@ -95,12 +95,12 @@ def test_seeds_of_different_ends_are_compared_each_with_itself() -> None:
 
 def test_the_picture_has_every_rule_from_one_loop_to_b() -> None:
     (panel,) = measured(tells=True, rests=True)["panels"]
-    assert panel["x"][0] == 1
-    assert panel["x"][-1] == _B
-    fixed, *rules = panel["curves"]
-    assert fixed["mean"][-1] == pytest.approx(0.01 / 3)  # y has variance 3
+    assert panel.x[0] == 1
+    assert panel.x[-1] == _B
+    fixed, *rules = panel.curves
+    assert fixed.mean[-1] == pytest.approx(0.01 / 3)  # y has variance 3
     for curve in rules:
-        assert curve["mean"][-1] == pytest.approx(0.01 / 3)
+        assert curve.mean[-1] == pytest.approx(0.01 / 3)
 
 
 def test_a_standard_model_is_refused() -> None:

@@ -110,10 +110,10 @@ def test_runs_of_other_settings_are_groups_of_their_own() -> None:
     result = measure([solved("newton"), solved("newton", config=longer)], _SETTINGS)
     assert [group["label"] for group in result["groups"]] == ["b = 4", "b = 6"]
     assert [group["loops"][-1] for group in result["groups"]] == [12, 18]  # up to 3 b
-    names = [panel["name"] for panel in result["panels"]]
+    names = [panel.name for panel in result["panels"]]
     assert len(set(names)) == len(names) == 6
     for panel in result["panels"]:
-        assert all(len(curve["mean"]) == len(panel["x"]) for curve in panel["curves"])
+        assert all(len(curve.mean) == len(panel.x) for curve in panel.curves)
 
 
 def test_functions_that_are_not_linear_are_refused() -> None:
@@ -125,11 +125,11 @@ def test_functions_that_are_not_linear_are_refused() -> None:
 
 def test_a_trained_model_is_measured_as_it_predicts(linear_run: Run) -> None:
     result = measure([linear_run], _SETTINGS)
-    (panel,) = (panel for panel in result["panels"] if panel["name"].startswith("errors"))
-    (curve,) = (curve for curve in panel["curves"] if curve["name"] == "model")
+    (panel,) = (panel for panel in result["panels"] if panel.name.startswith("errors"))
+    (curve,) = (curve for curve in panel.curves if curve.name == "model")
     prompts = linear_run.task.sample(torch.Generator().manual_seed(2024), 24, 7)
     expected = (linear_run.model(prompts, 5)[0, :, -1] - prompts.ys[:, -1]).square().mean() / 3
-    assert curve["mean"][4] == pytest.approx(expected.item(), rel=1e-4)
+    assert curve.mean[4] == pytest.approx(expected.item(), rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_growth_with_the_length() -> None:
     assert list(result["looped_over_standard"]) == ["llama"]
     assert result["looped_over_standard"]["llama"]["mean"] == pytest.approx(0.25)
     (panel,) = result["panels"]
-    assert len(panel["x"]) == 4 * _POINTS
-    assert len({curve["kind"] for curve in panel["curves"]}) == 3
+    assert len(panel.x) == 4 * _POINTS
+    assert len({curve.kind for curve in panel.curves}) == 3
 
 
 def test_models_that_cannot_read_them_are_refused() -> None:

@@ -63,9 +63,9 @@ def mean(found: Any) -> float:
 
 def both(result: MixtureResult) -> None:
     for panel in result["panels"]:
-        assert len(panel["x"]) == 9
-        for curve in panel["curves"]:
-            assert len(curve["mean"]) == 9
+        assert len(panel.x) == 9
+        for curve in panel.curves:
+            assert len(curve.mean) == 9
 
 
 def test_errors_by_class_and_beside_models_of_one_class() -> None:
@@ -85,9 +85,9 @@ def test_errors_by_class_and_beside_models_of_one_class() -> None:
     assert (standard["over_alone"], standard["worst"]) == ({}, None)
     assert mean(result["looped_over_standard"]) == pytest.approx(4)
     both(result)
-    names = [panel["title"] for panel in result["panels"]]
+    names = [panel.title for panel in result["panels"]]
     assert names == ["functions of class linear", "functions of class decision tree", _SUMS]
-    assert [len(panel["curves"]) for panel in result["panels"]] == [3, 3, 2]
+    assert [len(panel.curves) for panel in result["panels"]] == [3, 3, 2]
 
 
 def test_a_model_that_knows_no_sums_fails_on_them() -> None:

@@ -63,7 +63,7 @@ def test_turning_points(tmp_path: Path) -> None:
     assert mean(result["muon_over_adam"]) == pytest.approx(2 / 3)
     assert mean(muon["attention_done"]) == pytest.approx(0.56)  # at step 12: .6 + .2 · .3
     assert mean(muon["parallel"]) == pytest.approx(0.8)
-    assert [len(panel["curves"]) for panel in result["panels"]] == [2, 2, 2]
+    assert [len(panel.curves) for panel in result["panels"]] == [2, 2, 2]
 
 
 def test_a_run_that_never_leaves_has_no_step(tmp_path: Path) -> None:
@@ -88,12 +88,12 @@ def test_real_snapshots(tmp_path: Path) -> None:
     assert result["steps"] == [0, 20, 40, 60]
     error, attention, cosine = result["panels"]
     for panel in (error, attention, cosine):
-        assert [curve["label"] for curve in panel["curves"]] == ["Muon", "Adam"]
-        assert panel["x"] == [0, 20, 40, 60]
+        assert [curve.label for curve in panel.curves] == ["Muon", "Adam"]
+        assert panel.x == [0, 20, 40, 60]
     # Both begin with the same weights.
-    first, second = (curve["mean"][0] for curve in cosine["curves"])
+    first, second = (curve.mean[0] for curve in cosine.curves)
     assert first == pytest.approx(second)
-    assert all(0 <= (share or 0) <= 1 for curve in attention["curves"] for share in curve["mean"])
+    assert all(0 <= (share or 0) <= 1 for curve in attention.curves for share in curve.mean)
 
 
 def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["all_over_last"]["mean"] == pytest.approx(ratio)
     assert every["beyond"]["mean"] == pytest.approx((1 + 3 / 48) / (1 + 3 / 12))
     (panel,) = result["panels"]
-    assert [curve["b"] for curve in panel["curves"]] == [12, 12]
+    assert [curve.b for curve in panel.curves] == [12, 12]
 
 
 def test_the_best_rates_by_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_the_best_rates_by_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["move"]["sqrt"]["mean"] == pytest.approx(-1)
     assert result["gain"]["sqrt"]["mean"] == pytest.approx(0.2)
     assert set(result["gain"]) == {"sqrt"}
-    assert any("1 of 16 runs collapsed" in panel["title"] for panel in result["panels"])
+    assert any("1 of 16 runs collapsed" in panel.title for panel in result["panels"])
 
 
 def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert few["collapsed"] == ["", "error above 1.5 x that of one loop"]
     assert many["collapsed"][0] == ""
     assert "above its best" in many["collapsed"][1]
-    assert [panel["x"] for panel in result["panels"]] == [[1, 2, 4]] * 4
+    assert [panel.x for panel in result["panels"]] == [[1, 2, 4]] * 4
     give(monkeypatch, norms, bits)
     with pytest.raises(Missing, match=r"training.log_norms"):
         norms.measure(runs, _SETTINGS)
