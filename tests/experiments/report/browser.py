@@ -14,12 +14,6 @@ def console(browser: Any) -> list[str]:
     return [entry["message"] for entry in browser.get_log("browser")]
 
 
-def draw_all(browser: Any) -> int:
-    """Draw every figure, as for printing; their number."""
-    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
-    return int(browser.execute_script("return document.querySelectorAll('.canvas svg').length"))
-
-
 def until(condition: Callable[[], object]) -> object:
     """The value of a condition once it is true."""
     end = time.monotonic() + WAIT
@@ -34,17 +28,20 @@ def in_figure(browser: Any, title: str, script: str, *values: object) -> Any:
     find = (
         "const [title, ...values] = arguments;"
         "const figure = [...document.querySelectorAll('figure')]"
-        ".find((f) => f.querySelector('h4').textContent.startsWith(title)); drawn(figure);"
+        ".find((f) => f.querySelector('h4').textContent.startsWith(title));"
     )
     return browser.execute_script(find + script, title, *values)
 
 
 MOVE = (
-    "const input = figure.querySelector(values[0]); input.value = values[1];"
+    "const input = figure.querySelector('input'); input.value = values[0];"
     "input.dispatchEvent(new Event('input', {bubbles: true}));"
     "return figure.querySelector('.slide output').textContent;"
 )
-LINE = "return figure.querySelector('polyline[data-label=\"looped\"]')?.getAttribute('points');"
+SHOWN = (  # the numbers of the curves that are shown
+    "return [...new Set([...figure.querySelectorAll('[data-curve]:not(.off)')]"
+    ".map((g) => +g.dataset.curve))].sort();"
+)
 LOOPED = "Errors of"
 
 
