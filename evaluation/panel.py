@@ -132,7 +132,7 @@ def _plain(part: Panel | Curve) -> dict[str, Any]:
     return found
 
 
-def over_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
+def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
     """The mean of values [seeds, x] at each x over the seeds that have one (None and what is not
     finite: none), nan without any; with a 90 % interval by resampling seeds, nan for one seed.
 

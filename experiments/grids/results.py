@@ -20,8 +20,8 @@ from looplab.evaluation.results import Evaluation
 from looplab.evaluation.tables import Table
 from looplab.training.run_folder.run import RunFolder
 
-from ..claims.claim import Estimate, Measured
-from ..claims.statistics import hierarchical_bootstrap, hierarchical_test
+from ..claims import Estimate, Measured
+from ..statistics import hierarchical_bootstrap, hierarchical_test
 from .grid import Grid, Member
 
 _RESAMPLES, _SEED = 1000, 2024

@@ -19,7 +19,7 @@ from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import RunFolder
 
-from ..claims.claim import Estimate, Measured
+from ..claims import Estimate, Measured
 from ..named.definition import PanelSpec
 from ..named.panels import panels
 from ..named.results import ExperimentResult, MemberResult, State

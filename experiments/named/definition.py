@@ -22,10 +22,10 @@ from looplab.conf.groups import choices, read_values
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
 from looplab.conf.words import read_yaml
 
-# In measures/of_runs/.
-OF_RUNS = (
-    *("iterates", "preconditioner", "diversity", "conditioning", "mixture"),
-    *("plateau", "length", "halting", "norms", "rates", "useful_loops", "iso_flop"),
+OF_RUNS = (  # files of experiments/ that measure trained runs
+    *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "length"),
+    *("halting", "language_fully_looped", "language_residual_scaling", "language_test_loops"),
+    "language_iso_depth",
 )
 MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]

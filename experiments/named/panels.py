@@ -14,7 +14,7 @@ from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import trained_loops
 
-from ..claims.claim import Measured
+from ..claims import Measured
 from .definition import PanelSpec
 from .members import setting_of
 

@@ -23,11 +23,18 @@ from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.lock import holding
 from looplab.training.run_folder.run import RunFolder
 
-from ..claims.claim import Evidence, Measured, find_claim
-from ..claims.judge import estimate_text, judge, line_text, verdict_parts
+from ..claims import (
+    Evidence,
+    Measured,
+    estimate_text,
+    find_claim,
+    judge,
+    line_text,
+    verdict_parts,
+)
 from ..many_runs import Plan, Wanted, progress, train_all
+from ..measuring import Measurement, Request, measure_runs
 from .definition import ALL, OF_RUNS, Experiment, folder_of
-from .measures.measurement import Measurement, Request, measure_runs
 from .members import Member, described
 from .panels import panels
 from .results import ExperimentResult, MemberResult, State, Verdict, VerdictName

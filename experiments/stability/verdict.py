@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from looplab.training.run_folder.metrics import smoothed
 
-from ..claims.statistics import half_width
+from ..statistics import half_width
 from .tables import Floats
 
 DECAY = 0.98  # of the smoothed loss: its noise is that of the mean of 99 losses

@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from looplab.conf.build import config_from_mapping, config_to_mapping
-from looplab.experiments.claims import select
-from looplab.experiments.claims.claim import Evidence, Measured
+from looplab.experiments import evidence as select
+from looplab.experiments.claims import Evidence, Measured
 from looplab.training.run_folder.environment import versions
 
 HERE = Path(__file__).parent
@@ -97,8 +97,8 @@ def freeze(folder: str) -> None:
     experiment with claims that is finished there and not in them yet."""
     select.errors = _noting_errors  # before the claims import it
     from looplab.conf.mistakes import ConfigError, RunError
-    from looplab.experiments.claims.claim import find_claim
-    from looplab.experiments.claims.judge import judge
+    from looplab.experiments.claims import find_claim
+    from looplab.experiments.claims import judge
     from looplab.experiments.many_runs import progress
     from looplab.experiments.named import perform
     from looplab.experiments.named.perform import measured
@@ -153,8 +153,8 @@ def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
 
 def verdicts() -> Iterator[dict[str, Any]]:
     """The verdicts of today's code from the frozen evidence."""
-    from looplab.experiments.claims.claim import find_claim
-    from looplab.experiments.claims.judge import judge
+    from looplab.experiments.claims import find_claim
+    from looplab.experiments.claims import judge
 
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     with np.load(ERRORS) as arrays:

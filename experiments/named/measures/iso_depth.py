@@ -19,7 +19,7 @@ from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.experiments.iso_depth.run import iso_depth, stored
 from looplab.experiments.iso_depth.settings import IsoDepthSettings
 
-from .measurement import Measurement, Request
+from ...measuring import Measurement, Request
 
 Rows = Sequence[Mapping[str, Any]]
 _LOSS = "error / variance of y, mean over k"

@@ -24,7 +24,7 @@ from looplab.openml_eval.report import accuracy_curves
 from looplab.openml_eval.settings import RunSettings, split_words
 from looplab.openml_eval.tables.store import check_tables
 
-from .measurement import Measurement, Request
+from ...measuring import Measurement, Request
 
 _PAPER = ", paper"  # ends the names of published accuracies
 

@@ -22,8 +22,8 @@ from looplab.probing.report import error_label
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 
+from ...measuring import Measurement, Request
 from ..members import words_of
-from .measurement import Measurement, Request
 
 _LEAST, _MOST = "control, {}", "knowing nothing"
 

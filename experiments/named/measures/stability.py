@@ -20,7 +20,7 @@ from looplab.experiments.stability.run import StabilityFigure
 from looplab.experiments.stability.settings import FIGURES, StabilitySettings
 from looplab.training.jobs import cores
 
-from .measurement import Measurement, Request, own_settings
+from ...measuring import Measurement, Request, own_settings
 from .stability_panels import PANELS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from looplab.evaluation.bootstrap import Interval, numbers
-from looplab.evaluation.panel import Curve, Panel, over_seeds, padded, without_interval
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.experiments.stability.near_init import PLACES
 from looplab.experiments.stability.tables import LABELS
 
@@ -29,14 +29,14 @@ def toy(result: Mapping[str, Any]) -> list[Panel]:
     """Norms of looped and deep stacks by loops, and the change by an update."""
     loops, title = result["loops"], f"h ← h + ε W relu(h), d = {result['width']}"
     norms = [
-        Curve.of(f"{_KINDS[kind]}, {label}", scaling, over_seeds(_shown(of["by_seed"])))
+        Curve.of(f"{_KINDS[kind]}, {label}", scaling, mean_of_seeds(_shown(of["by_seed"])))
         for kind in ("looped", "deep")
         for scaling, label in LABELS.items()
         for of in [result["norm"][f"{kind} {scaling}"]]
     ]
     changes = [
         Curve.of(
-            label, scaling, over_seeds(_shown(result["change"][f"looped {scaling}"]["by_seed"]))
+            label, scaling, mean_of_seeds(_shown(result["change"][f"looped {scaling}"]["by_seed"]))
         )
         for scaling, label in LABELS.items()
     ]
@@ -95,7 +95,7 @@ def _cosine_panels(
             values = np.full((len(matrices), longest - first), np.nan)
             values[:, : matrices.shape[1] - first] = reduce(matrices)
             number = numbers[index] if numbers else None
-            drawn.append(Curve.of(label, kind, over_seeds(values), number=number))
+            drawn.append(Curve.of(label, kind, mean_of_seeds(values), number=number))
         x = range(1, longest + 1 - first)
         found.append(Panel(f"{name}-{suffix}", title, axis, "cosine, mean", x, drawn))
     return found
@@ -109,7 +109,7 @@ def changes(result: Mapping[str, Any]) -> list[Panel]:
     for place, where in PLACES.items():
         by_scaling, title = result["change"][place], f"{where}, {result['what']}"
         values = {scaling: np.array(of["by_seed"]) for scaling, of in by_scaling.items()}
-        first = [Curve.of(LABELS[s], s, over_seeds(v[:, :, 0])) for s, v in values.items()]
+        first = [Curve.of(LABELS[s], s, mean_of_seeds(v[:, :, 0])) for s, v in values.items()]
         found.append(
             Panel(f"changes-step-1-{place}", f"step 1, {title}", "loops R", moved, loops, first,
                   log="xy")
@@ -132,7 +132,7 @@ def changes(result: Mapping[str, Any]) -> list[Panel]:
     ):
         for place, where in PLACES.items():
             curves = [
-                Curve.of(LABELS[scaling], scaling, over_seeds(of["by_seed"]))
+                Curve.of(LABELS[scaling], scaling, mean_of_seeds(of["by_seed"]))
                 for scaling, of in result[part][place].items()
             ]
             name = f"changes-{part.replace('_', '-')}-{place}"
@@ -152,7 +152,7 @@ def sweep(result: Mapping[str, Any]) -> list[Panel]:
             Curve.of(
                 f"R = {R}",
                 "loops",
-                over_seeds(list(zip(*cell["errors"], strict=True))),
+                mean_of_seeds(list(zip(*cell["errors"], strict=True))),
                 number=int(R),
             )
             for R, cell in cells.items()
@@ -173,7 +173,7 @@ def variants(result: Mapping[str, Any]) -> list[Panel]:
     curves = []
     for variant, cells in result["variants"].items():
         errors = [cells[str(K)]["error"] for K in loops]
-        curves.append(Curve.of(variant, variant, over_seeds(list(zip(*errors, strict=True)))))
+        curves.append(Curve.of(variant, variant, mean_of_seeds(list(zip(*errors, strict=True)))))
     levels = {"one loop": float(np.mean(plain))} if plain else {}
     title = f"linear regression in context, two layers, {result['steps']:,} steps"
     return [Panel("variants", title, "loops K", _ERROR, loops, curves, log="x", levels=levels)]
@@ -210,7 +210,9 @@ def trained(result: Mapping[str, Any]) -> list[Panel]:
     curves = []
     for what, runs in groups.items():
         means = [padded(run["norm"]["mean"], longest) for run in runs]
-        interval = _over_prompts(runs[0]["norm"], longest) if len(runs) == 1 else over_seeds(means)
+        interval = (
+            _over_prompts(runs[0]["norm"], longest) if len(runs) == 1 else mean_of_seeds(means)
+        )
         curves.append(Curve.of(what, "loops", interval, number=runs[0]["loops"]))
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {result['prompts']} prompts"
@@ -235,7 +237,7 @@ def _over_prompts(norm: Mapping[str, Any], length: int) -> Interval:
 def _by_loops(loops: Sequence[int], values: Any) -> list[Curve]:
     """A curve for each number of loops, of values [seeds, loops, x]."""
     return [
-        Curve.of(f"R = {r}", "loops", over_seeds(values[:, index]), number=r)
+        Curve.of(f"R = {r}", "loops", mean_of_seeds(values[:, index]), number=r)
         for index, r in enumerate(loops)
     ]
 

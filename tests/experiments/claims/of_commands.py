@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.claims.claim import Evidence
+from looplab.experiments.claims import Evidence
 
 from .synthetic import Made, evidence, seeds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from looplab.experiments.claims.claim import Evidence
+from looplab.experiments.claims import Evidence
 
 from .synthetic import DIMS, Made, evidence, seeds
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.claims.claim import Measured
+from looplab.experiments.claims import Measured
 
 from .of_commands import verdict
 from .of_runs import number
@@ -37,7 +37,9 @@ def loops_of(variant: str, other: str = "") -> Made:
         if other:
             found += language(2.0, 2, connectivity=other, **least)
             found += language(2.0, 8, connectivity=other, **least)
-        return evidence(found, norms={"groups": [_norm(variant, b, ratio) for b in (2, 8)]})
+        return evidence(
+            found, language_fully_looped={"groups": [_norm(variant, b, ratio) for b in (2, 8)]}
+        )
 
     return made
 
@@ -53,7 +55,9 @@ def _norm(variant: str, b: int, ratio: float) -> dict[str, Any]:
 
 def rates(kind: str, key: str) -> Made:
     """A movement of the best rate, or a gain."""
-    return lambda value: evidence(language(2.0, 8), rates={kind: {key: verdict(value)}})
+    return lambda value: evidence(
+        language(2.0, 8), language_residual_scaling={kind: {key: verdict(value)}}
+    )
 
 
 def useful(which: str, key: str) -> Made:
@@ -67,7 +71,7 @@ def useful(which: str, key: str) -> Made:
             for T in counting
             for run in language(2.0, 8)
         ]
-        return evidence(runs, useful_loops={"groups": groups, key: number(value)})
+        return evidence(runs, language_test_loops={"groups": groups, key: number(value)})
 
     return made
 
@@ -80,7 +84,7 @@ def iso_flop(kind: str = "") -> Made:
         phi = {"gradients of all loops": _phi(plain)}
         if kind:
             phi[kind] = _phi(0.5 + value)
-        return evidence(language(2.0, 8), iso_flop={"phi": phi})
+        return evidence(language(2.0, 8), language_iso_depth={"phi": phi})
 
     return made
 
@@ -97,4 +101,4 @@ def shared(ratio: float) -> Any:
         }
         for budget in (12, 13)
     }
-    return evidence(language(2.0, 8), iso_flop={"minima": minima})
+    return evidence(language(2.0, 8), language_iso_depth={"minima": minima})

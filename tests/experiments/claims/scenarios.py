@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from looplab.experiments.claims.claim import Evidence
+from looplab.experiments.claims import Evidence
 
 from .of_commands import (
     cosines,

@@ -17,7 +17,7 @@ from looplab.conf.schema import (
     TrainingConfig,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.claims.claim import Evidence, Measured
+from looplab.experiments.claims import Evidence, Measured
 
 PROMPTS, DIMS = 200, 4
 # Of a quantity: the evidence in which it has about this value.

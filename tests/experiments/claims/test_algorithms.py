@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig
-from looplab.experiments.claims import algorithms as algorithms
-from looplab.experiments.claims.claim import CLAIMS, Evidence, Measured, NotMeasured
+from looplab.experiments.claims import CLAIMS, Evidence, Measured, NotMeasured
 
 from .of_runs import number
 

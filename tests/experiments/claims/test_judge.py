@@ -12,15 +12,16 @@ import pytest
 from looplab.conf.saved import read_config
 from looplab.conf.schema import GrowthConfig
 from looplab.evaluation.tables import Table, document
-from looplab.experiments.claims.claim import (
+from looplab.experiments.claims import (
     Claim,
     Estimate,
     Evidence,
     Measured,
     NotMeasured,
     find_claim,
+    judge,
+    verdict_parts,
 )
-from looplab.experiments.claims.judge import judge, verdict_parts
 from looplab.experiments.named.results import Verdict
 from tests.conftest import HOME
 

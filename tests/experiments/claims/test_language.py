@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.claims.claim import Evidence, NotMeasured, find_claim
+from looplab.experiments.claims import Evidence, NotMeasured, find_claim
 from tests.experiments.claims.of_texts import language
 from tests.experiments.claims.synthetic import evidence
 

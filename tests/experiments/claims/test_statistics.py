@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from looplab.evaluation.bootstrap import Floats, crossed_means
-from looplab.experiments.claims.claim import NotMeasured
-from looplab.experiments.claims.statistics import hierarchical_bootstrap, over_seeds
+from looplab.experiments.claims import NotMeasured
+from looplab.experiments.statistics import hierarchical_bootstrap, over_seeds
 
 
 def difference(means: Sequence[Floats]) -> Floats:

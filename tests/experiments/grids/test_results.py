@@ -13,12 +13,12 @@ from scipy.stats import ttest_rel
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.claims.claim import Measured
-from looplab.experiments.claims.statistics import hierarchical_test
+from looplab.experiments.claims import Measured
 from looplab.experiments.grids.command import EngineSettings, grid_settings
 from looplab.experiments.grids.grid import Grid
 from looplab.experiments.grids.results import Result, paired_tests, setting_name, summaries
 from looplab.experiments.grids.summary import grid_panels
+from looplab.experiments.statistics import hierarchical_test
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
 

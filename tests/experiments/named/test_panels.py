@@ -10,8 +10,8 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.drawing import save_panels
-from looplab.evaluation.panel import Curve, Panel, over_seeds
-from looplab.experiments.claims.claim import Measured
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.experiments.claims import Measured
 from looplab.experiments.named.definition import PanelSpec, load
 from looplab.experiments.named.members import members_of, setting_of
 from looplab.experiments.named.panels import panels
@@ -117,7 +117,7 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_panel_of_one_seed_or_of_no_error_above_zero_is_drawn(tmp_path: Path) -> None:
-    one = Curve.of("one seed", "looped", over_seeds([[1.0, 0.1]]))
-    zero = Curve.of("exact", "looped", over_seeds([[0.0, 0.0], [0.0, 0.0]]))
+    one = Curve.of("one seed", "looped", mean_of_seeds([[1.0, 0.1]]))
+    zero = Curve.of("exact", "looped", mean_of_seeds([[0.0, 0.0], [0.0, 0.0]]))
     found = [Panel(each.name, "any", "x", "y", [1, 2], [each], log="y") for each in (one, zero)]
     assert {path.stem for path in save_panels(tmp_path, found)} == {"one-seed", "exact"}

@@ -13,7 +13,7 @@ import pytest
 
 from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.panel import Panel
-from looplab.experiments.claims.claim import Measured
+from looplab.experiments.claims import Measured
 from looplab.training import Run
 from tests.conftest import without_rendering
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from looplab.conf.build import build
+from looplab.experiments.measuring import Request
 from looplab.experiments.named.definition import OF_RUNS, load, names
 from looplab.experiments.named.measures import iso_depth, openml, stability
-from looplab.experiments.named.measures.measurement import Request
 from looplab.experiments.named.members import members_of
 from looplab.probing.settings import ProbingSettings
 

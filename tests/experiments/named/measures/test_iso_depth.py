@@ -12,8 +12,8 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.iso_depth import run as iso_depth_run
 from looplab.experiments.iso_depth.run import Measured, TrainAndMeasure
+from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.named.measures.iso_depth import measure, settings_of
-from looplab.experiments.named.measures.measurement import Measurement, Request
 from looplab.experiments.scaling_law.problem import Law
 from looplab.experiments.scaling_law.runs import Row, table_of
 from looplab.training.jobs import Outcome, Workers

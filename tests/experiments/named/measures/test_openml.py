@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from looplab.conf.mistakes import ConfigError
-from looplab.experiments.named.measures.measurement import Request
+from looplab.experiments.measuring import Request
 from looplab.experiments.named.measures.openml import measure, settings_of
 from tests.experiments.named.measures.checks import check_panels
 from tests.openml_eval.leave_out import write_tables

@@ -11,7 +11,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.experiments.named.measures.measurement import Request
+from looplab.experiments.measuring import Request
 from looplab.experiments.named.measures.probing import measure
 from looplab.training import train
 from tests.conftest import tiny_config

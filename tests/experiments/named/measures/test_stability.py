@@ -12,7 +12,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import LoopsConfig
-from looplab.experiments.named.measures.measurement import Measurement, Request
+from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.named.measures.stability import measure, panels_of, settings_of
 from looplab.experiments.stability import changes, cosines, norms
 from looplab.experiments.stability import near_init as first_steps_module

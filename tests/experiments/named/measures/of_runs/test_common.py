@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.experiments.named.measures.of_runs.common import (
+from looplab.experiments.measuring import (
     band,
     estimate,
     first_at_most,

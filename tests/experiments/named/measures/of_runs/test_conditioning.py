@@ -21,7 +21,7 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments.named.measures.of_runs.conditioning import ConditioningResult, measure
+from looplab.experiments.conditioning import ConditioningResult, measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

@@ -17,7 +17,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
-from looplab.experiments.named.measures.of_runs.diversity import DiversityResult, measure
+from looplab.experiments.diversity import DiversityResult, measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

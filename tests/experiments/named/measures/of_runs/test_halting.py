@@ -15,8 +15,8 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.named.measures.of_runs.common import GroupsOnPrompts
-from looplab.experiments.named.measures.of_runs.halting import HaltingGroup, measure
+from looplab.experiments.halting import HaltingGroup, measure
+from looplab.experiments.measuring import GroupsOnPrompts
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

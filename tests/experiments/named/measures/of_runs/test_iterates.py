@@ -21,13 +21,13 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments.named.measures.of_runs.common import GroupsOnPrompts
-from looplab.experiments.named.measures.of_runs.iterates import (
+from looplab.experiments.iterates import (
     GroupResult,
     NearestIterate,
     _falling,
     measure,
 )
+from looplab.experiments.measuring import GroupsOnPrompts
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

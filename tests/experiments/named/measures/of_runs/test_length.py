@@ -13,7 +13,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.named.measures.of_runs.length import measure
+from looplab.experiments.length import measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.named.measures.of_runs.mixture import MixtureResult, measure
+from looplab.experiments.mixture import MixtureResult, measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

@@ -15,8 +15,8 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.named.measures.of_runs.common import Group, Missing
-from looplab.experiments.named.measures.of_runs.plateau import (
+from looplab.experiments.measuring import Group, Missing
+from looplab.experiments.plateau import (
     Trajectory,
     compare,
     measure,

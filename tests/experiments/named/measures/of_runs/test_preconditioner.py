@@ -13,7 +13,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.named.measures.of_runs.preconditioner import Learned, measure
+from looplab.experiments.preconditioner import Learned, measure
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training import Run

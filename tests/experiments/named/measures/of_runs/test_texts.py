@@ -13,8 +13,11 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
-from looplab.experiments.named.measures.of_runs import iso_flop, norms, rates, useful_loops
-from looplab.experiments.named.measures.of_runs.common import Missing
+from looplab.experiments import language_fully_looped as norms
+from looplab.experiments import language_iso_depth as iso_flop
+from looplab.experiments import language_residual_scaling as rates
+from looplab.experiments import language_test_loops as useful_loops
+from looplab.experiments.measuring import Missing
 from looplab.models import Model, ModelSpec
 from looplab.training.assemble import build_task
 from tests.experiments.named.measures.of_runs.texts import give, run

@@ -6,8 +6,8 @@ result = measure(runs, EvaluationConfig(prompts=512))       # runs of task.disti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -24,7 +24,17 @@ from looplab.tasks.linear import NoisyLinear
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, GroupsOnPrompts, band_of, estimate, grouped, unrolled
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import both_families, estimate_of, measured_groups
+from .measuring import (
+    EstimateJson,
+    GroupsOnPrompts,
+    SeedGroup,
+    band_of,
+    estimate,
+    grouped,
+    unrolled,
+)
 
 _SETS = ("training", "new")  # the functions of the prompts
 _LABELS = {"training": "functions of training", "new": "new functions"}
@@ -86,7 +96,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> DiversityResult:
     }
 
 
-def _group(group: Group, settings: EvaluationConfig) -> tuple[DiversityGroup, Floats]:
+def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[DiversityGroup, Floats]:
     """And the errors on new functions, [seeds, prompts]."""
     task, config = group.runs[0].task, group.runs[0].config
     if not isinstance(task, NoisyLinear) or task.renormalize or not task.distinct_functions:
@@ -112,7 +122,7 @@ def _group(group: Group, settings: EvaluationConfig) -> tuple[DiversityGroup, Fl
 
 
 def _compared(
-    group: Group, task: NoisyLinear, prompts: Prompts, settings: EvaluationConfig
+    group: SeedGroup, task: NoisyLinear, prompts: Prompts, settings: EvaluationConfig
 ) -> tuple[Diversity, Floats]:
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
     weights = task.functions().double().numpy()
@@ -180,3 +190,62 @@ def _band(rows: Mapping[int, Diversity], counts: Sequence[int], key: str) -> Ban
         for count in counts
     ]
     return band_of(values)
+
+
+_RAVENTOS = "arXiv 2306.15063, Figure 2"
+
+
+@claim(
+    "few_functions_are_memorised",
+    "A looped model that saw few functions in training treats new ones as these: it predicts like "
+    "the posterior mean among them (dMMSE), not like ridge regression.",
+    source=_RAVENTOS,
+    quantity="mean squared distance from ridge regression over the sum of those from it and dMMSE",
+    line=0.5,  # as far from the one as from the other
+    holds_if="above",
+    published="below the threshold of task diversity models are nearer to dMMSE",
+)
+def few_functions_are_memorised(evidence: Evidence) -> Estimate:
+    return estimate_of(_trained_on(evidence, min)["new"]["memorises"])
+
+
+@claim(
+    "many_functions_are_left_behind",
+    "A looped model that saw many functions in training solves new ones like ridge regression, "
+    "though the posterior mean among those of training would be the better predictor of these.",
+    source=_RAVENTOS,
+    quantity="mean squared distance from ridge regression over the sum of those from it and dMMSE",
+    line=0.5,
+    holds_if="below",
+    published="above the threshold of task diversity models are nearer to ridge regression",
+)
+def many_functions_are_left_behind(evidence: Evidence) -> Estimate:
+    return estimate_of(_trained_on(evidence, max)["new"]["memorises"])
+
+
+@claim(
+    "looped_needs_no_more_functions",
+    "After training on the second-least number of functions a looped model errs no more on new "
+    "functions than a standard one.",
+    source="arXiv 2306.15063 for standard models; 2311.12424, Figure 5, for few prompts",
+    quantity="error on new functions of the looped model over that of the standard one",
+    line=1.0,
+    holds_if="below",
+)
+def looped_needs_no_more_functions(evidence: Evidence) -> Estimate:
+    ratios = evidence.result("diversity")["looped_over_standard"]
+    counts = sorted(map(int, ratios))
+    if len(counts) < 3:
+        raise NotMeasured("looped and standard models of at least three numbers of functions")
+    both_families(evidence, distinct_functions=counts[1])
+    return estimate_of(ratios[str(counts[1])])
+
+
+def _trained_on(evidence: Evidence, choose: Callable[..., Any]) -> Any:
+    """The looped models of the fewest (min) or the most functions (max)."""
+    groups = measured_groups(evidence, "diversity")
+    if len(groups) < 2:
+        raise NotMeasured("looped models of at least two numbers of functions")
+    group = choose(groups, key=lambda group: group["functions"])
+    evidence.where(family="looped", distinct_functions=group["functions"])
+    return group

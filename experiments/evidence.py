@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Evidence, Measured, NotMeasured
+from .claims import Estimate, Evidence, Measured, NotMeasured
 from .statistics import hierarchical_bootstrap
 
 Errors = Callable[["Group"], Floats]  # [seeds, prompts]
@@ -81,6 +81,18 @@ def pairs_by(
     if not common:
         raise NotMeasured("no looped and standard model of the same training prompts")
     return [(looped[name], standard[name]) for name in common]
+
+
+def measured_groups(evidence: Evidence, measure: str, family: str = "looped") -> list[Any]:
+    """The groups of a family that a measure was made of."""
+    found = evidence.result(measure)["groups"]
+    return [group for group in found if group["family"] == family]
+
+
+def both_families(evidence: Evidence, **settings: Any) -> None:
+    """Note that a verdict rests on the looped and the standard runs with these settings."""
+    for family in ("looped", "standard"):
+        evidence.where(family=family, **settings)
 
 
 def errors(of: Group, name: str = "model_at_b") -> Floats:

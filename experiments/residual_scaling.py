@@ -14,7 +14,7 @@ import numpy as np
 
 from looplab.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Evidence, NotMeasured, Paper
+from .claims import Estimate, Evidence, NotMeasured, Paper
 from .statistics import absolute, over_seeds
 
 _BOUNDED = 1.25  # a norm or a change within a quarter, from the fewest loops to the most

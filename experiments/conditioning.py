@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -21,7 +21,18 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, GroupsOnPrompts, band, band_of, estimate, grouped, unrolled
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import estimate_of, measured_groups
+from .measuring import (
+    EstimateJson,
+    GroupsOnPrompts,
+    SeedGroup,
+    band,
+    band_of,
+    estimate,
+    grouped,
+    unrolled,
+)
 
 _ERROR = "squared error of the last query over the variance of y"
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -81,7 +92,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResu
 
 
 def _errors(
-    group: Group, task: ConditionedLinear, factor: float, settings: EvaluationConfig
+    group: SeedGroup, task: ConditionedLinear, factor: float, settings: EvaluationConfig
 ) -> Floats:
     """Errors of the last query, [seeds, prompts, b], at this factor of the largest condition number
     of training. Prompts are drawn from the same numbers for every factor."""
@@ -94,7 +105,7 @@ def _errors(
 
 
 def _group(
-    group: Group,
+    group: SeedGroup,
     task: ConditionedLinear,
     by_condition: Mapping[float, Floats],
     settings: EvaluationConfig,
@@ -180,3 +191,61 @@ def _by_loop(groups: Sequence[ConditioningGroup], curves: Sequence[Curve]) -> li
         )
         for group, line in zip(groups, curves, strict=True)
     ]
+
+
+_GATMIRY = "arXiv 2410.21698"
+_RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
+
+
+@claim(
+    "looped_error_falls_with_every_loop",
+    "The error of a looped model on ill-conditioned inputs never rises from loop to loop, up to "
+    "those that it was trained with.",
+    source=f"{_GATMIRY}, theorem on monotone loss",
+    quantity=_RISE,
+    line=1.1,  # a tenth: the noise of an error that is level, not a rise
+    holds_if="below",
+    published="the loss falls monotonically with the depth",
+)
+def looped_error_falls_with_every_loop(evidence: Evidence) -> Estimate:
+    return estimate_of(_deepest(evidence, "looped")["rise"])
+
+
+@claim(
+    "standard_error_rises_between_layers",
+    "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
+    source=f"{_GATMIRY}, on models without weight sharing",
+    quantity=_RISE,
+    line=1.1,
+    holds_if="above",
+    published="looped models alone are monotone",
+)
+def standard_error_rises_between_layers(evidence: Evidence) -> Estimate:
+    return estimate_of(_deepest(evidence, "standard")["rise"])
+
+
+@claim(
+    "ill_conditioned_inputs_need_depth",
+    "More loops help more on ill-conditioned inputs than on well-conditioned ones.",
+    source=f"{_GATMIRY}, lower bounds log κ and √κ of the depth",
+    quantity="error with few loops over that with many, at the largest condition number of "
+    "training over that at the smallest",
+    line=1.0,
+    holds_if="above",
+    published="the depth that is needed grows with κ",
+)
+def ill_conditioned_inputs_need_depth(evidence: Evidence) -> Estimate:
+    gain_ratio = evidence.result("conditioning")["gain_ratio"]
+    evidence.where(family="looped")
+    if gain_ratio is None:
+        raise NotMeasured("looped models of two numbers of loops")
+    return estimate_of(gain_ratio)
+
+
+def _deepest(evidence: Evidence, family: str) -> Any:
+    """The group of a family with the most loops or layers."""
+    groups = measured_groups(evidence, "conditioning", family)
+    evidence.where(family=family)
+    if not groups:
+        raise NotMeasured(f"no {family} model of ill-conditioned inputs")
+    return max(groups, key=lambda group: group["b"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from looplab.tasks.mixture import Mixture
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, unrolled
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import both_families, estimate_of, measured_groups
+from .measuring import EstimateJson, GroupsOnPrompts, SeedGroup, band, estimate, grouped, unrolled
 
 _SUMS = "sums of functions of all classes"
 
@@ -51,7 +53,7 @@ class MixtureResult(GroupsOnPrompts[MixtureGroup]):
 class _Errors(NamedTuple):
     """The errors [seeds, prompts, points] at b of a group, by the functions of the prompts."""
 
-    group: Group
+    group: SeedGroup
     by_set: Mapping[str, Floats]
 
     def last(self, name: str) -> Floats:
@@ -92,7 +94,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> MixtureResult:
     }
 
 
-def _mixture(groups: Sequence[Group]) -> Mixture:
+def _mixture(groups: Sequence[SeedGroup]) -> Mixture:
     """The one mixture that models were trained on."""
     found = {task for group in groups if isinstance(task := group.runs[0].task, Mixture)}
     if len(found) != 1 or len({group.runs[0].config.task.points for group in groups}) > 1:
@@ -100,14 +102,14 @@ def _mixture(groups: Sequence[Group]) -> Mixture:
     return found.pop()
 
 
-def _class_of(group: Group, parts: Mapping[str, Task]) -> str:
+def _class_of(group: SeedGroup, parts: Mapping[str, Task]) -> str:
     task = group.runs[0].task.for_evaluation()
     if parts.get(task.name) != task:
         raise ConfigError("task", f"cannot be {task.name} as set: it is no class of the mixture")
     return task.name
 
 
-def _errors(group: Group, prompts: Prompts, scale: float, settings: EvaluationConfig) -> Floats:
+def _errors(group: SeedGroup, prompts: Prompts, scale: float, settings: EvaluationConfig) -> Floats:
     """Errors at b over the variance of y, for models that know outputs `scale` times as large."""
     scaled = Prompts(prompts.xs, prompts.ys * scale)
     loops = trained_loops(group.runs[0].config)
@@ -182,3 +184,63 @@ def _panels(
         x = range(len(curves[0].mean))
         found.append(Panel(f"mixture-{file_name(name)}", title, *axes, x, curves, log="y"))
     return found
+
+
+_YADLOWSKY = "arXiv 2311.00871"
+
+
+@claim(
+    "mixture_is_told_apart",
+    "A looped model of several function classes is as good on each, at the last query, as a looped "
+    "model of that class alone: it finds the class from the pairs.",
+    source=f"{_YADLOWSKY}, section 3, for standard models; 2306.04891 for the selection",
+    quantity="largest ratio over classes of its error to that of the model of the class alone",
+    line=1.25,  # as for models that match elsewhere
+    holds_if="below",
+    published="nearly as good as models of one class",
+)
+def mixture_is_told_apart(evidence: Evidence) -> Estimate:
+    group = _of_mixture(evidence)
+    for name in group["over_alone"]:
+        evidence.where(family="looped", name=name)
+    if set(group["over_alone"]) != set(group["errors"]) or group["worst"] is None:
+        raise NotMeasured("looped models of each class alone")
+    return estimate_of(group["worst"])
+
+
+@claim(
+    "mixture_looped_matches_standard",
+    "On several function classes a looped model is as good as a standard one.",
+    source="arXiv 2311.12424 for one class",
+    quantity="error of looped over standard at the last query, means over classes",
+    line=1.25,
+    holds_if="below",
+)
+def mixture_looped_matches_standard(evidence: Evidence) -> Estimate:
+    ratio = evidence.result("mixture")["looped_over_standard"]
+    if ratio is None:
+        raise NotMeasured("a looped and a standard model of the mixture")
+    both_families(evidence, name="mixture")
+    return estimate_of(ratio)
+
+
+@claim(
+    "mixture_fails_between_classes",
+    "A looped model of several function classes does worse on sums of functions of all of them, of "
+    "which training had none, than on the classes.",
+    source=f"{_YADLOWSKY}, section 4, for standard models",
+    quantity="error on the sums over the mean of the errors on the classes, at the last query",
+    line=1.25,
+    holds_if="above",
+    published="combinations of classes are predicted poorly",
+)
+def mixture_fails_between_classes(evidence: Evidence) -> Estimate:
+    return estimate_of(_of_mixture(evidence)["sums"])
+
+
+def _of_mixture(evidence: Evidence) -> Any:
+    """The looped model of the mixture."""
+    for group in measured_groups(evidence, "mixture"):
+        evidence.where(family="looped", name="mixture")
+        return group
+    raise NotMeasured("no looped model of the mixture")

@@ -7,7 +7,7 @@ result = measure([load_run("shipped/linear")], EvaluationConfig(prompts=256))
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -29,7 +29,18 @@ from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, penalty, unrolled
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import estimate_of
+from .measuring import (
+    EstimateJson,
+    GroupsOnPrompts,
+    SeedGroup,
+    band,
+    estimate,
+    grouped,
+    penalty,
+    unrolled,
+)
 
 METHODS = {
     "gradient_descent": "gradient descent, one rate",
@@ -90,7 +101,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> GroupsOnPrompts[
     return {"prompts": settings.prompts, "groups": groups, "panels": panels}
 
 
-def _group(group: Group, settings: EvaluationConfig) -> tuple[GroupResult, list[Panel]]:
+def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[GroupResult, list[Panel]]:
     run = group.runs[0]
     task, b = run.task, trained_loops(run.config)
     loops = resolved(run, settings).max_loops or b
@@ -265,3 +276,74 @@ def _panels(result: GroupResult, errors: list[Curve]) -> list[Panel]:
             range(1, len(errors[0].mean) + 1), errors, log="y",
         ),
     ]  # fmt: skip
+
+
+_FU = "arXiv 2310.17086, section 4"
+_ACCELERATION = (
+    "growth of the nearest step of {} in the second half of the loops in which the error falls, "
+    "over that in the first half"
+)
+
+
+@claim(
+    "loop_makes_newton_steps",
+    "Each loop of a looped model does the work of more than one step of Newton's method.",
+    source=_FU,
+    quantity="slope of the nearest Newton step over the loops in which the error falls",
+    line=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
+    holds_if="above",
+    published="about 3 steps a layer, of a standard transformer's middle layers",
+)
+def loop_makes_newton_steps(evidence: Evidence) -> Estimate:
+    return estimate_of(_beside(evidence, "newton")["per_loop"])
+
+
+@claim(
+    "newton_step_is_linear",
+    "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
+    source=_FU,
+    quantity=_ACCELERATION.format("Newton's method"),
+    line=1.25,  # 1 is linear; the same line parts it from gradient descent below
+    holds_if="below",
+    published="linear in the layer",
+)
+def newton_step_is_linear(evidence: Evidence) -> Estimate:
+    return estimate_of(_beside(evidence, "newton")["acceleration"])
+
+
+@claim(
+    "descent_step_accelerates",
+    "The step of gradient descent that is nearest to a loop grows faster than linearly.",
+    source=_FU,
+    quantity=_ACCELERATION.format("gradient descent"),
+    line=1.25,
+    holds_if="above",
+    published="exponential in the layer",
+)
+def descent_step_accelerates(evidence: Evidence) -> Estimate:
+    return estimate_of(_beside(evidence, "gradient_descent")["acceleration"])
+
+
+@claim(
+    "newton_nearer_than_descent",
+    "The loops of a looped model err as Newton's iterates do, more than as those of gradient "
+    "descent with one rate for all prompts.",
+    source="arXiv 2306.00297 (preconditioned gradient descent) against 2310.17086 (Newton)",
+    quantity="cosine of errors with the nearest Newton iterate less that with the nearest iterate "
+    "of gradient descent",
+    line=0.0,
+    holds_if="above",
+    published="Newton is nearer",
+)
+def newton_nearer_than_descent(evidence: Evidence) -> Estimate:
+    return estimate_of(_beside(evidence, "newton")["nearer"])
+
+
+def _beside(evidence: Evidence, method: str) -> Any:
+    """A method's iterates beside the looped model with the most loops in training."""
+    found = evidence.result("iterates")["groups"]
+    evidence.where(family="looped")  # whose seeds and steps the verdict rests on
+    groups = [group for group in found if group["family"] == "looped"]
+    if not groups:
+        raise NotMeasured("no looped model was compared with iterates")
+    return max(groups, key=lambda group: group["b"])["methods"][method]

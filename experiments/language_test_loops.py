@@ -6,7 +6,7 @@ result = measure(runs, EvaluationConfig(max_loops=48))     # looped runs, loops 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, Groups, band, estimate, first_at_most, grouped
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import estimate_of
+from .measuring import EstimateJson, Groups, SeedGroup, band, estimate, first_at_most, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
 
@@ -71,19 +73,19 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> UsefulResult:
     }
 
 
-def _bits(group: Group) -> Floats:
+def _bits(group: SeedGroup) -> Floats:
     """Of each seed and block by loop, [seeds, blocks, loops]."""
     arrays = [measured(run, run.config.evaluation)[1]["held_out"] for run in group.runs]
     longest = min(values.shape[1] for values in arrays)
     return np.stack([values[:, :longest] for values in arrays])
 
 
-def _most(group: Group) -> int:
+def _most(group: SeedGroup) -> int:
     loops = group.runs[0].config.loops
     return most_loops(loops.sampling, loops.b, loops.least)
 
 
-def _result(group: Group, values: Floats, settings: EvaluationConfig) -> UsefulGroup:
+def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> UsefulGroup:
     most = _most(group)
 
     def useful(means: Sequence[Floats]) -> Floats:
@@ -122,7 +124,7 @@ def _last_near_best(means: Floats) -> Floats:
     return np.where(lost.any(-1), lost.argmax(-1), means.shape[-1]).astype(np.float64)
 
 
-def _panel(pairs: Sequence[tuple[Group, Floats]], settings: EvaluationConfig) -> Panel:
+def _panel(pairs: Sequence[tuple[SeedGroup, Floats]], settings: EvaluationConfig) -> Panel:
     """Bits per byte by loop, a curve for each group."""
     curves = []
     for group, values in pairs:
@@ -139,3 +141,52 @@ def _panel(pairs: Sequence[tuple[Group, Floats]], settings: EvaluationConfig) ->
     drawn = {(each.config.loops.least, _most(group)) for group, _ in pairs for each in group.runs}
     title = "trained on " + ", ".join(f"{least} to {most} loops" for least, most in sorted(drawn))
     return Panel("useful-loops", title, *axes, range(1, loops + 1), curves)
+
+
+_Side = Literal["above", "below"]
+# In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
+_KEEPS = 1.01
+
+
+def _window(evidence: Evidence, which: str) -> Any:
+    """That of the last loop alone, of a window, or of all loops."""
+    for each in evidence.result("language_test_loops")["groups"]:
+        kind = "last" if each["T"] == 1 else "all" if each["T"] >= each["most_loops"] else "window"
+        if kind == which:
+            evidence.where(name="language", T=each["T"])
+            return each
+    raise NotMeasured(f"no runs with the loss of {which} loops")
+
+
+def _keeps_beyond(name: str, which: str, text: str) -> None:
+    @claim(
+        f"language_{name}",
+        f"With the loss of {text}, four times the loops of training do not make a language model "
+        "worse.",
+        source="arXiv 2605.18797, on budgets of loops, and arXiv 2311.12424, on the window",
+        quantity="bits per byte after the most loops evaluated over those of training",
+        line=_KEEPS,
+        holds_if="below",
+    )
+    def keeps(evidence: Evidence) -> Estimate:
+        return estimate_of(_window(evidence, which)["beyond"])
+
+
+_keeps_beyond("last_loop_keeps", "last", "the last loop alone")
+_keeps_beyond("window_keeps", "window", "a window of loops")
+_keeps_beyond("all_loops_keep", "all", "all loops")
+
+
+@claim(
+    "language_all_loops_are_reached_sooner",
+    "With the loss of all loops a language model comes near its best after fewer loops than with "
+    "that of the last alone.",
+    source="arXiv 2311.12424, on the window",
+    quantity="loops until within 1 % of the least bits per byte, all over last",
+    line=1.0,
+    holds_if="below",
+)
+def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
+    for which in ("last", "all"):
+        _window(evidence, which)
+    return estimate_of(evidence.result("language_test_loops", "all_over_last"))

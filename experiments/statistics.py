@@ -19,7 +19,7 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a sec
 
 from looplab.evaluation.bootstrap import Floats, crossed_means
 
-from .claim import Estimate, NotMeasured
+from .claims import Estimate, NotMeasured
 
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024

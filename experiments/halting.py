@@ -22,10 +22,12 @@ from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import (
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import estimate_of
+from .measuring import (
     EstimateJson,
-    Group,
     GroupsOnPrompts,
+    SeedGroup,
     band,
     estimate,
     first_at_most,
@@ -183,7 +185,7 @@ def _batch(run: Run, prompts: Prompts) -> _Batch:
     )
 
 
-def _result(group: Group, values: Floats, settings: EvaluationConfig) -> HaltingGroup:
+def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> HaltingGroup:
     config = group.runs[0].config
     b = trained_loops(config)
 
@@ -226,3 +228,42 @@ def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Pa
     ]
     axes = ("mean number of loops", "squared error over the variance of y")
     return Panel(file_name(f"halting {title}"), title, *axes, x.tolist(), curves)
+
+
+_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
+_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
+
+
+@claim(
+    "halting_beats_a_fixed_number",
+    "Halting each prediction once its state hardly changes takes fewer loops than a number that is "
+    "the same for all, at the same error.",
+    source=_HALTING,
+    quantity=_AT.format("measured halting over a fixed number"),
+    line=1.0,
+    holds_if="below",
+)
+def halting_beats_a_fixed_number(evidence: Evidence) -> Estimate:
+    return _of_linear(evidence, "measured_over_fixed")
+
+
+@claim(
+    "learned_halting_beats_measured",
+    "Halting by a learned readout of the state takes fewer loops than halting once it hardly "
+    "changes, at the same error.",
+    source=_HALTING,
+    quantity=_AT.format("learned halting over measured"),
+    line=1.0,
+    holds_if="below",
+)
+def learned_halting_beats_measured(evidence: Evidence) -> Estimate:
+    return _of_linear(evidence, "learned_over_measured")
+
+
+def _of_linear(evidence: Evidence, key: str) -> Estimate:
+    """A ratio of the looped model of linear functions."""
+    for group in evidence.result("halting")["groups"]:
+        if group["task"] == "linear":
+            evidence.where(family="looped", name="linear")
+            return estimate_of(group[key])
+    raise NotMeasured("no looped model of linear functions")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from looplab.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Evidence, NotMeasured, claim
-from .in_context.accuracy import NO_WORSE, STAYS
-from .select import Group, at_b, at_loop, groups, ratio, within, within_ratio
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import Group, at_b, at_loop, groups, ratio, within, within_ratio
+from .in_context import NO_WORSE, STAYS
 
 _PENALTY = "arXiv 2106.14342 (for equilibrium models)"
 _FAR = 10  # times b

@@ -6,7 +6,7 @@ result = measure(runs, EvaluationConfig(prompts=512))     # runs of model.block=
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import EstimateJson, Group, GroupsOnPrompts, band, estimate, grouped, unrolled
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import both_families, estimate_of, measured_groups
+from .in_context import NO_WORSE
+from .measuring import EstimateJson, GroupsOnPrompts, SeedGroup, band, estimate, grouped, unrolled
 
 TIMES = (2, 4)  # the lengths over that of training
 
@@ -45,7 +48,7 @@ class _Errors(NamedTuple):
     """The errors [seeds, prompts, examples] at b of a group on the longest prompts, of which the
     shorter ones are the beginnings."""
 
-    group: Group
+    group: SeedGroup
     values: Floats
 
     @property
@@ -123,3 +126,58 @@ def _panel(found: Sequence[_Errors], points: int, settings: EvaluationConfig) ->
     title = f"models trained on {points} pairs"
     axes = ("in-context examples k", "squared error over the variance of y")
     return Panel("length", title, *axes, range(max(TIMES) * points), curves, log="y")
+
+
+_FAN = "arXiv 2409.15647"
+_GROWTH = "error of the last query of prompts {} as long as in training over that at its length"
+
+
+@claim(
+    "length_rotary_keeps_its_error",
+    "With relative positions a looped model errs no more on prompts twice as long as in training.",
+    source=f"{_FAN} (arithmetic and copying, without positions)",
+    quantity=_GROWTH.format("twice"),
+    line=NO_WORSE,
+    holds_if="below",
+)
+def rotary_keeps_its_error(evidence: Evidence) -> Estimate:
+    return estimate_of(_growth(evidence, "llama"))
+
+
+@claim(
+    "length_learned_positions_fail",
+    "With learned positions its error on such prompts is more than twice as large.",
+    source=f"{_FAN}, on positions that training never used",
+    quantity=_GROWTH.format("twice"),
+    line=2.0,
+    holds_if="above",
+)
+def learned_positions_fail(evidence: Evidence) -> Estimate:
+    return estimate_of(_growth(evidence, "gpt2"))
+
+
+@claim(
+    "length_looped_errs_less_than_standard",
+    "With relative positions a looped model errs less than a standard one on prompts four times as "
+    "long as in training.",
+    source=f"{_FAN}, on looped and standard transformers",
+    quantity="error of the last query of prompts four times as long, looped over standard",
+    line=1.0,
+    holds_if="below",
+    published="looped models generalise to longer inputs (other tasks)",
+)
+def looped_errs_less_than_standard(evidence: Evidence) -> Estimate:
+    ratios = evidence.result("length")["looped_over_standard"]
+    if "llama" not in ratios:
+        raise NotMeasured("no looped and standard model with relative positions")
+    both_families(evidence, block="llama")
+    return estimate_of(ratios["llama"])
+
+
+def _growth(evidence: Evidence, block: str) -> Any:
+    """The growth of the looped model with these blocks, on prompts twice as long."""
+    for group in measured_groups(evidence, "length"):
+        if group["block"] == block:
+            evidence.where(family="looped", block=block)
+            return group["growth"]["2"]
+    raise NotMeasured(f"no looped model of {block} blocks")

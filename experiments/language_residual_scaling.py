@@ -7,7 +7,7 @@ result = measure(runs, EvaluationConfig())   # runs of several rates, scalings, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel, over_seeds
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.experiments.stability.tables import LABELS
 from looplab.experiments.stability.verdict import Verdict, collapse, gain, movement, optimum
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .common import bits_per_byte
+from .claims import Estimate, Evidence, NotMeasured, Paper
+from .measuring import bits_per_byte
+from .statistics import absolute, over_seeds
 
 _SCALINGS = ("none", "sqrt", "linear")
 
@@ -110,9 +112,79 @@ def _panel(scaling: str, rates: Sequence[float], errors: Mapping[int, Floats]) -
     lost = sum(int((~np.isfinite(values)).sum()) for values in errors.values())
     total = sum(values.size for values in errors.values())
     curves = [
-        Curve.of(f"R = {R}", "loops", over_seeds(values.T), number=R)
+        Curve.of(f"R = {R}", "loops", mean_of_seeds(values.T), number=R)
         for R, values in errors.items()
     ]
     title = f"{LABELS[scaling]}; {lost} of {total} runs collapsed"
     axes = ("learning rate", "bits per byte")
     return Panel(f"rates-{scaling}", title, *axes, rates, curves, log="x")
+
+
+_Side = Literal["above", "below"]
+_residual_scaling = Paper(
+    "arXiv 2606.18524",
+    "language_scaling_",
+    steps=20_000,
+    size="12 to 48 layers, d = 768, FineWeb-Edu",
+).claim
+
+
+def _verdict(evidence: Evidence, kind: str, key: str) -> Any:
+    """A movement or a gain; NotMeasured, with its reason, if it is unknown."""
+    found = evidence.result("language_residual_scaling", kind)
+    if key not in found:
+        raise NotMeasured(f"no runs with residual_scaling={key}")
+    if found[key]["verdict"] == "unknown":
+        raise NotMeasured(found[key]["reason"])
+    evidence.where(name="language")
+    return found[key]
+
+
+def _gains(name: str, scaling: str, label: str, published: str = "") -> None:
+    @_residual_scaling(
+        name,
+        f"At its best learning rate 1/R has fewer bits per byte than {label} with many loops.",
+        "Figure 5",
+        f"least bits per byte with {label} less those with 1/R, at the most loops",
+        0.0,
+        "above",
+        published,
+    )
+    def gains(evidence: Evidence) -> Estimate:
+        return over_seeds(_verdict(evidence, "gain", scaling)["by_seed"])
+
+
+_gains("linear_gains", "sqrt", "1/√R", "0.025 nats a token at R = 8")
+_gains("linear_gains_over_none", "none", "no scaling")
+
+
+@_residual_scaling(
+    "linear_rate_stays",
+    "With 1/R the best learning rate stays where it is however many loops there are.",
+    "Figure 5",
+    "octaves by which the best rate moves either way, most loops against one, linear",
+    1.0,  # a step of the grid of rates
+    "below",
+    "a narrow band",
+)
+def linear_rate_stays(evidence: Evidence) -> Estimate:
+    """The size of the movement."""
+    return absolute(over_seeds(_verdict(evidence, "move", "linear")["by_seed"]))
+
+
+def _falls(scaling: str, label: str) -> None:
+    @_residual_scaling(
+        f"{scaling}_rate_falls",
+        f"With {label} the best learning rate falls with the number of loops.",
+        "Figure 5",
+        f"octaves by which the best rate falls, most loops against one, {scaling}",
+        0.5,  # half a step of the grid of rates
+        "above",
+    )
+    def falls(evidence: Evidence) -> Estimate:
+        found = _verdict(evidence, "move", scaling)["by_seed"]
+        return over_seeds([-each for each in found])
+
+
+_falls("none", "no residual scaling")
+_falls("sqrt", "1/√R")

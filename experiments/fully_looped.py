@@ -9,7 +9,7 @@ import numpy as np
 
 from looplab.evaluation.bootstrap import Floats
 
-from .claim import Estimate, Evidence, NotMeasured, Paper
+from .claims import Estimate, Evidence, NotMeasured, Paper
 from .statistics import over_seeds
 
 # 1.04 is the largest ratio of FLT, and of LT_i from 3 loops to 9, in Table 1; LT's is 1.16.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .claim import Estimate, Evidence, NotMeasured, Paper
+from .claims import Estimate, Evidence, NotMeasured, Paper
 from .statistics import over_seeds
 
 _NOTE = "one seed: the interval is over runs alone"
