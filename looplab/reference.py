@@ -29,8 +29,7 @@ from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.stability.settings import StabilitySettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
-from looplab.probing.dynamics.settings import DynamicsSettings
-from looplab.probing.settings import ProbingSettings
+from looplab.probing.settings import DynamicsSettings, ProbingSettings
 
 _COMMANDS: dict[str, type[Any]] = {
     "python run.py experiment=…": ExperimentSettings,

@@ -6,7 +6,9 @@ result = probe(load_run("runs/NAME"), ProbingSettings(run="runs/NAME"))
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,12 @@ from torch import Generator
 
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import FigureSettings
-from looplab.evaluation.kept import Arrays, Artefacts, is_shown, show
 from looplab.evaluation.bootstrap import Interval, bootstrap
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.kept import Arrays, arrays_of, found, kept, shown
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
+from looplab.evaluation.style import kind_of
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.run import Run, RunError, RunFolder
@@ -29,12 +32,13 @@ from looplab.training.run_folder.sources import EVALUATED, sources_of
 from .fit import Fit
 from .linear import solve_linear
 from .protocols import PROTOCOLS, control_prompts
-from .report import draw_probing
-from .results import Findings, Learning, ProbedTarget, Probing, published
+from .report import panels
+from .results import ProbedTarget, Probing, published, title
 from .settings import ProbingSettings
 from .targets import find_target
 
-_FORMAT = 3  # of probing.json; a result of another format is measured again
+FORMAT = 4  # of probing.json; a result of another format is measured again
+KIND = "probing"
 # Settings that do not bear on the result.
 _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
@@ -49,37 +53,47 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     errors are not finite.
     """
     settings = _settings_for(run, settings)
-    artefacts, request = _artefacts(run), _request(run, settings)
-    result: Probing | None = artefacts.find(request)
-    if result is None:
-        layers = 1 + (settings.loops or trained_loops(run.config))
-        with RunFolder(run.path).lock("probing"):
-            fit = Fit(run, settings, layers, run.path / "probing" / f"probes-{key_of(request)}")
-            result = artefacts.keep(request, *_train_and_test(run, fit, layers))
-            # The probes are large, and only this result needs them.
-            shutil.rmtree(fit.folder, ignore_errors=True)
+    request, folder = _request(run, settings), _folder(run)
+    probes = folder.parent / f"probes-{key_of(request)}"
+
+    def compute() -> tuple[dict[str, object], Arrays]:
+        with RunFolder(run.path).lock(KIND):
+            return _train_and_test(run, settings, probes)
+
+    result: Probing = kept(folder, KIND, request, compute)
+    shutil.rmtree(probes, ignore_errors=True)  # they are large, and only this result needs them
     result["remarks"] = remarks(run)
-    _show(run, artefacts, result, settings.figures)
+
+    def make() -> Iterator[Path]:
+        errors = run.path / "probing.npz"
+        write_arrays(errors, arrays_of(folder, result))
+        yield errors
+        above = title(result, settings.prompts)
+        yield from save_panels(
+            folder.parent / "figures", panels(result), settings.figures, above, result["remarks"]
+        )
+
+    shown(run.path / "probing.json", KIND, {**result, "figures": settings.figures.plain()}, make)
     return result
 
 
 def stored(run: Run, settings: ProbingSettings) -> Probing | None:
     """The result of `probe` where it is stored, else None. Raises as it for settings and runs."""
-    result: Probing | None = _artefacts(run).find(_request(run, _settings_for(run, settings)))
+    result: Probing | None = found(_folder(run), KIND, _request(run, _settings_for(run, settings)))
     if result is not None:
         result["remarks"] = remarks(run)
     return result
 
 
-def _artefacts(run: Run) -> Artefacts:
-    return Artefacts(run.path / "probing" / "kept", "probing")
+def _folder(run: Run) -> Path:
+    return run.path / "probing" / "kept"
 
 
 def _request(run: Run, settings: ProbingSettings) -> dict[str, object]:
     """All that the result depends on."""
     targets = {type(find_target(name)).__module__ for name in settings.targets}
     return {
-        "format": _FORMAT,
+        "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
@@ -89,33 +103,28 @@ def _request(run: Run, settings: ProbingSettings) -> dict[str, object]:
     }
 
 
-def _train_and_test(run: Run, fit: Fit, layers: int) -> tuple[Findings, Arrays]:
+def _train_and_test(
+    run: Run, settings: ProbingSettings, folder: Path
+) -> tuple[dict[str, object], Arrays]:
     """Train and test the probes: the result and its errors; RunError if one is not finite."""
+    config, b = run.config, trained_loops(run.config)
+    fit = Fit(run, settings, 1 + (settings.loops or b), folder)
     fit.train()
     arrays = measure(fit)
     if not all(np.isfinite(values).all() for values in arrays.values()):
         raise RunError(f"probes of {run.path} have errors that are not finite; a lower rate helps")
-    result: Findings = {
-        "task": run.config.task.name,
-        "family": run.config.model.family,
+    targets = summary(fit, arrays)
+    for entry in published(config, fit.protocol, fit.layers):
+        if entry["target"] in targets:
+            targets[entry["target"]]["published"] = entry
+    return {
+        "task": config.task.name,
+        "family": config.model.family,
+        "style": kind_of(config.model),
         "dims": run.task.dims,
-        "b": trained_loops(run.config),
-        "targets": summary(fit, arrays),
-    }
-    for entry in published(run.config, fit.protocol, layers):
-        if entry["target"] in result["targets"]:
-            result["targets"][entry["target"]]["published"] = entry
-    return result, arrays
-
-
-def _show(run: Run, artefacts: Artefacts, result: Probing, figures: FigureSettings) -> None:
-    """Write and draw the last result requested, unless its files are there."""
-    path, errors = run.path / "probing.json", run.path / "probing.npz"
-    content = {**result, "figures": figures.plain()}
-    if not is_shown(path, "probing", content):
-        write_arrays(errors, artefacts.arrays(result["key"]))
-        pictures = draw_probing(result, run.path / "probing" / "figures", figures)
-        show(path, "probing", content, [errors, *pictures])
+        "b": b,
+        "targets": targets,
+    }, arrays
 
 
 def _settings_for(run: Run, settings: ProbingSettings) -> ProbingSettings:
@@ -188,8 +197,7 @@ def measure(fit: Fit) -> Arrays:
 
 
 def summary(fit: Fit, arrays: Arrays) -> dict[str, ProbedTarget]:
-    """For each target: errors by layer, mean over lengths, and by length, with intervals over
-    prompts and the spread over probe seeds; 1 − R² by length; the control's errors."""
+    """The arrays of `measure` as plain values, by target."""
     return {name: _target_summary(fit, name, arrays) for name in fit.targets}
 
 
@@ -230,7 +238,7 @@ def _target_summary(fit: Fit, name: str, arrays: Arrays) -> ProbedTarget:
     return result
 
 
-def _learning(fit: Fit, name: str) -> Learning:
+def _learning(fit: Fit, name: str) -> dict[str, Any]:
     """The mean error in training over the target's variance (in the reference code's protocol, the
     error itself), by part of the training and layer; and the steps at which the parts ended."""
     sums, steps = fit.learning[name], fit.settings.steps

@@ -1,32 +1,24 @@
-"""The results of a probing as text for the terminal and as pictures: errors by layer with the
-control and published ones (if any), and 1 − R² by context length."""
+"""The results of a probing as text for the terminal and as panels: errors by layer with the control
+and published ones (if any), and 1 − R² by context length."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from looplab.conf.schema import FigureSettings, TableFormat
-from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.figures import (
-    AnyCurve,
-    Pictures,
-    band,
-    mark_loops,
-    name_curves,
-    note_level,
-    whole_numbers,
-)
+from looplab.conf.schema import TableFormat
+from looplab.evaluation.bootstrap import Band, Interval, numbers
+from looplab.evaluation.panel import Curve, Panel, file_name, padded
 from looplab.evaluation.results import unit
-from looplab.evaluation.style import style_of, style_of_number
 from looplab.evaluation.tables import Part, Table, document
 
 from .protocols import PROTOCOLS
-from .results import Learning, ProbedTarget, Probing, Published
+from .results import ProbedTarget, Probing, Published
 
+_PARTS: tuple[Literal["mean"], Literal["low"], Literal["high"]] = ("mean", "low", "high")
 _FEW = 4  # lengths, of which a single one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
@@ -62,27 +54,21 @@ def _target_table(result: Probing, name: str) -> list[Part]:
                 *(_text(unexplained[index]) for index in indices),
             ]
         )
-    what = f"{error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
+    what = f"{_error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
     lines: list[Part] = [what, Table(head, rows)]
     if "control" in target:
-        least = target["control_least"]
+        least, gap = target["control_least"], target["minus_control"]
+        best = int(numbers(gap["mean"]).argmin())
+        mid, least_gap, most_gap = (_text(gap[part][best]) for part in _PARTS)
         lines.append(
             f"control (trained with w = 1): {_text(least['mean'])} at its best, {axis} "
             f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])}); "
-            f"{_minus_control(target, axis)}"
+            f"the probes' best, {axis} {best}, less that: {mid} ({least_gap} to {most_gap})"
         )
     lines += _one_length(target)
     lines += _still_learning(target["learning"])
     lines += [_origin(entry) for entry in published]
     return lines
-
-
-def _minus_control(target: ProbedTarget, axis: str) -> str:
-    """The probes' least error minus the control's, paired by prompt."""
-    gap = target["minus_control"]
-    best = int(numbers(gap["mean"]).argmin())
-    mean, low, high = (_text(gap[part][best]) for part in ("mean", "low", "high"))
-    return f"the probes' best, {axis} {best}, less that: {mean} ({low} to {high})"
 
 
 def _one_length(target: ProbedTarget) -> list[str]:
@@ -99,7 +85,7 @@ def _one_length(target: ProbedTarget) -> list[str]:
     ]
 
 
-def _still_learning(learning: Learning) -> list[str]:
+def _still_learning(learning: Mapping[str, Any]) -> list[str]:
     """How far the error fell in the last quarter of the training, if its parts make quarters."""
     errors = [sum(by_layer) / len(by_layer) for by_layer in learning["error"]]
     quarter, remainder = divmod(len(errors), 4)
@@ -126,94 +112,98 @@ def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def draw_probing(
-    result: Probing, folder: Path, settings: FigureSettings | None = None
-) -> list[Path]:
-    """Draw `<target>_by_layer` and `<target>_by_length` into `folder`, for each target; returns
-    the files."""
-    with Pictures(folder, settings) as pictures:
-        for name, target in result["targets"].items():
-            _by_layer(result, name, pictures)
-            _by_length(result, name, target, pictures)
-    return pictures.files
+def panels(result: Probing) -> list[Panel]:
+    """`<target>_by_layer`, with the linear probes, and `<target>_by_length`, for each target."""
+    found = []
+    for name, target in result["targets"].items():
+        errors = by_layer(name, {"probe": [result]})
+        linear = Curve.of("linear probe", "linear_probe", target["linear"], name="linear")
+        found += [replace(errors, curves=[*errors.curves, linear]), _by_length(result, name)]
+    return found
 
 
-def error_label(result: Probing, name: str) -> str:
+def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
+    """The errors of a target's probes by layer or loop, mean over lengths (the paper's Figure 8): a
+    curve for each label, of its runs that were probed for the target, with the published one and
+    the control's least error, a line. The band of a label with several runs covers each one's own
+    interval."""
+    having = {
+        label: [result for result in results if name in result["targets"]]
+        for label, results in labels.items()
+    }
+    having = {label: results for label, results in having.items() if results}
+    first = next(iter(having.values()))[0]
+    length = max(len(r["targets"][name]["error"]["mean"]) for rs in having.values() for r in rs)
+    curves = []
+    for label, results in having.items():
+        targets = [result["targets"][name] for result in results]
+        b = None if results[0]["family"] == "standard" else results[0]["b"]
+        errors = _over_runs([target["error"] for target in targets], length)
+        curves.append(Curve.of(label, results[0]["style"], errors, b=b))
+        if "published" in targets[0]:
+            printed = f"published: {targets[0]['published']['label']}"
+            mean = padded(targets[0]["published"]["mean"], length)
+            curves.append(
+                Curve(label=printed, kind="published", mean=mean, name=file_name(printed))
+            )
+        least = [
+            {part: [target["control_least"][part]] * length for part in _PARTS}
+            for target in targets
+            if "control" in target
+        ]
+        if least:
+            control = "control" if len(having) == 1 else f"control, {label}"
+            curves.append(Curve.of(control, "control", _over_runs(least, length)))
+    units = dict.fromkeys(unit(result["family"]) for rs in having.values() for result in rs)
+    return Panel(
+        f"{name}_by_layer", f"probes of {first['targets'][name]['label']}",
+        f"{' or '.join(units)} (0: the read-in)", _error_label(first, name), range(length), curves,
+        limits=(0, None),
+        levels={"knowing nothing": float(np.mean(first["targets"][name]["variance"]))},
+    )  # fmt: skip
+
+
+def _over_runs(bands: Sequence[Mapping[str, Any]], length: int) -> Interval:
+    """The mean of several runs' means, between the ends of all their intervals."""
+    means, lows, highs = (
+        np.array([numbers(padded(band[part], length)) for band in bands]) for part in _PARTS
+    )
+    return Interval(means.mean(0), lows.min(0), highs.max(0))
+
+
+def _by_length(result: Probing, name: str) -> Panel:
+    """1 − R² of some layers. (Errors would not do: the variance of XᵀY grows with the length.)"""
+    target, axis = result["targets"][name], unit(result["family"])
+    layers = len(target["unexplained"])
+    curves = [
+        Curve.of(f"{axis} {layer}", result["style"], _unexplained(target, layer), number=layer)
+        for layer in sorted({0, 1, layers // 4, layers // 2, layers - 1})
+    ]
+    return Panel(
+        f"{name}_by_length", f"what probes of {target['label']} leave unexplained, by {axis}",
+        "context length i (pairs)", f"1 − R² of {target['label']}", target["lengths"], curves,
+        limits=(0, None), levels={"knowing nothing": 1.0},
+    )  # fmt: skip
+
+
+def _unexplained(target: ProbedTarget, layer: int) -> Band:
+    """1 − R² of a layer by length, with its interval; None if the target does not vary."""
+    varies = [value is not None for value in target["unexplained"][layer]]
+    mean, low, high = (
+        [
+            value / variance if valid else None
+            for value, variance, valid in zip(
+                target["by_length"][part][layer], target["variance"], varies, strict=True
+            )
+        ]
+        for part in _PARTS
+    )
+    return {"mean": mean, "low": low, "high": high}
+
+
+def _error_label(result: Probing, name: str) -> str:
     """An axis label for the errors of a target: their divisors and the target's label."""
     protocol = PROTOCOLS[result["settings"]["protocol"]]
     error = "mean squared error" + " / d" * protocol.over_dims
     over_points = " / n" * (name in protocol.over_points)
     return f"{error} of {result['targets'][name]['label']}{over_points}"
-
-
-def _by_layer(result: Probing, name: str, pictures: Pictures) -> None:
-    """The paper's Figure 8 and the linear probes: mean over lengths."""
-    target = result["targets"][name]
-    figure = pictures.figure()
-    axes = figure.subplots()
-    layers = list(range(len(target["error"]["mean"])))
-    curves: dict[str, AnyCurve] = {"probe": target["error"], "linear": target["linear"]}
-    band(axes, layers, target["error"], "probe: 2-layer MLP", style_of("probe"))
-    band(axes, layers, target["linear"], "linear probe", style_of("linear_probe"))
-    if "control" in target:
-        least = target["control_least"]
-        axes.axhline(least["mean"], linewidth=1.2, label="control", **style_of("control"))
-        axes.axhspan(least["low"], least["high"], color="black", alpha=0.1, linewidth=0)
-        curves["control"] = target["control"]
-    if "published" in target:
-        means = target["published"]["mean"]
-        label = f"published:\n{target['published']['label']}"
-        axes.plot(layers, numbers(means), label=label, **style_of("published"))
-        curves["published"] = {"mean": means}
-    note_level(axes, float(np.mean(target["variance"])), "knowing nothing")
-    if result["family"] != "standard":
-        mark_loops(axes, result["b"], color="grey", linestyle=":")
-    axes.set_ylabel(error_label(result, name))
-    axis = unit(result["family"])
-    _finish(figure, axes, result, f"{axis} (0: the read-in)", pictures)
-    pictures.save(figure, f"{name}_by_layer", axis, layers, curves)
-
-
-def _by_length(result: Probing, name: str, target: ProbedTarget, pictures: Pictures) -> None:
-    """1 − R² of some layers. (Errors would not do: the variance of XᵀY grows with the length.)"""
-    figure = pictures.figure()
-    axes = figure.subplots()
-    layers = len(target["unexplained"])
-    selected_layers = sorted({0, 1, layers // 4, layers // 2, layers - 1})
-    curves = {
-        f"{unit(result['family'])} {layer}": _unexplained(target, layer)
-        for layer in selected_layers
-    }
-    for layer, (label, curve) in zip(selected_layers, curves.items(), strict=True):
-        band(axes, target["lengths"], curve, label, style_of_number(layer))
-    note_level(axes, 1, "knowing nothing")
-    axes.set_ylabel(f"1 − R² of {target['label']}")
-    _finish(figure, axes, result, "context length i (pairs)", pictures)
-    pictures.save(figure, f"{name}_by_length", "length", target["lengths"], curves)
-
-
-def _unexplained(target: ProbedTarget, layer: int) -> AnyCurve:
-    """1 − R² of a layer by length, with its interval; None if the target does not vary."""
-    valid = [value is not None for value in target["unexplained"][layer]]
-    return {
-        part: [
-            value / variance if is_valid else None
-            for value, variance, is_valid in zip(
-                target["by_length"][part][layer], target["variance"], valid, strict=True
-            )
-        ]
-        for part in ("mean", "low", "high")
-    }
-
-
-def _finish(figure: Figure, axes: Axes, result: Probing, axis: str, pictures: Pictures) -> None:
-    axes.set_xlabel(axis)
-    axes.set_ylim(0, 1.06 * axes.get_ylim()[1])  # room for the names of lines
-    whole_numbers(axes)
-    task = result["task"].replace("_", " ")
-    text = (
-        f"{result['family']} on {task}, d = {result['dims']}, "
-        f"{result['settings']['prompts']} prompts, 90 % bands"
-    )
-    pictures.title(figure, text, result.get("remarks", []))
-    name_curves(figure)

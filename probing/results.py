@@ -1,5 +1,5 @@
-"""The result of a probing as plain values: the content of probing.json; and the probe errors
-printed in a notebook of arXiv 2311.12424's code, for runs of the same settings.
+"""The results of this room as plain values, the content of probing.json and of dynamics.json; and
+the probe errors printed in a notebook of arXiv 2311.12424's code, for runs of the same settings.
 
 for entry in published(run.config, REFERENCE, layers=21):
     print(entry["target"], entry["label"], entry["mean"][20], entry["source"])
@@ -7,12 +7,12 @@ for entry in published(run.config, REFERENCE, layers=21):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.panel import padded
 from looplab.evaluation.published import matching
 from looplab.evaluation.results import OfRun
 
@@ -40,6 +40,69 @@ class Published(TypedDict):
     source: str
 
 
+class ProbedTarget(TypedDict):
+    """The errors of one target's probes: `error` by layer, mean over `lengths`, and `by_length`,
+    rows of layers; with their 90 % intervals over prompts and the `seed_spread` over probe seeds.
+
+    `variance` is the target's own, by length; `unexplained` is 1 − R² by layer and length. `linear`
+    are the linear probes, `control` those trained with w = 1, whose least error over the layers
+    (`control_least`) `minus_control` is less, paired by prompt. `learning` has the error in
+    training over the target's variance, by part of the training, which ends at step `until_step`,
+    and layer.
+    """
+
+    label: str
+    lengths: list[int]
+    variance: list[float]
+    error: Band
+    seed_spread: list[float | None]
+    by_length: dict[str, list[list[float]]]
+    unexplained: list[list[float | None]]
+    learning: dict[str, Any]
+    linear: Band
+    linear_unexplained: list[list[float | None]]
+    control: NotRequired[Band]
+    control_least: NotRequired[dict[str, float]]
+    minus_control: NotRequired[Band]
+    published: NotRequired[Published]
+
+
+class Probing(OfRun):
+    """The content of probing.json; `settings` are those of `ProbingSettings` that bear on it."""
+
+    targets: dict[str, ProbedTarget]
+    settings: dict[str, Any]
+    key: str
+
+
+class Dynamics(OfRun):
+    """The content of dynamics.json. Each part has its `loop`s (of a standard model, its layers; 0
+    is the read-in) and bands, means over prompts.
+
+    `norm` is a token's before (`raw`) and after (`stream`) the final norm; `change` is ‖Yₜ − Yₜ₋₁‖,
+    `absolute` and `relative` to ‖Yₜ‖; `cosines` are those between all increments, row by row, of
+    `consecutive` ones and, mean over all `pairs` of different ones, None if no pair has a cosine;
+    `effective_rank` is that of the states at the x tokens. Where all loops are the same, `residual`
+    is ‖M(Yₜ) − Yₜ‖ with its spread `over_prompts` and the share `at_rest`, and `contraction` has
+    the Jacobian's factors at `loop` and the share of prompts with a spectral radius `below_one`.
+    """
+
+    loops: int
+    prompts: int
+    norm: dict[str, Any]
+    change: dict[str, Any]
+    cosines: dict[str, Any]
+    effective_rank: dict[str, Any]
+    residual: NotRequired[dict[str, Any]]
+    contraction: NotRequired[dict[str, Any]]
+
+
+def title(result: Probing | Dynamics, prompts: int) -> str:
+    """What stands above each picture: model, task, prompts and the meaning of the bands."""
+    task = result["task"].replace("_", " ")
+    return f"{result['family']} on {task}, d = {result['dims']}, {prompts} prompts, 90 % bands"
+
+
 def published(config: Config, protocol: Protocol, layers: int) -> list[Published]:
     """The printed curves that a run's errors at `layers` layers (or loops and the read-in) can be
     compared with, at most one for each target.
@@ -49,90 +112,16 @@ def published(config: Config, protocol: Protocol, layers: int) -> list[Published
     """
     divisor = protocol.error_divisor(config.task.dims)
     return [
-        _entry(curve, result, divisor, layers)
+        {
+            "target": curve["target"],
+            "label": curve["label"],
+            "mean": padded([value / divisor for value in curve["mean"][:layers]], layers),
+            "steps": result["protocol"]["steps"],
+            "prompts": result["protocol"]["prompts"],
+            "training_steps": result["protocol"]["training_steps"],
+            "rounding": curve["rounding"],
+            "source": result["source"],
+        }
         for curve, result in matching(_PATH, config)
         if result["protocol"]["name"] == protocol.name
     ]
-
-
-def _entry(
-    curve: Mapping[str, Any], result: Mapping[str, Any], divisor: float, layers: int
-) -> Published:
-    means = [value / divisor for value in curve["mean"][:layers]]
-    protocol = result["protocol"]
-    return {
-        "target": curve["target"],
-        "label": curve["label"],
-        "mean": [*means, *[None] * (layers - len(means))],
-        "steps": protocol["steps"],
-        "prompts": protocol["prompts"],
-        "training_steps": protocol["training_steps"],
-        "rounding": curve["rounding"],
-        "source": result["source"],
-    }
-
-
-class ByLength(TypedDict):
-    """Mean errors and their 90 % intervals, by layer and length."""
-
-    mean: list[list[float]]
-    low: list[list[float]]
-    high: list[list[float]]
-
-
-class Learning(TypedDict):
-    """The error in training over the target's variance, by part of the training (which ends at
-    step `until_step`) and layer."""
-
-    until_step: list[int]
-    error: list[list[float]]
-
-
-class ControlLeast(TypedDict):
-    """The control's least error over the layers, with its 90 % interval."""
-
-    layer: int
-    mean: float
-    low: float
-    high: float
-
-
-class ProbedTarget(TypedDict):
-    """The errors of one target's probes by layer, mean over lengths, and by layer and length; those
-    of the linear probes and of the control; 1 − R² by layer and length."""
-
-    label: str
-    lengths: list[int]
-    variance: list[float]
-    error: Band
-    seed_spread: list[float | None]
-    by_length: ByLength
-    unexplained: list[list[float | None]]
-    learning: Learning
-    linear: Band
-    linear_unexplained: list[list[float | None]]
-    control: NotRequired[Band]
-    control_least: NotRequired[ControlLeast]
-    minus_control: NotRequired[Band]
-    published: NotRequired[Published]
-
-
-class Findings(OfRun):
-    """What the probes of a run find, by target."""
-
-    targets: dict[str, ProbedTarget]
-
-
-class Settings(TypedDict):
-    """The settings of a probing (`ProbingSettings`) that are read again."""
-
-    protocol: Literal["paper", "reference"]
-    prompts: int
-    steps: int
-
-
-class Probing(Findings):
-    """The content of probing.json."""
-
-    settings: Settings
-    key: str

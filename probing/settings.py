@@ -1,7 +1,8 @@
-"""The settings of `python -m probing`. No torch here."""
+"""The settings of `python -m probing` and `python -m probing.dynamics`. No torch here."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,10 +12,10 @@ from looplab.conf.checks.model import check_has_states
 from looplab.conf.mistakes import ConfigError, check_device
 from looplab.conf.plugins import load_plugins
 from looplab.conf.saved import read_config
-from looplab.conf.schema import FigureSettings, TableSettings
+from looplab.conf.schema import Config, FigureSettings, TableSettings
 from looplab.conf.setting import check_settings, setting
 
-_HIDDEN = 64  # of a probe
+_MAX_LOOPS = 1_000_000  # more would take minutes per prompt
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,59 @@ class ProbingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        if not self.run:
-            raise ConfigError("run", "must name the run folder to probe: run=runs/<name>")
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
-        check_settings("", self)
-        load_plugins(self.plugins)
-        config = read_config(Path(self.run))
-        check_has_states(config.model)
+        config = _config_of(self, "probe", self.plugins)
         if config.task.is_text:
             raise ConfigError("run", "is a language model: probes read what is known of pairs")
         check_folder("run", self.run)
+
+
+@dataclass(frozen=True)
+class DynamicsSettings:
+    """The run folder, and how many loops and prompts are measured."""
+
+    run: str = setting("", "the run folder")
+    loops: int | None = setting(
+        None, "how many are followed; null: max(100, 5 b), or a standard model's layers", at_least=2
+    )
+    prompts: int = setting(64, "prompts whose states are followed", at_least=2)
+    seed: int = setting(2024, "of prompts, resamples and the start of power iteration", at_least=0)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    figures: FigureSettings = FigureSettings()
+    tables: TableSettings = TableSettings()
+
+    def check(self) -> None:
+        """Raises ConfigError for the first setting that is invalid, or invalid for this run."""
+        if (loops := self.loops_of(_config_of(self, "measure"))) > _MAX_LOOPS:
+            raise ConfigError("loops", f"must be at most {_MAX_LOOPS:,}, got {loops}")
+        check_folder("run", self.run)
+
+    def loops_of(self, config: Config) -> int:
+        """The number of loops (or layers) measured of a run with this configuration. Raises
+        ConfigError for more than a standard model's layers, or than the loops that a model with
+        lanes has weights for."""
+        model, b = config.model, config.loops.b
+        if model.family == "standard":
+            most, reason = model.n_layer, f"this standard model has {model.n_layer} layers"
+        elif model.lanes:
+            most, reason = b, f"this model has weights of lanes for {b}"
+        else:
+            return self.loops or max(100, 5 * b)
+        if self.loops is not None and self.loops > most:
+            raise ConfigError("loops", f"is {self.loops}, but {reason} and no more")
+        return self.loops or most
+
+
+def _config_of(
+    settings: ProbingSettings | DynamicsSettings, what_for: str, plugins: Sequence[str] = ()
+) -> Config:
+    """The configuration of the settings' run, a model with states. Raises ConfigError for the first
+    invalid setting."""
+    if not settings.run:
+        raise ConfigError("run", f"must name the run folder to {what_for}: run=runs/<name>")
+    check_settings("", settings)
+    load_plugins(plugins)
+    config = read_config(Path(settings.run))
+    check_has_states(config.model)
+    return config

@@ -11,7 +11,7 @@ import sys
 
 from looplab.conf.command import described, run_command
 from looplab.conf.saved import unpacked
-from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.probing.settings import DynamicsSettings
 
 _HELP = """\
 Follow the states of a run's newest checkpoint far beyond b, or through its layers; measure, draw.

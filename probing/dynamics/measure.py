@@ -6,6 +6,7 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run
-from looplab.evaluation.kept import Arrays, Artefacts, is_shown, show
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
+from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.kept import Arrays, kept, shown
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.style import kind_of
@@ -29,14 +31,15 @@ from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run, RunError, RunFolder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
+from ..results import Dynamics, title
+from ..settings import DynamicsSettings
 from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
-from .report import draw_dynamics
-from .results import Contraction, Cosines, Dynamics, Factor, Header, Residual, Summary
-from .settings import DynamicsSettings
+from .report import panels
 from .trajectory import Movements, follow, prompts_on
 
 FIGURES = "probing/dynamics"  # in the run folder
-_FORMAT = 3  # of dynamics.json; a result of another format is measured again
+FORMAT = 4  # of dynamics.json; a result of another format is measured again
+KIND = "dynamics"
 _WINDOW = 3  # times b: the loops whose increments are all compared
 _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
 _BATCH_BYTES = 2**28
@@ -60,32 +63,33 @@ def dynamics(settings: DynamicsSettings) -> Dynamics:
     run = load_run(settings.run)
     loops = settings.loops_of(run.config)
     request = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {"loops": loops, "prompts": settings.prompts, "seed": settings.seed},
         **({"data": data} if (data := run.task.data_identity()) else {}),
         "sources": sources_of(*EVALUATED, "probing", plugins=[type(run.task).__module__]),
     }
-    artefacts = Artefacts(run.path / FIGURES / "kept", "dynamics")
-    result: Dynamics | None = artefacts.find(request)
-    if result is None:
+
+    def compute() -> tuple[dict[str, object], None]:
         # In float64: far beyond b increments are smaller than float32's rounding.
         model = placement.prepare(run.model.requires_grad_(False).double())
-        with RunFolder(run.path).lock("dynamics"):
-            result = artefacts.keep(request, _measured(run, model, settings, loops))
+        with RunFolder(run.path).lock(KIND):
+            return _measured(run, model, settings, loops), None
+
+    folder = run.path / FIGURES
+    result: Dynamics = kept(folder / "kept", KIND, request, compute)
     result["remarks"] = remarks(run)
-    path = run.path / "dynamics.json"
-    content = {**result, "figures": settings.figures.plain()}
-    if not is_shown(path, "dynamics", content):
-        path.unlink(missing_ok=True)  # it does not match the new pictures
-        style = kind_of(run.config.model)
-        files = draw_dynamics({**result, "style": style}, run.path / FIGURES, settings.figures)
-        show(path, "dynamics", content, files)
+
+    def make() -> list[Path]:
+        above = title(result, settings.prompts)
+        return save_panels(folder, panels(result), settings.figures, above, result["remarks"])
+
+    shown(run.path / "dynamics.json", KIND, {**result, "figures": settings.figures.plain()}, make)
     return result
 
 
-def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> Dynamics:
+def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> dict[str, object]:
     b, config = trained_loops(run.config), run.config
     prompts = evaluation_prompts(run.task, settings.prompts, config.task.points, settings.seed)
     window = min(loops, _WINDOW * b)
@@ -107,15 +111,16 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
     if factors:
         norms, radii = zip(*factors, strict=True)
         measured["contraction"] = contraction(norms, radii, loops, settings.seed)
-    header: Header = {
+    return {
         "task": config.task.name,
         "family": config.model.family,
+        "style": kind_of(config.model),
         "dims": config.task.dims,
         "b": b,
         "loops": loops,
         "prompts": settings.prompts,
+        **measured,
     }
-    return {**header, **measured}
 
 
 def _batch_size(prompts: Prompts, window: int, n_embd: int) -> int:
@@ -125,13 +130,13 @@ def _batch_size(prompts: Prompts, window: int, n_embd: int) -> int:
     return max(1, min(_BATCH, _BATCH_BYTES // (max(window, MAX_ITERATIONS) * state)))
 
 
-def summary(movements: Movements, seed: int) -> Summary:
+def summary(movements: Movements, seed: int) -> dict[str, Any]:
     """All but the Jacobian's factors: each part with its loops (or layers). The seed is that of the
     resamples."""
     arrays, ranks = movements.arrays(), movements.effective_ranks()
     loops = list(range(1, arrays["absolute"].shape[1] + 1))
     window = arrays["cosines"].shape[1]
-    result: Summary = {
+    result: dict[str, Any] = {
         "norm": {
             "loop": [0, *loops],
             "raw": _interval(arrays["raw"], seed),
@@ -152,7 +157,7 @@ def summary(movements: Movements, seed: int) -> Summary:
 
 def contraction(
     norms: Sequence[Estimate], radii: Sequence[Estimate], loop: int, seed: int
-) -> Contraction:
+) -> dict[str, Any]:
     """Both factors at this loop from all batches, with the largest change of each at the end of its
     iteration, and the share of prompts whose spectral radius is below 1."""
     radius = _factor(radii, seed)
@@ -164,7 +169,7 @@ def contraction(
     }
 
 
-def _factor(batches: Sequence[Estimate], seed: int) -> Factor:
+def _factor(batches: Sequence[Estimate], seed: int) -> dict[str, Any]:
     values = np.concatenate([batch.values.cpu().numpy() for batch in batches])
     return {
         **_interval(values[:, None], seed),
@@ -174,7 +179,7 @@ def _factor(batches: Sequence[Estimate], seed: int) -> Factor:
     }
 
 
-def _residual(arrays: Arrays, loops: list[int], seed: int) -> Residual:
+def _residual(arrays: Arrays, loops: list[int], seed: int) -> dict[str, Any]:
     """The means; the spread over prompts, of which some may converge and others not; and the share
     that has converged at the last loop."""
     absolute, relative = arrays["residual"], arrays["relative_residual"]
@@ -192,7 +197,7 @@ def _residual(arrays: Arrays, loops: list[int], seed: int) -> Residual:
     }
 
 
-def _cosines(values: NDArray[Any], loops: list[int], seed: int) -> Cosines:
+def _cosines(values: NDArray[Any], loops: list[int], seed: int) -> dict[str, Any]:
     """The matrix with its intervals, row by row; the cosines of consecutive increments, by the
     earlier one's loop; and the mean over all pairs of different ones."""
     window = len(loops)

@@ -1,63 +1,92 @@
-"""The dynamics of a run as text for the terminal and as pictures: norms, changes, cosines between
+"""The dynamics of a run as panels and as text for the terminal: norms, changes, cosines between
 increments, effective rank and, if all loops are the same, the distance from a fixed point."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from looplab.conf.schema import FigureSettings, TableFormat
-from looplab.evaluation.bootstrap import Band, numbers
-from looplab.evaluation.figures import (
-    AnyCurve,
-    Pictures,
-    band,
-    heat_map,
-    mark_loops,
-    name_curves,
-    parts,
-    whole_numbers,
-)
+from looplab.conf.schema import TableFormat
+from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import unit
-from looplab.evaluation.style import style_of, styles_of
 from looplab.evaluation.tables import Table, document
 
-from .results import Contraction, Dynamics, Residual
+from ..results import Dynamics
+
+
+def panels(result: Dynamics) -> list[Panel]:
+    """Norm, change, fixed-point residual, effective rank and cosines by loop or layer."""
+    axis, b = unit(result["family"]), None if result["family"] == "standard" else result["b"]
+
+    def curve(label: str, part: str, name: str) -> Curve:
+        return Curve.of(label, result["style"], result[part][name], name=name, b=b)  # type: ignore[literal-required]
+
+    def panel(
+        name: str, title: str, y_label: str, curves: Sequence[Curve], log: str = "y"
+    ) -> Panel:
+        loops = result[name]["loop"]  # type: ignore[literal-required]
+        return Panel(name, title, axis, y_label, loops, curves, log=log)
+
+    norms = [curve("norm of the state", "norm", "stream")]
+    if result["family"] != "standard":
+        # A standard model's norm is at the read-out, so its two states are the same.
+        norms.insert(0, curve("norm before the LayerNorm", "norm", "raw"))
+    found = [
+        panel("norm", f"Norm by {axis}", "norm of a token's state", norms),
+        panel(
+            "change", f"Change over a {axis}", "‖Yₜ − Yₜ₋₁‖, and the same over ‖Yₜ‖",
+            [curve("change", "change", "absolute"), curve("change / norm", "change", "relative")],
+        ),
+    ]  # fmt: skip
+    if "residual" in result:
+        # If some prompts converge and others do not, the others dominate the mean.
+        over = result["residual"]["over_prompts"]
+        median = Curve(
+            label="residual / norm, median prompt", kind="median", name="median", b=b,
+            mean=over["median"], low=over["percentile_5"], high=over["percentile_95"],
+        )  # fmt: skip
+        means = [
+            curve("fixed-point residual", "residual", "absolute"),
+            curve("residual / norm", "residual", "relative"),
+        ]
+        title = "Fixed-point residual (median prompt: 5 to 95 % of prompts)"
+        y_label = "‖M(Yₜ) − Yₜ‖, and the same over ‖Yₜ‖"
+        found.append(panel("residual", title, y_label, [*means, median]))
+    rank, cosines = result["effective_rank"], result["cosines"]
+    alike = ", none where all are alike" if None in rank["value"] else ""
+    still = any(value is None for row in cosines["mean"] for value in row)
+    grey = ", grey where converged" if still else ""
+    increment, style = f"increment of {axis}", result["style"]
+    return [
+        *found,
+        Panel(
+            "effective_rank", f"States at x, centred at each position{alike}", axis,
+            "effective rank", rank["loop"],
+            [Curve(label="", kind=style, mean=rank["value"], name="effective_rank", b=b)],
+            limits=(0, None),
+        ),
+        Panel(  # the curve without values marks b
+            "increment_cosines", f"Cosines of increments, mean over tokens and prompts{grey}",
+            increment, increment, cosines["loop"], [Curve(label="", kind=style, mean=[], b=b)],
+            matrix=cosines["mean"],
+        ),
+    ]  # fmt: skip
 
 
 def report(result: Dynamics, form: TableFormat = "text") -> str:
-    """A table of the measurements at a few loops; and the Jacobian at the last one."""
+    """A table of the curves at a few loops; and the Jacobian at the last one."""
     axis, loops = unit(result["family"]), _handful(result["b"], result["loops"])
     rows = []
-    for label, part_loops, values in _measurements(result):
-        if part_loops[-1] < loops[-1]:
-            label = f"{label}, to {axis} {part_loops[-1]}"
-        texts = ["–" if value is None else f"{value:.3g}" for value in values]
-        by_loop = dict(zip(part_loops, texts, strict=True))
-        rows.append([label, *(by_loop.get(loop, "") for loop in loops)])
+    for panel in panels(result):
+        for curve in filter(lambda curve: curve.mean, panel.curves):
+            label, last = curve.label or panel.y_label, panel.x[-1]
+            label += "" if last == loops[-1] else f", to {axis} {last}"
+            texts = ["–" if value is None else f"{value:.3g}" for value in curve.mean]
+            by_loop = dict(zip(panel.x, texts, strict=True))
+            rows.append([label, *(by_loop.get(loop, "") for loop in loops)])
     table = Table([axis, *map(str, loops)], rows)
     return document([*result.get("remarks", []), table, "", *_sentences(result, axis)], form)
-
-
-def _measurements(result: Dynamics) -> Iterator[tuple[str, list[int], list[float | None]]]:
-    """Name, loops and values of each row: means, medians, or the rank itself."""
-    norm, change, rank = result["norm"], result["change"], result["effective_rank"]
-    if result["family"] != "standard":
-        # A standard model's norm is at the read-out, so its two states are the same.
-        yield "norm before the LayerNorm", norm["loop"], norm["raw"]["mean"]
-    yield "norm of the state", norm["loop"], norm["stream"]["mean"]
-    yield "change", change["loop"], change["absolute"]["mean"]
-    yield "change / norm", change["loop"], change["relative"]["mean"]
-    if "residual" in result:
-        residual = result["residual"]
-        yield "fixed-point residual", residual["loop"], residual["absolute"]["mean"]
-        yield "residual / norm", residual["loop"], residual["relative"]["mean"]
-        yield "  of the median prompt", residual["loop"], residual["over_prompts"]["median"]
-    yield "effective rank", rank["loop"], rank["value"]
 
 
 def _sentences(result: Dynamics, axis: str) -> Iterator[str]:
@@ -75,7 +104,7 @@ def _sentences(result: Dynamics, axis: str) -> Iterator[str]:
         yield from _factors(result["contraction"])
 
 
-def _factors(contraction: Contraction) -> Iterator[str]:
+def _factors(contraction: Mapping[str, Any]) -> Iterator[str]:
     yield f"the Jacobian of one loop at loop {contraction['loop']}:"
     norm = "spectral norm, the most that one loop stretches a small difference"
     radius = "spectral radius, what each loop leaves of one in the long run"
@@ -100,130 +129,3 @@ def _handful(b: int, last: int) -> list[int]:
 
 def _span(curve: Band) -> str:
     return f"{curve['mean'][0]:.3g} (90 %: {curve['low'][0]:.3g} to {curve['high'][0]:.3g})"
-
-
-def draw_dynamics(
-    result: Dynamics, folder: Path, settings: FigureSettings | None = None
-) -> list[Path]:
-    """Draw a result's pictures into `folder`; returns the files."""
-    with Pictures(folder, settings) as pictures:
-        _norm(result, pictures)
-        _change(result, pictures)
-        _cosines(result, pictures)
-        _rank(result, pictures)
-        if "residual" in result:
-            _residual(result, result["residual"], pictures)
-    return pictures.files
-
-
-def _norm(result: Dynamics, pictures: Pictures) -> None:
-    norm = result["norm"]
-    curves = {"raw": norm["raw"], "stream": norm["stream"]}
-    labels = ["before the final norm", "what the next loop reads"]
-    if result["family"] == "standard":
-        # Its norm is at the read-out, so its two states are the same.
-        curves, labels = {"stream": norm["stream"]}, ["what the next layer reads"]
-    figure = pictures.figure()
-    axes = figure.subplots()
-    _bands(axes, result, norm["loop"], curves, labels)
-    _finish(figure, result, "norm of a token's state", ", 90 % bands", pictures)
-    pictures.save(figure, "norm", unit(result["family"]), norm["loop"], curves)
-
-
-def _change(result: Dynamics, pictures: Pictures) -> None:
-    change, axis = result["change"], unit(result["family"])
-    curves = {"absolute": change["absolute"], "relative": change["relative"]}
-    figure = pictures.figure()
-    axes = figure.subplots()
-    _bands(axes, result, change["loop"], curves, ["‖Yₜ − Yₜ₋₁‖", "‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖"])
-    _finish(figure, result, f"change over a {axis}", ", 90 % bands", pictures)
-    pictures.save(figure, "change", axis, change["loop"], curves)
-
-
-def _residual(result: Dynamics, residual: Residual, pictures: Pictures) -> None:
-    """Means, and the spread of the ratio over prompts: if some prompts converge and others do not,
-    the others dominate the mean."""
-    loop, spread = residual["loop"], residual["over_prompts"]
-    curves = {"absolute": residual["absolute"], "relative": residual["relative"]}
-    figure = pictures.figure()
-    axes = figure.subplots()
-    _bands(axes, result, loop, curves, ["‖M(Yₜ) − Yₜ‖", "‖M(Yₜ) − Yₜ‖ / ‖Yₜ‖"])
-    median: Band = {
-        "mean": spread["median"],
-        "low": spread["percentile_5"],
-        "high": spread["percentile_95"],
-    }
-    label = "the same, median prompt\n(band: 5 to 95 % of prompts)"
-    band(axes, loop, median, label, style_of("median"))  # it may cover the mean's line
-    _finish(figure, result, "fixed-point residual", ", 90 % bands of means", pictures)
-    columns = {
-        **parts(curves["relative"]),
-        **{part: spread[part] for part in ("median", "percentile_5", "percentile_95")},
-    }
-    columns_by_curve: dict[str, AnyCurve] = {**curves, "relative": columns}
-    pictures.save(figure, "residual", unit(result["family"]), loop, columns_by_curve)
-
-
-def _bands(
-    axes: Axes,
-    result: Dynamics,
-    loop: Sequence[int],
-    curves: Mapping[str, Band],
-    labels: Sequence[str],
-) -> None:
-    """Curves over all loops, on a log scale."""
-    styles = styles_of([result.get("style", result["family"])] * len(curves))
-    for curve, label, style in zip(curves.values(), labels, styles, strict=True):
-        band(axes, loop, curve, label, style)
-    axes.set_yscale("log")
-    axes.margins(y=0.12)  # room for the label of b
-
-
-def _cosines(result: Dynamics, pictures: Pictures) -> None:
-    """The matrix as a picture."""
-    figure = pictures.figure(5.6, 4.8)
-    axes = figure.subplots()
-    part = result["cosines"]
-    loops, increment = part["loop"], f"increment of {unit(result['family'])}"
-    image = heat_map(axes, part["mean"], loops)
-    figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-    converged = any(value is None for row in part["mean"] for value in row)
-    note = ", grey where converged" if converged else ""
-    _finish(figure, result, increment, note, pictures, increment)
-    columns = {str(loop): column for loop, column in zip(loops, part["mean"], strict=True)}
-    axis = unit(result["family"])
-    pictures.save(figure, "increment_cosines", axis, loops, {"cosine": columns})
-
-
-def _rank(result: Dynamics, pictures: Pictures) -> None:
-    figure = pictures.figure()
-    axes = figure.subplots()
-    part = result["effective_rank"]
-    values = numbers(part["value"])
-    axes.plot(part["loop"], values, marker=".", **style_of(result.get("style", result["family"])))
-    largest = max((value for value in part["value"] if value is not None), default=1.0)
-    axes.set_ylim(0, 1.15 * largest)  # room for the label of b
-    axes.set_xlim(-0.5, part["loop"][-1] + 0.5)  # also loops where the rank is nan
-    note = ", none where all are alike" if np.isnan(values).any() else ""
-    label = "effective rank of the states at x,\ncentred at each position"
-    _finish(figure, result, label, note, pictures)
-    curves = {"effective_rank": {"value": part["value"]}}
-    pictures.save(figure, "effective_rank", unit(result["family"]), part["loop"], curves)
-
-
-def _finish(
-    figure: Figure, result: Dynamics, label: str, note: str, pictures: Pictures, x_label: str = ""
-) -> None:
-    """The parts that all pictures share: axis labels, b, the legend, and the title, which ends with
-    `note`."""
-    axes = figure.axes[0]
-    if result["family"] != "standard":
-        mark_loops(axes, result["b"])
-    axes.set_xlabel(x_label or unit(result["family"]))
-    axes.set_ylabel(label)
-    whole_numbers(axes)
-    task = result["task"].replace("_", " ")
-    text = f"{task}, d = {result['dims']}, {result['family']}, {result['prompts']} prompts{note}"
-    pictures.title(figure, text, result.get("remarks", []))
-    if len(axes.get_legend_handles_labels()[1]) > 1:
-        name_curves(figure, axes)

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from looplab.probing import report
+from looplab.evaluation.bootstrap import numbers
+from looplab.probing import results
 from looplab.probing.probe import probe
 from looplab.probing.protocols import PAPER, REFERENCE
-from looplab.probing.report import table
+from looplab.probing.report import panels, table
 from looplab.probing.results import Published, published
 from looplab.probing.settings import ProbingSettings
 from looplab.training import train
 from tests.conftest import tiny_config
 
-FILE = json.loads(Path(report.__file__).with_name("published.json").read_text("utf-8"))
+FILE = json.loads(Path(results.__file__).with_name("published.json").read_text("utf-8"))
 CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]
 LOOPED = Config(task=TaskConfig("linear"), loops=LoopsConfig(20, 15))
 STANDARD = replace(LOOPED, model=ModelConfig("standard", n_layer=20, injection="none"))
@@ -182,14 +182,12 @@ def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.Monk
     assert means[5:] == [None, None]
     assert "published" not in result["targets"]["least_squares"]
     with open(run.path / "probing/figures/gradient_by_layer.csv", encoding="utf-8") as file:
-        shown = [row["published_mean"] for row in csv.DictReader(file)]
+        shown = [row["published-theirs_mean"] for row in csv.DictReader(file)]
     assert shown == [*map(str, means[:5]), "", ""]
     assert table(result).count("published: theirs, after 6,000 steps") == 1
 
 
-def test_table_and_picture_show_them_beside_ours(
-    tmp_path: Path, undrawn: dict[str, Figure]
-) -> None:
+def test_table_and_picture_show_them_beside_ours() -> None:
     result = by_hand()
     head, columns, *rows, note = table(result).splitlines()
     assert head == "mean squared error / d of XᵀY / n: mean over lengths 1 to 2"
@@ -198,24 +196,22 @@ def test_table_and_picture_show_them_beside_ours(
     assert [row.split()[-3] for row in rows] == printed
     for said in ("500,000", "100,000", "1280 prompts", "4 decimals, before", "2311.12424"):
         assert said in note
-    report.draw_probing(result, tmp_path)
-    (axes,) = undrawn["gradient_by_layer"].axes
-    assert axes.get_ylabel() == "mean squared error / d of XᵀY / n"
-    (line,) = [line for line in axes.lines if str(line.get_label()).startswith("published")]
-    assert line.get_label() == "published:\nlooped, b = 20, T = 15"
-    np.testing.assert_allclose(np.asarray(line.get_ydata()) * 20, [0.5814, 0.565, 0.5521])
-    assert list(np.asarray(line.get_xdata())) == [0, 1, 2]
+    panel, _ = panels(result)
+    assert (panel.name, panel.y_label) == ("gradient_by_layer", "mean squared error / d of XᵀY / n")
+    (curve,) = [curve for curve in panel.curves if curve.kind == "published"]
+    assert curve.label == "published: looped, b = 20, T = 15"
+    np.testing.assert_allclose(numbers(curve.mean) * 20, [0.5814, 0.565, 0.5521])
+    assert list(panel.x) == [0, 1, 2]
 
 
-def test_without_any_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_without_any_nothing_is_said_of_them() -> None:
     result = by_hand()
     del result["targets"]["gradient"]["published"]
     result["settings"]["protocol"] = "paper"
     text = table(result)
     assert "published" not in text
     assert text.startswith("mean squared error of XᵀY: mean over lengths 1 to 2\n")
-    report.draw_probing(result, tmp_path)
-    assert "published" not in (tmp_path / "gradient_by_layer.csv").read_text()
+    assert [curve.name for curve in panels(result)[0].curves] == ["probe", "linear"]
 
 
 def by_hand() -> Any:
@@ -236,6 +232,7 @@ def by_hand() -> Any:
     return {
         "task": "linear",
         "family": "looped",
+        "style": "looped",
         "dims": 20,
         "b": 20,
         "settings": {"protocol": "reference", "prompts": 1280},

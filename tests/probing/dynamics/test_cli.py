@@ -21,8 +21,8 @@ from looplab.evaluation.errors import evaluation_prompts
 from looplab.probing.dynamics import measure as dynamics_run
 from looplab.probing.dynamics.__main__ import main
 from looplab.probing.dynamics.measure import dynamics, summary
-from looplab.probing.dynamics.settings import DynamicsSettings
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.probing.settings import DynamicsSettings
 from looplab.training import Run, train
 from looplab.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import RunFolder
@@ -56,19 +56,20 @@ def shown(result: dict[str, Any]) -> dict[str, dict[str, list[float | None]]]:
             f"{name}_{end}": part[name][end] for name in names for end in ("mean", "low", "high")
         }
     matrix = result["cosines"]
-    tables["increment_cosines"] = {unit: matrix["loop"]} | {
-        f"cosine_{loop}": row for loop, row in zip(matrix["loop"], matrix["mean"], strict=True)
+    tables["increment_cosines"] = {f"increment of {unit}": matrix["loop"]} | {
+        str(loop): row for loop, row in zip(matrix["loop"], matrix["mean"], strict=True)
     }
     rank = result["effective_rank"]
-    tables["effective_rank"] = {unit: rank["loop"], "effective_rank_value": rank["value"]}
+    tables["effective_rank"] = {unit: rank["loop"], "effective_rank_mean": rank["value"]}
     if "residual" in result:
-        part = result["residual"]
+        part, over = result["residual"], result["residual"]["over_prompts"]
         means = {
             f"{name}_{end}": part[name][end]
             for name in ("absolute", "relative")
             for end in ("mean", "low", "high")
         }
-        spread = {f"relative_{name}": values for name, values in part["over_prompts"].items()}
+        ends = {"mean": "median", "low": "percentile_5", "high": "percentile_95"}
+        spread = {f"median_{end}": over[name] for end, name in ends.items()}
         tables["residual"] = {unit: part["loop"]} | means | spread
     return tables
 

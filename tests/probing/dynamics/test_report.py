@@ -1,16 +1,13 @@
-"""The text and the pictures of a result made by hand."""
+"""The text and the panels of a result made by hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from looplab.evaluation.style import style_of
-from looplab.probing.dynamics.report import draw_dynamics, report
+from looplab.probing.dynamics.report import panels, report
 
 
 def curve(*mean: float | None) -> dict[str, list[float | None]]:
@@ -36,7 +33,11 @@ def result(family: str, b: int, loops: int, near: int) -> Any:
             "loop": t[: near + 1],
             "value": [None if x == 2 else x + 0.7 for x in t[: near + 1]],
         },
-        "cosines": {"loop": t[1 : near + 1], "pairs": curve(0.5)},
+        "cosines": {
+            "loop": t[1 : near + 1],
+            "mean": np.eye(near).tolist(),
+            "pairs": curve(0.5),
+        },
     }
     if family != "standard":
         known["residual"] = {
@@ -56,7 +57,7 @@ def result(family: str, b: int, loops: int, near: int) -> Any:
             "spectral_radius": {**curve(0.8), "remaining_change": 3e-5, "iterations": 80},
             "below_one": curve(1.0),
         }
-    return {"family": family, "b": b, "loops": loops, **known}
+    return {"family": family, "style": family, "b": b, "loops": loops, **known}
 
 
 def test_a_loops_report() -> None:
@@ -69,7 +70,7 @@ def test_a_loops_report() -> None:
         "change / norm 1.3 2.3 5.3 10.3 15.3 30.3",
         "fixed-point residual 1.4 2.4 5.4 10.4 15.4 30.4",
         "residual / norm 1.5 2.5 5.5 10.5 15.5 30.5",
-        "of the median prompt 1.6 2.6 5.6 10.6 15.6 30.6",
+        "residual / norm, median prompt 1.6 2.6 5.6 10.6 15.6 30.6",
         "effective rank, to loop 15 0.7 1.7 – 5.7 10.7 15.7",
         "",
     ]
@@ -102,74 +103,43 @@ def test_a_standard_models_report() -> None:
     ]
 
 
-def made(family: str) -> Any:
+def test_a_loops_panels() -> None:
     """Of six loops, of which the last two rest."""
-    found = result(family, b=3, loops=6, near=6)
+    found = result("looped", b=3, loops=6, near=6)
     cosines = np.eye(6)
     cosines[0, 1] = -0.5
     cosines[4:] = cosines[:, 4:] = np.nan
     rows = [[None if np.isnan(value) else value for value in row] for row in cosines]
-    found["cosines"] |= {"mean": rows}
-    return found | {"task": "sparse_linear", "dims": 5, "prompts": 64}
-
-
-def test_a_loops_pictures(undrawn: dict[str, Figure], tmp_path: Path) -> None:
-    found = made("looped")
-    files = draw_dynamics(found, tmp_path)
-    names = ["change", "effective_rank", "increment_cosines", "norm", "residual"]
-    assert sorted(undrawn) == names
-    assert sorted(file.name for file in files) == [
-        f"{n}.{e}" for n in names for e in ("csv", "png")
-    ]
-    for name, picture in undrawn.items():
-        axes = picture.axes[0]
-        expected = "increment of loop" if name == "increment_cosines" else "loop"
-        assert axes.get_xlabel() == expected
-        assert picture.get_suptitle().startswith("sparse linear, d = 5, looped, 64 prompts")
+    found["cosines"]["mean"] = rows
+    by_name = {panel.name: panel for panel in panels(found)}
+    assert list(by_name) == ["norm", "change", "residual", "effective_rank", "increment_cosines"]
+    for name, panel in by_name.items():
+        assert panel.x_label == ("increment of loop" if name == "increment_cosines" else "loop")
+        assert {drawn.b for drawn in panel.curves} == {3}
+        assert (panel.log == "y") == (name in ("norm", "change", "residual"))
+        axes = Figure().subplots()
+        panel.draw(axes)
         assert [text.get_text() for text in axes.texts] == ["b = 3"]
-        logarithmic = name in ("norm", "change", "residual")
-        assert axes.get_yscale() == ("log" if logarithmic else "linear")
-    for name, note in (
-        ("increment_cosines", "grey where converged"),
-        ("effective_rank", "none where all are alike"),
-    ):
-        assert undrawn[name].get_suptitle().replace("\n", " ").endswith(note)
-    grey = undrawn["increment_cosines"].axes[0].get_facecolor()
-    assert to_hex(grey) == to_hex("lightgrey")
-    (matrix,) = undrawn["increment_cosines"].axes[0].images
-    # Row t of the picture, counted from below, is increment t.
-    assert tuple(matrix.get_extent()) == (0.5, 6.5, 0.5, 6.5)
-    assert matrix.origin == "lower"
-    assert np.asarray(matrix.get_array())[0, 1] == -0.5
-
-
-def test_the_residuals_picture_shows_means_and_prompts(
-    undrawn: dict[str, Figure], tmp_path: Path
-) -> None:
-    found = made("tied")
+    assert by_name["increment_cosines"].matrix == rows
+    assert by_name["increment_cosines"].title.endswith("grey where converged")
+    assert by_name["effective_rank"].title.endswith("none where all are alike")
+    absolute, relative, median = by_name["residual"].curves
     part = found["residual"]
-    part["over_prompts"]["percentile_5"] = [0.1 * value for value in part["absolute"]["mean"]]
-    draw_dynamics(found, tmp_path)
-    axes = undrawn["residual"].axes[0]
-    drawn = [np.asarray(each.get_ydata()).tolist() for each in axes.lines[:3]]
+    assert (absolute.mean, relative.mean) == (part["absolute"]["mean"], part["relative"]["mean"])
+    assert (absolute.kind, relative.kind, median.kind) == ("looped", "looped", "median")
     over = part["over_prompts"]
-    assert drawn == [part["absolute"]["mean"], part["relative"]["mean"], over["median"]]
-    colours = [to_hex(each.get_color()).upper() for each in axes.lines[:3]]
-    assert colours == [*[style_of("tied")["color"]] * 2, style_of("median")["color"]]
-    heights = np.asarray(axes.collections[2].get_paths()[0].vertices)[:, 1]
-    assert heights.min() == over["percentile_5"][0]
-    assert heights.max() == over["percentile_95"][-1]
+    spread = [over[name] for name in ("median", "percentile_5", "percentile_95")]
+    assert [median.mean, median.low, median.high] == spread
 
 
-def test_a_standard_models_pictures(undrawn: dict[str, Figure], tmp_path: Path) -> None:
-    found = made("standard")
-    found["cosines"]["mean"] = np.eye(6).tolist()
+def test_a_standard_models_panels() -> None:
+    found = result("standard", b=3, loops=6, near=6)
     found["effective_rank"]["value"] = [1.0] * 7
-    draw_dynamics(found, tmp_path)
-    assert sorted(undrawn) == ["change", "effective_rank", "increment_cosines", "norm"]
-    for picture in undrawn.values():
-        axes = picture.axes[0]
-        assert axes.get_xlabel().endswith("layer")
-        assert not axes.texts  # no b
-        assert not picture.get_suptitle().endswith(("rest", "alike"))
-    assert len(undrawn["norm"].axes[0].lines) == 1
+    drawn = panels(found)
+    names = ["norm", "change", "effective_rank", "increment_cosines"]
+    assert [panel.name for panel in drawn] == names
+    for panel in drawn:
+        assert panel.x_label.endswith("layer")
+        assert {each.b for each in panel.curves} == {None}
+        assert not panel.title.endswith(("converged", "alike"))
+    assert [each.name for each in drawn[0].curves] == ["stream"]

@@ -17,7 +17,7 @@ from looplab.evaluation.bootstrap import numbers
 from looplab.probing.dynamics import measure as dynamics_run
 from looplab.probing.dynamics.jacobian import Estimate, Map
 from looplab.probing.dynamics.measure import dynamics
-from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.probing.settings import DynamicsSettings
 from looplab.tasks import Prompts
 from looplab.training import Run
 
@@ -55,7 +55,7 @@ def test_an_interrupted_drawing_leaves_no_result_beside_other_pictures(
             dynamics(other)
     assert path.exists()  # nothing drawn yet
     with monkeypatch.context() as patch:
-        patch.setattr(dynamics_run, "draw_dynamics", stop)
+        patch.setattr(dynamics_run, "save_panels", stop)
         with pytest.raises(KeyboardInterrupt):
             dynamics(other)
     assert not path.exists()

@@ -9,7 +9,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig
-from looplab.probing.dynamics.settings import DynamicsSettings
+from looplab.probing.settings import DynamicsSettings
 from looplab.training.run_folder.run import RunFolder
 
 STANDARD = ModelConfig("standard", n_layer=3, n_embd=16, n_head=2, injection="none")

@@ -53,17 +53,17 @@ def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> 
     assert {result["family"] for result in probed["looped"]} == {"looped"}
     assert check_panels(found.panels) == ["probing-gradient", "probing-least-squares"]
     panel = found.panels[0]
-    assert panel["x"] == [0, 1, 2, 3, 4]  # the read-in and four loops
-    assert panel["x_label"] == "loop or layer (0: the read-in)"
-    looped, standard = panel["curves"]
-    assert (looped["kind"], looped["b"], standard["kind"]) == ("looped", 4, "standard")
-    assert standard["mean"][3:] == [None, None]
+    assert list(panel.x) == [0, 1, 2, 3, 4]  # the read-in and four loops
+    assert panel.x_label == "loop or layer (0: the read-in)"
+    looped, control, standard, _ = panel.curves
+    assert (looped.kind, looped.b, standard.kind) == ("looped", 4, "standard")
+    assert standard.mean[3:] == [None, None]
     targets = [result["targets"]["gradient"] for result in probed["looped"]]
     means = np.mean([target["error"]["mean"] for target in targets], axis=0)
-    assert looped["mean"] == pytest.approx(means.tolist())
+    assert looped.mean == pytest.approx(means.tolist())
     least = np.mean([target["control_least"]["mean"] for target in targets])
-    assert panel["levels"]["control, looped"] == pytest.approx(least)
-    assert set(panel["levels"]) == {"control, looped", "control, standard", "knowing nothing"}
+    assert (control.label, control.mean) == ("control, looped", pytest.approx([least] * 5))
+    assert set(panel.levels) == {"knowing nothing"}
 
     again = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
     assert (again.results, again.panels) == (found.results, found.panels)
