@@ -88,13 +88,14 @@ class Fit:
     def test_prompts(self) -> tuple[Prompts, Any]:
         """The prompts that probes are tested on, the same for all runs of a task, and the
         parameters of their functions."""
-        generator = self._generator(0, _TEST)
-        return self.task.draw(generator, self.settings.prompts, self.points)
+        return self._draw(0, _TEST, self.settings.prompts)
 
     def linear_prompts(self, batch: int) -> tuple[Prompts, Any]:
         """Batch number `batch` of the prompts that linear probes are solved from."""
-        generator = self._generator(batch, _LINEAR)
-        return self.task.draw(generator, self.settings.prompts, self.points)
+        return self._draw(batch, _LINEAR, self.settings.prompts)
+
+    def _draw(self, step: int, stream: int, batch: int) -> tuple[Prompts, Any]:
+        return self.task.draw(self._generator(step, stream), batch, self.points)
 
     def values(self, name: str, prompts: Prompts, parameters: Any) -> Tensor:
         """A target's values [B, lengths, outputs], as the protocol scales them."""
@@ -131,14 +132,12 @@ class Fit:
                 yield layer, rows, state.raw
 
     def _step(self, step: int) -> None:
-        generator = self._generator(step, _MAIN)
-        prompts, parameters = self.task.draw(generator, self.settings.batch_size, self.points)
-        losses = self._learn(self.probes, prompts, parameters)
+        batch = self.settings.batch_size
+        losses = self._learn(self.probes, *self._draw(step, _MAIN, batch))
         for name, sums in self.learning.items():
             sums[step * len(sums) // self.settings.steps] += losses[name]
         if self.control:
             generator = self._generator(step, _CONTROL)
-            batch = self.settings.batch_size
             self._learn(self.control, *control_prompts(self.task, generator, batch, self.points))
 
     def _learn(

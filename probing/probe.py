@@ -197,7 +197,7 @@ def measure(fit: Fit) -> Arrays:
 
 
 def summary(fit: Fit, arrays: Arrays) -> dict[str, ProbedTarget]:
-    """The arrays of `measure` as plain values, by target."""
+    """The arrays of `measure` and the errors in training as plain values, by target."""
     return {name: _target_summary(fit, name, arrays) for name in fit.targets}
 
 
@@ -206,21 +206,27 @@ def _target_summary(fit: Fit, name: str, arrays: Arrays) -> ProbedTarget:
     errors, linear = arrays[f"{name}/probes"], arrays[f"{name}/linear"]
     variance = arrays[f"{name}/variance"]
     by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
+    by_seed = errors.mean((2, 3), dtype=np.float64)
+    one_seed = by_seed.shape[1] == 1
     valid = variance > 1e-9 * variance.max()
     interval = _interval(fit, by_length)
+    sums, steps = fit.learning[name], fit.settings.steps
+    # Of the training's parts: step s belongs to part s · parts // steps.
+    ends = [-(-steps * part // len(sums)) for part in range(1, len(sums) + 1)]
+    counts = torch.tensor(ends).diff(prepend=torch.tensor([0]))[:, None]
     result: ProbedTarget = {
         "label": target.label,
         "lengths": list(fit.lengths(name)),
         "variance": variance.tolist(),
         "error": _interval(fit, by_length.mean(1)).to_json(),
-        "seed_spread": _spread(errors),
+        "seed_spread": [None] * len(errors) if one_seed else by_seed.std(1, ddof=1).tolist(),
         "by_length": {
             "mean": by_length.mean(2).tolist(),
             "low": interval.low.tolist(),
             "high": interval.high.tolist(),
         },
         "unexplained": _unexplained(by_length, variance, valid),
-        "learning": _learning(fit, name),
+        "learning": {"until_step": ends, "error": (sums.cpu() / counts).tolist()},
         "linear": _interval(fit, linear.mean(1, dtype=np.float64)).to_json(),
         "linear_unexplained": _unexplained(linear, variance, valid),
     }
@@ -228,37 +234,15 @@ def _target_summary(fit: Fit, name: str, arrays: Arrays) -> ProbedTarget:
         control = arrays[f"{name}/control"].mean((1, 2), dtype=np.float64)  # [layers, P]
         interval, least = _interval(fit, control), int(control.mean(1).argmin())
         result["control"] = interval.to_json()
-        result["control_least"] = {
-            "layer": least,
-            "mean": float(interval.mean[least]),
-            "low": float(interval.low[least]),
-            "high": float(interval.high[least]),
-        }
+        at_least = {part: float(values[least]) for part, values in interval._asdict().items()}
+        result["control_least"] = {"layer": least, **at_least}
         result["minus_control"] = _interval(fit, by_length.mean(1) - control[least]).to_json()
     return result
-
-
-def _learning(fit: Fit, name: str) -> dict[str, Any]:
-    """The mean error in training over the target's variance (in the reference code's protocol, the
-    error itself), by part of the training and layer; and the steps at which the parts ended."""
-    sums, steps = fit.learning[name], fit.settings.steps
-    # Step s belongs to part s · parts // steps.
-    ends = [-(-steps * part // len(sums)) for part in range(1, len(sums) + 1)]
-    counts = torch.tensor(ends).diff(prepend=torch.tensor([0]))[:, None]
-    return {"until_step": ends, "error": (sums.cpu() / counts).tolist()}
 
 
 def _interval(fit: Fit, errors: NDArray[Any]) -> Interval:
     """Mean and 90 % interval over prompts of errors [..., P]."""
     return bootstrap(np.moveaxis(errors, -1, 0), fit.settings.resamples, fit.settings.seed)
-
-
-def _spread(errors: NDArray[Any]) -> list[float | None]:
-    """Standard deviation over seeds of the mean error, by layer; None for a single seed."""
-    means = errors.mean((2, 3), dtype=np.float64)
-    if means.shape[1] == 1:
-        return [None] * len(means)
-    return [float(value) for value in means.std(1, ddof=1)]
 
 
 def _unexplained(

@@ -16,7 +16,7 @@ from looplab.evaluation.results import unit
 from looplab.evaluation.tables import Part, Table, document
 
 from .protocols import PROTOCOLS
-from .results import ProbedTarget, Probing, Published
+from .results import ProbedTarget, Probing
 
 _PARTS: tuple[Literal["mean"], Literal["low"], Literal["high"]] = ("mean", "low", "high")
 _FEW = 4  # lengths, of which a single one may well be half of a mean
@@ -67,8 +67,12 @@ def _target_table(result: Probing, name: str) -> list[Part]:
         )
     lines += _one_length(target)
     lines += _still_learning(target["learning"])
-    lines += [_origin(entry) for entry in published]
-    return lines
+    return lines + [
+        f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
+        f"{entry['steps']:,} on batches of {entry['prompts']} prompts; {entry['rounding']}; "
+        f"{entry['source']}"
+        for entry in published
+    ]
 
 
 def _one_length(target: ProbedTarget) -> list[str]:
@@ -97,15 +101,6 @@ def _still_learning(learning: Mapping[str, Any]) -> list[str]:
     return [
         f"in the last quarter of {steps:,} steps the error in training fell by {fall:.1%}{advice}"
     ]
-
-
-def _origin(entry: Published) -> str:
-    """The source of published errors, and how they were measured."""
-    return (
-        f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
-        f"{entry['steps']:,} on batches of {entry['prompts']} prompts; {entry['rounding']}; "
-        f"{entry['source']}"
-    )
 
 
 def _text(value: float | None) -> str:
@@ -147,7 +142,7 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
                 Curve(label=printed, kind="published", mean=mean, name=file_name(printed))
             )
         least = [
-            {part: [target["control_least"][part]] * length for part in _PARTS}
+            {str(part): [target["control_least"][part]] * length for part in _PARTS}
             for target in targets
             if "control" in target
         ]

@@ -21,25 +21,6 @@ from .protocols import Protocol
 _PATH = Path(__file__).with_name("published.json")
 
 
-class Published(TypedDict):
-    """One printed curve: the probes' errors over the protocol's divisor, mean over lengths, entry t
-    at layer (or loop) t, entry 0 at the read-in; None beyond the last one printed.
-
-    They were measured on one batch of `prompts`, as large as those that the probes were trained on
-    for `steps` steps, and have no interval. `training_steps` are the probed model's; `rounding`
-    says how many digits are printed.
-    """
-
-    target: str
-    label: str
-    mean: list[float | None]
-    steps: int
-    prompts: int
-    training_steps: int
-    rounding: str
-    source: str
-
-
 class ProbedTarget(TypedDict):
     """The errors of one target's probes: `error` by layer, mean over `lengths`, and `by_length`,
     rows of layers; with their 90 % intervals over prompts and the `seed_spread` over probe seeds.
@@ -64,7 +45,7 @@ class ProbedTarget(TypedDict):
     control: NotRequired[Band]
     control_least: NotRequired[dict[str, float]]
     minus_control: NotRequired[Band]
-    published: NotRequired[Published]
+    published: NotRequired[dict[str, Any]]
 
 
 class Probing(OfRun):
@@ -103,12 +84,15 @@ def title(result: Probing | Dynamics, prompts: int) -> str:
     return f"{result['family']} on {task}, d = {result['dims']}, {prompts} prompts, 90 % bands"
 
 
-def published(config: Config, protocol: Protocol, layers: int) -> list[Published]:
+def published(config: Config, protocol: Protocol, layers: int) -> list[dict[str, Any]]:
     """The printed curves that a run's errors at `layers` layers (or loops and the read-in) can be
-    compared with, at most one for each target.
+    compared with, at most one for each `target`: in `mean` the probes' errors over the protocol's
+    divisor, mean over lengths, from the read-in on, None beyond the last one printed.
 
-    The protocol, the task (name, dims, points, settings, an endless set of prompts) and the model's
-    shape, b and T must match. The steps of the probes and of the model need not.
+    They were measured on one batch of `prompts`, as large as those that the probes were trained on
+    for `steps` steps, and have no interval; `training_steps` are the probed model's, `rounding`
+    says how many digits are printed. The protocol, the task (name, dims, points, settings, an
+    endless set of prompts) and the model's shape, b and T must match; the steps need not.
     """
     divisor = protocol.error_divisor(config.task.dims)
     return [
@@ -116,9 +100,7 @@ def published(config: Config, protocol: Protocol, layers: int) -> list[Published
             "target": curve["target"],
             "label": curve["label"],
             "mean": padded([value / divisor for value in curve["mean"][:layers]], layers),
-            "steps": result["protocol"]["steps"],
-            "prompts": result["protocol"]["prompts"],
-            "training_steps": result["protocol"]["training_steps"],
+            **{key: result["protocol"][key] for key in ("steps", "prompts", "training_steps")},
             "rounding": curve["rounding"],
             "source": result["source"],
         }

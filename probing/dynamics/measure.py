@@ -19,7 +19,7 @@ from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
 from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.evaluation.kept import Arrays, kept, shown
+from looplab.evaluation.kept import kept, shown
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.style import kind_of
@@ -135,23 +135,27 @@ def summary(movements: Movements, seed: int) -> dict[str, Any]:
     resamples."""
     arrays, ranks = movements.arrays(), movements.effective_ranks()
     loops = list(range(1, arrays["absolute"].shape[1] + 1))
-    window = arrays["cosines"].shape[1]
-    result: dict[str, Any] = {
-        "norm": {
-            "loop": [0, *loops],
-            "raw": _interval(arrays["raw"], seed),
-            "stream": _interval(arrays["stream"], seed),
-        },
-        "change": {
-            "loop": loops,
-            "absolute": _interval(arrays["absolute"], seed),
-            "relative": _interval(arrays["relative"], seed),
-        },
-        "cosines": _cosines(arrays["cosines"], loops[:window], seed),
-        "effective_rank": {"loop": [0, *loops[:window]], "value": plain(np.array(ranks))},
+    near = loops[: arrays["cosines"].shape[1]]
+
+    def part(loops: list[int], **names: str) -> dict[str, Any]:
+        bands = {name: _interval(arrays[array], seed) for name, array in names.items()}
+        return {"loop": loops, **bands}
+
+    result = {
+        "norm": part([0, *loops], raw="raw", stream="stream"),
+        "change": part(loops, absolute="absolute", relative="relative"),
+        "cosines": _cosines(arrays["cosines"], near, seed),
+        "effective_rank": {"loop": [0, *near], "value": plain(np.array(ranks))},
     }
     if "residual" in arrays:
-        result["residual"] = _residual(arrays, loops, seed)
+        # Some prompts may converge and others not.
+        relative = arrays["relative_residual"]
+        low, median, high = map(plain, np.quantile(relative, (0.05, 0.5, 0.95), axis=0))
+        result["residual"] = {
+            **part(loops, absolute="residual", relative="relative_residual"),
+            "over_prompts": {"median": median, "percentile_5": low, "percentile_95": high},
+            "at_rest": {"below": _CONVERGED, **_share(relative[:, -1] < _CONVERGED, seed)},
+        }
     return result
 
 
@@ -160,59 +164,38 @@ def contraction(
 ) -> dict[str, Any]:
     """Both factors at this loop from all batches, with the largest change of each at the end of its
     iteration, and the share of prompts whose spectral radius is below 1."""
-    radius = _factor(radii, seed)
+
+    def factor(batches: Sequence[Estimate]) -> dict[str, Any]:
+        values = np.concatenate([batch.values.cpu().numpy() for batch in batches])
+        return {
+            **_interval(values[:, None], seed),
+            "by_prompt": values.tolist(),
+            "remaining_change": max(float(batch.change.max()) for batch in batches),
+            "iterations": max(batch.iterations for batch in batches),
+        }
+
+    radius = factor(radii)
+    below_one = _share(np.array(radius["by_prompt"]) < 1, seed)
     return {
-        "loop": loop,
-        "spectral_norm": _factor(norms, seed),
-        "spectral_radius": radius,
-        "below_one": _share(np.array(radius["by_prompt"]) < 1, seed),
-    }
-
-
-def _factor(batches: Sequence[Estimate], seed: int) -> dict[str, Any]:
-    values = np.concatenate([batch.values.cpu().numpy() for batch in batches])
-    return {
-        **_interval(values[:, None], seed),
-        "by_prompt": values.tolist(),
-        "remaining_change": max(float(batch.change.max()) for batch in batches),
-        "iterations": max(batch.iterations for batch in batches),
-    }
-
-
-def _residual(arrays: Arrays, loops: list[int], seed: int) -> dict[str, Any]:
-    """The means; the spread over prompts, of which some may converge and others not; and the share
-    that has converged at the last loop."""
-    absolute, relative = arrays["residual"], arrays["relative_residual"]
-    low, median, high = np.quantile(relative, (0.05, 0.5, 0.95), axis=0)
-    return {
-        "loop": loops,
-        "absolute": _interval(absolute, seed),
-        "relative": _interval(relative, seed),
-        "over_prompts": {
-            "median": plain(median),
-            "percentile_5": plain(low),
-            "percentile_95": plain(high),
-        },
-        "at_rest": {"below": _CONVERGED, **_share(relative[:, -1] < _CONVERGED, seed)},
-    }
+        "loop": loop, "spectral_norm": factor(norms), "spectral_radius": radius,
+        "below_one": below_one,
+    }  # fmt: skip
 
 
 def _cosines(values: NDArray[Any], loops: list[int], seed: int) -> dict[str, Any]:
     """The matrix with its intervals, row by row; the cosines of consecutive increments, by the
     earlier one's loop; and the mean over all pairs of different ones."""
-    window = len(loops)
-    rows = [_interval(values[:, loop], seed) for loop in range(window)]
-    off_diagonal = values[:, ~np.eye(window, dtype=bool)]
+    rows = [_interval(values[:, index], seed) for index in range(len(loops))]
+    off_diagonal = values[:, ~np.eye(len(loops), dtype=bool)]
     # Pairs of which one increment is zero (late loops, once converged) have no cosine.
     valid = ~np.isnan(off_diagonal).any(0)
-    pairs = _interval(off_diagonal[:, valid].mean(1, keepdims=True), seed) if valid.any() else None
     return {
         "loop": loops,
-        "mean": [row["mean"] for row in rows],
-        "low": [row["low"] for row in rows],
-        "high": [row["high"] for row in rows],
+        **{name: [dict(row)[name] for row in rows] for name in ("mean", "low", "high")},
         "consecutive": _interval(np.diagonal(values, 1, axis1=1, axis2=2), seed),
-        "pairs": pairs,
+        "pairs": _interval(off_diagonal[:, valid].mean(1, keepdims=True), seed)
+        if valid.any()
+        else None,
     }
 
 

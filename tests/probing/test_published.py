@@ -18,7 +18,7 @@ from looplab.probing import results
 from looplab.probing.probe import probe
 from looplab.probing.protocols import PAPER, REFERENCE
 from looplab.probing.report import panels, table
-from looplab.probing.results import Published, published
+from looplab.probing.results import published
 from looplab.probing.settings import ProbingSettings
 from looplab.training import train
 from tests.conftest import tiny_config
@@ -40,7 +40,7 @@ SETTINGS = ProbingSettings(
 )
 
 
-def by_target(config: Config, layers: int = 21) -> dict[str, Published]:
+def by_target(config: Config, layers: int = 21) -> dict[str, dict[str, Any]]:
     return {entry["target"]: entry for entry in published(config, REFERENCE, layers)}
 
 
