@@ -225,7 +225,10 @@ def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
                 textcoords="offset points", va="top", fontsize="small", bbox=_BEHIND_TEXT,
             )  # fmt: skip
     _scales(panel, axes, curves)
+    low, high = axes.get_ylim()
     for name, height in panel.levels.items():
+        if not low <= height <= high:
+            continue  # its name would stand outside
         axes.axhline(height, color="grey", linewidth=0.8, linestyle=":")
         axes.annotate(
             name, (1, height), (-2, 2), xycoords=("axes fraction", "data"),
