@@ -214,7 +214,7 @@ def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
         _matrix(panel, axes)
     for index, (curve, style) in enumerate(zip(curves, curve_styles(curves), strict=True)):
         if panel.bars:
-            _bars(panel, axes, curve, style, index, len(curves))
+            _bars(panel, axes, curves, index, style)
         else:
             _band(panel, axes, curve, style, index)
     if panel.x_label.startswith(_LOOPS):
@@ -278,17 +278,21 @@ def _band(panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], inde
 
 
 def _bars(
-    panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], index: int, count: int
+    panel: Panel, axes: Axes, curves: Sequence[Curve], index: int, style: Mapping[str, Any]
 ) -> None:
-    """Draw a curve as bars beside those of the others, with its intervals."""
-    width, mean = 0.8 / count, numbers(curve.mean)
-    xs = numbers(panel.x)[: len(mean)] + (index - (count - 1) / 2) * width
+    """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
+    its kind comes before it."""
+    curve, width = curves[index], 0.8 / len(curves)
+    mean = numbers(curve.mean)
+    xs = numbers(panel.x)[: len(mean)] + (index - (len(curves) - 1) / 2) * width
     interval = None
     if any(value is not None for value in curve.low):
         interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
     axes.bar(
-        xs, mean, width, yerr=interval, label=curve.label, color=style["color"],
-        gid=f"curve-{index}", error_kw={"elinewidth": 0.8},
+        xs, mean, width, yerr=interval, label=curve.label, gid=f"curve-{index}",
+        fill=curve.kind not in [each.kind for each in curves[:index]],
+        facecolor=style["color"], edgecolor=style["color"], linewidth=0.6,
+        error_kw={"elinewidth": 0.8},
     )  # fmt: skip
 
 

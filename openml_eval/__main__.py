@@ -126,9 +126,9 @@ def _fetch(words: list[str]) -> int:
 
 def _ship(words: list[str]) -> int:
     def ship(settings: ShipSettings) -> str:
-        from looplab.openml_eval.weights import ship_run
+        from looplab.openml_eval.estimators import ship
 
-        return ship_run(settings)
+        return ship(settings)
 
     return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, ship)
 

@@ -1,4 +1,5 @@
-"""Trained models as scikit-learn estimators: a fit is a context, a prediction is a query.
+"""Trained models as scikit-learn estimators: a fit is a context, a prediction is a query; and the
+two that ship with the project.
 
 LoopedClassifier("runs/NAME").fit(X, y).predict_proba(X_new)
 LoopedRegressor(checkpoint="runs/NAME", n_loops="auto").fit(X, y).predict(X_new)
@@ -6,10 +7,11 @@ LoopedRegressor(checkpoint="runs/NAME", n_loops="auto").fit(X, y).predict(X_new)
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,89 +24,30 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.saved import unpacked
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.errors import Halting, changes
-from looplab.evaluation.load import LoadedModel
-from looplab.models import Model, Queries
+from looplab.evaluation.load import LoadedModel, load_model
+from looplab.models import Queries
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import build_task
 from looplab.training.device import place_exactly
+from looplab.training.run_folder.copies import ship as ship_folder
 
 from .context import Floats, Scaling, context_rows, model_inputs
-from .weights import read_model, shipped
+from .settings import SHIPPED_CLASSES, ShipSettings
 
+SHIPPED = Path(__file__).parent / "checkpoints"
+_KINDS = {0: "a regressor", 2: "a classifier of two classes"}
 # Queries per pass beside a context. A query attends to its context and itself, but the mask has all
 # pairs of queries: longer passes cost more than they save.
 _QUERY_CHUNK = 256
 
 
-@dataclass(frozen=True)
-class _Loops:
-    """The number of loops, and the rule by which each answer is fixed once it has converged, if
-    there is one."""
-
-    loops: int
-    halting: Halting | None = None
-    divisor: float = 1.0  # the variance of y
-
-
-@torch.no_grad()
-def _answer_queries(
-    model: Model, contexts: Prompts, queries: Tensor, settings: _Loops, staged: bool = False
-) -> Floats:
-    """Answers to queries [m, d] in each of C contexts: [1, C, m] after the last loop or, `staged`,
-    [loops, C, m] after each. An answer is the prediction or, of a classifier, the probability of
-    class 1.
-
-    Everything is on one device and in float64: the other queries change an answer only by rounding.
-    """
-    answers = []
-    for chunk in queries.split(_QUERY_CHUNK):
-        model_queries = Queries(
-            chunk.expand(len(contexts), -1, -1),
-            torch.full((len(chunk),), contexts.xs.shape[1], device=chunk.device),
-        )
-        if settings.halting is None:
-            window = settings.loops if staged else 1
-            stages = _answers(model, model(contexts, settings.loops, window, queries=model_queries))
-        else:
-            stages = _halting_answers(model, contexts, model_queries, settings, settings.halting)
-        answers.append((stages if staged else stages[-1:]).cpu().numpy())
-    return np.concatenate(answers, axis=2)
-
-
-def _answers(model: Model, predictions: Tensor) -> Tensor:
-    return predictions.softmax(-1)[..., 1] if model.spec.classes else predictions
-
-
-def _halting_answers(
-    model: Model, contexts: Prompts, model_queries: Queries, settings: _Loops, rule: Halting
-) -> Tensor:
-    """Answers [loops, C, m], each fixed once it has converged. Stops when all have."""
-    stages: list[Tensor] = []
-    halted = rule.start(model_queries.xs[..., 0])
-    previous: tuple[Tensor, Tensor] | None = None
-    for loop, (state, prediction) in enumerate(
-        model.unroll(contexts, settings.loops, model_queries)
-    ):
-        if loop == 0:
-            continue  # the read-in precedes the first loop
-        current = state.stream[:, -model_queries.xs.shape[1] :], prediction
-        halted.update(
-            loop, _answers(model, prediction), changes(previous, current, settings.divisor)
-        )
-        stages.append(halted.values)
-        previous = current
-        if halted.all:
-            break
-    return torch.stack(stages + stages[-1:] * (settings.loops - len(stages)))
-
-
 class _Looped(BaseEstimator):  # type: ignore[misc]
     """Base of both estimators: a checkpoint, its loops, and contexts from the training set."""
 
-    _classes: ClassVar[int]
     _shipped: ClassVar[str]
 
     def __init__(
@@ -132,8 +75,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
 
     def _load(self, features: int) -> LoadedModel:
         """The checkpoint; ValueError if it reads fewer than `features` features."""
-        path = shipped(self._shipped) if self.checkpoint is None else self.checkpoint
-        checkpoint = read_model(path, self._classes)
+        path = SHIPPED / self._shipped if self.checkpoint is None else self.checkpoint
+        checkpoint = read_model(path, SHIPPED_CLASSES[self._shipped])
         dims = checkpoint.model.spec.dims
         if features > dims:
             raise ValueError(
@@ -142,17 +85,6 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__}()) or PCA({dims}) does"
             )
         return checkpoint
-
-    def _loop_settings(self, checkpoint: LoadedModel, divisor: float) -> _Loops:
-        if self.n_loops is None:
-            return _Loops(checkpoint.loops)
-        if self.n_loops == "auto":
-            defaults = EvaluationConfig()
-            halting = Halting(defaults.halt_on, defaults.tolerance, checkpoint.loops)
-            return _Loops(checkpoint.loops, halting, divisor)
-        max_loops = checkpoint.model.loop.most_loops
-        loops = _count("n_loops", self.n_loops, max_loops, 'also None or "auto"')
-        return _Loops(loops)
 
     def _set_contexts(
         self,
@@ -169,7 +101,13 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         size = checkpoint.context
         if self.max_context is not None:
             size = _count("max_context", self.max_context, spec.n_positions - 1)
-        settings = self._loop_settings(checkpoint, task.divisor)
+        loops, halting = checkpoint.loops, None
+        if self.n_loops == "auto":
+            defaults = EvaluationConfig()
+            halting = Halting(defaults.halt_on, defaults.tolerance, loops)
+        elif self.n_loops is not None:
+            most = checkpoint.model.loop.most_loops
+            loops = _count("n_loops", self.n_loops, most, 'also None or "auto"')
         device = place_exactly(self.device).device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
@@ -181,29 +119,61 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             random, X.shape[1], spec.dims, task.left_padded, _count("n_orders", self.n_orders)
         )
         xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
-        self._settings = settings
+        self._halting, self._divisor = halting, task.divisor
         self._model = checkpoint.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
-        self.n_loops_ = settings.loops
+        self.n_loops_ = loops
 
+    @torch.no_grad()
     def _answers(self, X: ArrayLike, staged: bool = False) -> Floats:
         """Answers at rows X [m, features], [1, contexts, m] after the last loop or, `staged`,
-        [loops, contexts, m] after each; the mean over the orders of the columns."""
+        [loops, contexts, m] after each; the mean over the orders of the columns. An answer is the
+        prediction or, of a classifier, the probability of class 1.
+
+        Everything is on one device and in float64: other rows change an answer only by rounding.
+        """
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        answers = [
-            _answer_queries(
-                self._model,
-                Prompts(self._contexts.xs[..., order], self._contexts.ys),
-                queries[:, order],
-                self._settings,
-                staged,
-            )
-            for order in self._orders
-        ]
+        answers = []
+        for order in self._orders:
+            contexts = Prompts(self._contexts.xs[..., order], self._contexts.ys)
+            parts = [
+                self._answer_queries(contexts, chunk, staged).cpu().numpy()
+                for chunk in queries[:, order].split(_QUERY_CHUNK)
+            ]
+            answers.append(np.concatenate(parts, axis=2))
         return answers[0] if len(answers) == 1 else np.mean(answers, axis=0)
+
+    def _answer_queries(self, contexts: Prompts, xs: Tensor, staged: bool) -> Tensor:
+        """Answers [1 or loops, C, m] to queries xs [m, d] in each of C contexts."""
+        examples = torch.full((len(xs),), contexts.xs.shape[1], device=xs.device)
+        queries = Queries(xs.expand(len(contexts), -1, -1), examples)
+        if self._halting is None:
+            window = self.n_loops_ if staged else 1
+            return self._read(self._model(contexts, self.n_loops_, window, queries=queries))
+        stages = self._halting_answers(self._halting, contexts, queries)
+        return stages if staged else stages[-1:]
+
+    def _halting_answers(self, rule: Halting, contexts: Prompts, queries: Queries) -> Tensor:
+        """Answers [loops, C, m], each fixed once it has converged. Stops when all have."""
+        stages: list[Tensor] = []
+        halted = rule.start(queries.xs[..., 0])
+        previous: tuple[Tensor, Tensor] | None = None
+        unrolled = self._model.unroll(contexts, self.n_loops_, queries)
+        next(unrolled)  # the read-in precedes the first loop
+        for loop, (state, prediction) in enumerate(unrolled, 1):
+            current = state.stream[:, -queries.xs.shape[1] :], prediction
+            halted.update(loop, self._read(prediction), changes(previous, current, self._divisor))
+            stages.append(halted.values)
+            previous = current
+            if halted.all:
+                break
+        return torch.stack(stages + stages[-1:] * (self.n_loops_ - len(stages)))
+
+    def _read(self, predictions: Tensor) -> Tensor:
+        return predictions.softmax(-1)[..., 1] if self._model.spec.classes else predictions
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
@@ -230,7 +200,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     Fitted: `classes_`, `n_features_in_`, `feature_names_in_`, and `n_loops_`, the number of loops.
     """
 
-    _classes, _shipped = 2, "classifier"
+    _shipped = "classifier"
     classes_: NDArray[Any]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -297,7 +267,7 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the number of loops.
     """
 
-    _classes, _shipped = 0, "regressor"
+    _shipped = "regressor"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store X [n, features] and y [n] as context. ValueError, one line, for an invalid
@@ -346,3 +316,38 @@ def _count(name: str, value: Any, maximum: int | None = None, alternatives: str 
         hint = f" ({alternatives})" if alternatives else ""
         raise ConfigError(name, f"must be a whole number {bounds}{hint}, got {value!r}")
     return int(value)
+
+
+def read_model(path: str | PathLike[str], classes: int) -> LoadedModel:
+    """The model of a run folder (its newest undamaged checkpoint) or of one checkpoint in it; its
+    task's data are not needed.
+
+    Issues a UserWarning for a damaged or altered file that has a replacement. Raises ConfigError,
+    one line, for a path that is neither, a damaged checkpoint, and a model with another number of
+    `classes` (0: a regression).
+    """
+
+    def warn(line: str) -> None:
+        warnings.warn(line, UserWarning, stacklevel=4)
+
+    if not unpacked(path).exists():
+        raise ConfigError("checkpoint", f"{path} does not exist")
+    try:
+        loaded = load_model(path, warn)
+    except RunError as error:
+        raise ConfigError("checkpoint", str(error)) from None
+    if loaded.classes != classes:
+        kind = _KINDS.get(loaded.classes, f"a classifier of {loaded.classes} classes")
+        raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
+    loaded.model.requires_grad_(False)
+    return loaded
+
+
+def ship(settings: ShipSettings) -> str:
+    """Write a run's newest weights into checkpoints/<name>/ beside this file; a line on what was
+    written. ConfigError, before anything is written, for a folder that is no run, is damaged, or is
+    of the other kind."""
+    read_model(settings.run, SHIPPED_CLASSES[settings.name])
+    folder = ship_folder(Path(settings.run), SHIPPED / settings.name)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{folder}: {size:,} bytes"

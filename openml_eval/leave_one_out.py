@@ -7,27 +7,50 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from looplab.conf.checksum import key_of
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config
-from looplab.evaluation.kept import Arrays
-from looplab.evaluation.figures import drawn_once
-from looplab.training.assemble import build_task
-from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs
-from looplab.training.run_folder.files import read_json, write_arrays, write_bytes, write_json
+import numpy as np
+from numpy.typing import NDArray
 
-from .jobs import RunJob, RunScores, Scoring, SolverJob, SolverScores, TableSummary
-from .report import csv_text, draw_accuracies, report
-from .results import Result, summary
-from .scoring import check_features
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation.bootstrap import clustered_bootstrap
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.kept import Arrays, Cache, shown
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.remarks import remarks
+from looplab.training import Run, train
+from looplab.training.assemble import build_task, trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs
+from looplab.training.run_folder.files import read_json, read_record, write_arrays, write_bytes
+from looplab.training.run_folder.run import RunFolder, run_folder
+from looplab.training.run_folder.sources import EVALUATED, sources_of
+
+from .report import accuracy_panel, csv_text, printed, report
+from .scoring import (
+    ABSENT,
+    FIRST_SEED,
+    SOLVERS,
+    ContextSplit,
+    Hits,
+    TrainedModel,
+    check_features,
+    model_hits,
+    reference_accuracies,
+    solver_hits,
+    split_contexts,
+)
 from .settings import RunSettings
-from .tables.store import check_tables, find_table, read_table
+from .tables.table import check_tables, find_table, read_table
+
+KIND = "openml"
+_GROUP_CHUNK = 8  # of whose hits each file of a cache holds some
 
 
 @dataclass(frozen=True)
@@ -35,7 +58,7 @@ class LeaveOneOut:
     """The folder and content of openml.json, its text, and a line on each run that failed."""
 
     folder: Path
-    result: Result
+    result: dict[str, Any]
     text: str
     failures: list[str]
 
@@ -49,18 +72,184 @@ def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> Leave
     invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
     """
     plan = _plan(settings, configs)
-    outcomes = run_jobs(
-        plan.jobs,
-        Workers(processes_for(len(plan.jobs), settings.jobs, plan.first), plan.folder / "logs"),
-    )
-    return _finish(settings, plan, outcomes)
+    processes = processes_for(len(plan.jobs), settings.jobs, plan.first)
+    outcomes = run_jobs(plan.jobs, Workers(processes, plan.folder / "logs"))
+    result, arrays = _result(settings, plan, outcomes)
+    folder, figures = plan.folder, plan.first.figures
+
+    def make() -> Iterator[Path]:
+        write_arrays(folder / "openml.npz", arrays)
+        yield folder / "openml.npz"
+        write_bytes(folder / "openml.csv", csv_text(result).encode())
+        yield folder / "openml.csv"
+        yield from save_panels(folder / "figures", [accuracy_panel(result)], figures)
+
+    shown(folder / "openml.json", KIND, {**result, "figures": figures.plain()}, make)
+    text = report(result, plan.first.tables.format)
+    text = f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
+    return LeaveOneOut(folder, result, text, result["failed"])
 
 
 def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, Any] | None:
     """The content of the openml.json that `leave_one_out` wrote; None if there is none. Raises as
     it."""
-    content = read_json(_plan(settings, configs).folder / "openml.json")
-    return content if isinstance(content, dict) else None
+    return read_record(_plan(settings, configs).folder / "openml.json", KIND).content
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A stored table without its rows: what openml.json says of it. `counts` are the rows of each
+    class; `remarks` are notes that its results must be read with."""
+
+    name: str
+    label: str
+    openml_id: int | None
+    rows: int
+    features: int
+    counts: list[int]
+    majority_share: float
+    sha256: str
+    remarks: list[str]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a table is scored: with `size` rows in each of `contexts` contexts, for evaluation seeds
+    0 to `seeds` - 1; `folder` is where tables are stored."""
+
+    folder: Path
+    size: int
+    contexts: int
+    seeds: int
+
+    def hits(
+        self,
+        cache: Cache,
+        name: str,
+        content: Mapping[str, object],
+        table: HeldOut,
+        score: Callable[[ContextSplit, slice], Hits],
+    ) -> Hits:
+        """Hits [evaluation seeds, groups, …], from the cache or by `score`, group by group;
+        `content` is what they depend on beside table and scoring."""
+        by_seed = []
+        for seed in range(self.seeds):
+            split = split_contexts(table.rows, self.size, self.contexts, seed)
+            full_content = {
+                **content,
+                "table": table.sha256,
+                "size": self.size,
+                "contexts": self.contexts,
+                "seed": seed,
+                "sources": sources_of(*EVALUATED, "openml_eval"),
+            }
+
+            def compute(groups: slice, split: ContextSplit = split) -> Arrays:
+                return {"hits": score(split, groups)}
+
+            rows = cache.rows(name, full_content, len(split.groups), _GROUP_CHUNK, compute)
+            by_seed.append(rows["hits"])
+        return np.stack(by_seed)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a job found: what openml.json says of its training or its time, and by name hits
+    [evaluation seeds, groups, group size], of a run [..., 2] for both polarities; under the
+    reference's protocol a run's accuracies [evaluation seeds, 2]."""
+
+    entry: dict[str, Any]
+    scores: Arrays
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """Train a run, unless it is finished, and score it on its held-out table."""
+
+    config: Config
+    table: HeldOut
+    scoring: Scoring
+
+    @property
+    def name(self) -> str:
+        """Table, model and seed, for messages."""
+        return f"{self.table.label}, {self.config.model.family}, seed {self.config.seed}"
+
+    def __call__(self) -> Scored:
+        """Raises as `train`, and HeldElsewhere if another process scores the run."""
+        run = train(self.config)
+        with RunFolder(run.path).lock():
+            scores = self._scores(run)
+        entry = {
+            "path": str(run.path),
+            "seed": self.config.seed,
+            "step": run.step,
+            "seconds": RunFolder(run.path).status().get("seconds"),  # of training
+            "remarks": remarks(run),
+        }
+        return Scored(entry, {run.path.name: scores})
+
+    def describe(self, result: Scored) -> str:
+        """The accuracy and the training time."""
+        (scores,) = result.scores.values()
+        accuracy = scores[:, 0].mean() if scores.ndim == 2 else _mean(scores)
+        return f"accuracy {accuracy:.3f}, trained in {result.entry['seconds'] or 0:.0f} s"
+
+    def _scores(self, run: Run) -> NDArray[Any]:
+        table = read_table(self.scoring.folder, self.table.name)
+        model = place_exactly(self.config.device).prepare(run.model).eval()
+        classifier = TrainedModel(model, run.task, trained_loops(run.config))
+        if self.config.task.settings["protocol"] == "reference":
+            points = self.scoring.size + 1
+            seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
+            return np.array([reference_accuracies(classifier, table, points, s) for s in seeds])
+        content = {
+            "weights": weights_digest(run.model),
+            "labels": classifier.task.labels,
+            "loops": classifier.loops,
+        }
+        score = partial(model_hits, classifier, table)
+        return self.scoring.hits(Cache(run.path / "cache"), "tables", content, self.table, score)
+
+
+@dataclass(frozen=True)
+class SolverJob:
+    """Score every solver on a table, on the same queries and contexts as the models."""
+
+    table: HeldOut
+    scoring: Scoring
+    cache: Path
+
+    @property
+    def name(self) -> str:
+        """Table and solvers, for messages."""
+        return f"{self.table.label}, {', '.join(SOLVERS)}"
+
+    def __call__(self) -> Scored:
+        """Raises HeldElsewhere if another process scores the solvers."""
+        start = time.monotonic()
+        lock_folder = self.cache / self.table.sha256[:12]
+        lock_folder.mkdir(parents=True, exist_ok=True)
+        table, scores = read_table(self.scoring.folder, self.table.name), {}
+        with RunFolder(lock_folder).lock():  # so that no other process computes the same
+            for name, description in SOLVERS.items():
+                content, score = {"solver": description}, partial(solver_hits, name, table)
+                scores[f"{table.name}/{name}"] = self.scoring.hits(
+                    Cache(self.cache), name, content, self.table, score
+                )
+        return Scored({"seconds": time.monotonic() - start}, scores)
+
+    def describe(self, result: Scored) -> str:
+        """The accuracies and the time."""
+        accuracies = ", ".join(f"{_mean(hits):.3f}" for hits in result.scores.values())
+        return f"accuracies {accuracies}, found in {result.entry['seconds']:.0f} s"
+
+
+def _mean(hits: Hits) -> float:
+    return float(hits[hits != ABSENT].mean())
+
+
+Done = tuple[RunJob | SolverJob, Scored]
 
 
 @dataclass(frozen=True)
@@ -69,7 +258,7 @@ class _Plan:
     first model's configuration."""
 
     jobs: list[RunJob | SolverJob]
-    held_out: list[TableSummary]
+    held_out: list[HeldOut]
     folder: Path
     first: Config
 
@@ -87,9 +276,10 @@ def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
         Path(settings.data_dir), first.task.points - 1, settings.contexts, settings.draws
     )
     runs = [
-        RunJob(config, table, scoring)
+        RunJob(_of_table(config, settings, seed, table, tables), table, scoring)
         for table in held_out
-        for config in _run_configs(settings, configs, table, tables)
+        for config in configs.values()
+        for seed in settings.seeds or (config.seed,)
     ]
     for job in runs:
         build_task(job.config)
@@ -98,7 +288,7 @@ def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
     if settings.protocol == "corrected":
         solver_jobs = [SolverJob(table, scoring, folder / "openml-cache") for table in held_out]
     content = {
-        "runs": [job.path.name for job in runs],
+        "runs": [run_folder(job.config).path.name for job in runs],
         "tables": [each.sha256 for each in tables],
         "scored": [settings.protocol, settings.contexts, settings.draws],
         "resamples": [first.evaluation.resamples, first.evaluation.seed],
@@ -107,7 +297,21 @@ def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
     return _Plan([*runs, *solver_jobs], held_out, folder / f"openml-{digest}", first)
 
 
-def evaluated_tables(settings: RunSettings) -> tuple[list[TableSummary], list[TableSummary]]:
+def _of_table(
+    config: Config, settings: RunSettings, seed: int, table: HeldOut, tables: Sequence[HeldOut]
+) -> Config:
+    """The configuration of a run with one held-out table."""
+    own = {
+        "data_dir": settings.data_dir,
+        "tables": [each.name for each in tables],
+        "held_out": table.name,
+        "protocol": settings.protocol,
+    }
+    task = replace(config.task, settings={**config.task.settings, **own})
+    return replace(config, seed=seed, task=task)
+
+
+def evaluated_tables(settings: RunSettings) -> tuple[list[HeldOut], list[HeldOut]]:
     """The tables that are held out one after another, and all tables, each checked once against its
     sha256.
 
@@ -116,7 +320,7 @@ def evaluated_tables(settings: RunSettings) -> tuple[list[TableSummary], list[Ta
     """
     folder, keys = Path(settings.data_dir), [_without_ending(key) for key in settings.tables]
     check_tables(folder, keys)
-    tables = [_summary(folder, key) for key in keys]
+    tables = [_stored_table(folder, key) for key in keys]
     by_key = {key: table for table in tables for key in (table.openml_id, table.name)}
     held_out = keys if settings.held_out == ("all",) else map(_without_ending, settings.held_out)
     chosen = []
@@ -138,81 +342,122 @@ def _without_ending(key: int | str) -> int | str:
     return Path(key).stem if isinstance(key, str) and key.endswith(".csv") else key
 
 
-def _summary(folder: Path, key: int | str) -> TableSummary:
+def _stored_table(folder: Path, key: int | str) -> HeldOut:
     """A stored table by its id or name; RunError as `read_table`."""
-    table = read_table(folder, key)
-    path = find_table(folder, key)
+    table, path = read_table(folder, key), find_table(folder, key)
     assert path is not None
     rows, features = table.xs.shape
-    return TableSummary(
+    return HeldOut(
         name=table.name,
+        label=table.label,
         openml_id=table.source.openml_id,
         rows=rows,
         features=features,
-        counts=table.counts,
+        counts=list(table.counts),
+        majority_share=max(table.counts) / rows,
         sha256=read_json(path)["sha256"],
-        remarks=tuple(table.remarks),
+        remarks=table.remarks,
     )
 
 
-def _run_configs(
-    settings: RunSettings,
-    configs: Mapping[str, Config],
-    table: TableSummary,
-    tables: Sequence[TableSummary],
-) -> list[Config]:
-    """The configurations of the runs with one held-out table."""
-    table_settings = {
-        "data_dir": settings.data_dir,
-        "tables": [each.name for each in tables],
-        "held_out": table.name,
-        "protocol": settings.protocol,
-    }
-    return [
-        replace(
-            config,
-            seed=seed,
-            task=replace(config.task, settings={**config.task.settings, **table_settings}),
-        )
-        for config in configs.values()
-        for seed in settings.seeds or (config.seed,)
-    ]
-
-
-def _finish(settings: RunSettings, plan: _Plan, outcomes: Sequence[Outcome]) -> LeaveOneOut:
-    """Combine the outcomes and write the result."""
-    folder, config = plan.folder, plan.first
-    scored: list[tuple[RunJob, RunScores]] = []
-    solved: list[tuple[SolverJob, SolverScores]] = []
-    failures: list[str] = []
-    arrays: Arrays = {}  # by the run's name, or by the table's and the solver's
+def _result(
+    settings: RunSettings, plan: _Plan, outcomes: Sequence[Outcome]
+) -> tuple[dict[str, Any], Arrays]:
+    """The content of openml.json, and all scores by name."""
+    done, failures, arrays = list[Done](), list[str](), dict[str, NDArray[Any]]()
     for job, outcome in zip(plan.jobs, outcomes, strict=True):
         if outcome.result is None:
             failures.append(f"{job.name}: {outcome.failure}")
-        elif isinstance(job, RunJob):
-            scored.append((job, outcome.result))
-            arrays[Path(outcome.result.path).name] = outcome.result.scores
         else:
-            solved.append((job, outcome.result))
-            arrays |= {f"{job.table.name}/{name}": h for name, h in outcome.result.hits.items()}
-    result: Result = {
-        "settings": settings,
+            done.append((job, outcome.result))
+            arrays |= outcome.result.scores
+    evaluation = plan.first.evaluation
+    return {
+        "settings": {key: value for key, value in asdict(settings).items() if key != "jobs"},
         "evaluation_seeds": settings.draws,
-        "k": config.task.points - 1,
-        "scale": config.scale,
-        "resamples": config.evaluation.resamples,
-        "seed": config.evaluation.seed,
-        **summary(scored, solved, plan.held_out, config.evaluation),
+        "k": plan.first.task.points - 1,
+        "scale": plan.first.scale,
+        "resamples": evaluation.resamples,
+        "seed": evaluation.seed,
+        **summary(done, plan.held_out, evaluation),
         "failed": failures,
+    }, arrays
+
+
+def summary(
+    done: Sequence[Done], tables: Sequence[HeldOut], settings: EvaluationConfig
+) -> dict[str, Any]:
+    """The results of all jobs by held-out table; the solvers' descriptions; for each family the
+    number of tables on which the low end of its interval is above the share of the larger class,
+    and the number of tables."""
+    entries = [_entry(table, done, settings) for table in tables]
+    beats: dict[str, list[bool]] = {}
+    for entry in entries:
+        for family, model in entry["models"].items():
+            if "beats_majority" in model:
+                beats.setdefault(family, []).append(model["beats_majority"])
+    beats_majority = {family: [sum(each), len(each)] for family, each in beats.items()}
+    return {"tables": entries, "solvers": SOLVERS, "beats_majority": beats_majority}
+
+
+def _entry(table: HeldOut, done: Sequence[Done], settings: EvaluationConfig) -> dict[str, Any]:
+    """A table with its models by family and its solvers by name."""
+    runs: dict[str, list[Scored]] = {}
+    solvers = {}
+    for job, scored in done:
+        if job.table != table:
+            continue
+        if isinstance(job, RunJob):
+            runs.setdefault(job.config.model.family, []).append(scored)
+        else:
+            for name, hits in scored.scores.items():
+                solvers[name.rpartition("/")[2]] = accuracy([hits], hits, settings)
+    paper = printed(table.openml_id)
+    models = {
+        family: {
+            "runs": [run.entry for run in scored_runs],
+            **_accuracies(scored_runs, table.majority_share, settings),
+            "published": paper.get(family),
+        }
+        for family, scored_runs in runs.items()
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_arrays(folder / "openml.npz", arrays)
-    write_bytes(folder / "openml.csv", csv_text(result).encode())
-    plain_settings = {key: value for key, value in asdict(settings).items() if key != "jobs"}
-    content = {**result, "settings": plain_settings}
-    write_json(folder / "openml.json", content)
-    record, draw = folder / "figures" / "drawn.json", partial(draw_accuracies, result)
-    drawn_once(record, key_of(content), config.figures, draw)
-    text = report(result, config.tables.format)
-    text = f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
-    return LeaveOneOut(folder, result, text, failures)
+    return {**asdict(table), "models": models, "solvers": solvers}
+
+
+def _accuracies(
+    runs: Sequence[Scored], majority: float, settings: EvaluationConfig
+) -> dict[str, Any]:
+    """One family's accuracies on a table over its training seeds: with labels `as_is`, `swapped`,
+    and `accuracy`, the mean of both."""
+    scores = [values for run in runs for values in run.scores.values()]
+    as_is, swapped = ([each[..., side] for each in scores] for side in (0, 1))
+    if scores[0].ndim == 2:
+        first = _over_draws(as_is)
+        return {"accuracy": first, "as_is": first, "swapped": _over_draws(swapped)}
+    both = [(a.astype(float) + b) / 2 for a, b in zip(as_is, swapped, strict=True)]
+    mean = accuracy(both, as_is[0], settings)
+    return {
+        "accuracy": mean,
+        "as_is": accuracy(as_is, as_is[0], settings),
+        "swapped": accuracy(swapped, as_is[0], settings),
+        "beats_majority": mean["low"] > majority,
+    }
+
+
+def accuracy(
+    values: Sequence[NDArray[Any]], hits: NDArray[Any], settings: EvaluationConfig
+) -> dict[str, float]:
+    """Mean and 90 % interval of values [evaluation seeds, groups, group size], one array for each
+    training seed, where `hits` of that shape are not ABSENT. Groups, of which no two share a row or
+    a context, and training seeds are resampled."""
+    mask = hits != ABSENT
+    sums = np.stack([np.where(mask, each, 0).sum((0, 2)) for each in values])
+    interval = clustered_bootstrap(sums, mask.sum((0, 2)), settings.resamples, settings.seed)
+    mean, low, high = map(float, interval)
+    return {"mean": mean, "low": low, "high": high}
+
+
+def _over_draws(accuracies: Sequence[NDArray[Any]]) -> dict[str, float]:
+    """Mean and standard deviation over draws of the mean over training seeds."""
+    by_draw = np.stack(accuracies).mean(0)
+    return {"mean": float(by_draw.mean()), "std": float(by_draw.std())}

@@ -1,34 +1,31 @@
-"""Leave-one-out as text, in the layout of Table 2, as CSV and as a picture."""
+"""Leave-one-out as text, in the layout of Table 2, as CSV and as a panel, with the numbers of that
+table as printed."""
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from string import ascii_lowercase
 from textwrap import fill
+from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from looplab.conf.schema import TableFormat
-from looplab.evaluation.bootstrap import Band, numbers
-from looplab.evaluation.figures import AnyCurve, Pictures, name_curves
+from looplab.evaluation.bootstrap import Interval, numbers
+from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.remarks import shared
-from looplab.evaluation.style import style_of
 from looplab.evaluation.tables import Part, Table, document
-
-from .results import Accuracy, Result, TableEntry, source
 
 _WIDTH = 100
 _POLARITY = (
     "polarity. The answer follows what went with a label in training more than the labels of its "
     "context, and which of the two classes a table calls the first is chance."
 )
-# Points have no dashes: their shapes tell them apart in grey.
-_MARKERS = {
-    "looped": "o", "standard": "s", "tied": "^",
-    "logistic": "v", "k-NN": "<", "forest": ">", "boosting": "P", "majority": "x",
-}  # fmt: skip
+Result = Mapping[str, Any]  # the content of openml.json
 
 
 def report(result: Result, form: TableFormat = "text") -> str:
@@ -52,59 +49,54 @@ def csv_text(result: Result) -> str:
     """A line for each table: its properties, then mean, low and high (or std) of every accuracy."""
     rows = []
     for entry in result["tables"]:
-        row: dict[str, object] = {
+        row = {
             key: entry[key] for key in ("openml_id", "name", "rows", "features", "majority_share")
         }
         for family, model in entry["models"].items():
             for part in ("accuracy", "as_is", "swapped", "published"):
-                for name, value in (model[part] or {}).items():
-                    row[f"{family}_{part}_{name}"] = value
+                row |= {f"{family}_{part}_{n}": value for n, value in (model[part] or {}).items()}
         for solver, accuracy in entry["solvers"].items():
             row |= {f"{solver}_{name}": value for name, value in accuracy.items()}
         rows.append(row)
-    columns = list({name: None for row in rows for name in row})
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    text: str = DataFrame(rows, dtype=object).to_csv(index=False)
+    return text
 
 
 def _table(result: Result, notes: Mapping[str, tuple[str, list[str]]]) -> Table:
-    families = list({family: None for entry in result["tables"] for family in entry["models"]})
-    solvers = list(result["solvers"]) if any(e["solvers"] for e in result["tables"]) else []
-    head = ["held out", "rows", "features", *families, *(f"{f}, paper" for f in families)]
+    entries = result["tables"]
+    families, solvers = _names(entries, "models"), _names(entries, "solvers")
+    papers = [f"{family}, paper" for family in families]
+    head = ["held out", "rows", "features", *families, *papers, *solvers, "larger class"]
     rows = []
-    for entry in result["tables"]:
-        models = [entry["models"].get(family) for family in families]
+    for entry in entries:
         marks = "".join(m for m, labels in notes.values() if entry["label"] in labels)
         rows.append(
             [
                 f"{entry['label']}{f' ({marks})' if marks else ''}",
                 f"{entry['rows']:,}",
                 str(entry["features"]),
-                *(_accuracy_text(model and model["accuracy"]) for model in models),
-                *(_accuracy_text(model and model["published"], spread=False) for model in models),
-                *(_accuracy_text(entry["solvers"].get(name), spread=False) for name in solvers),
+                *(_accuracy_text(_model(entry, family, "accuracy")) for family in families),
+                *(_mean_text(_model(entry, family, "published")) for family in families),
+                *(_mean_text(entry["solvers"].get(name)) for name in solvers),
                 f"{entry['majority_share']:.3f}",
             ]
         )
-    return Table([*head, *solvers, "larger class"], rows)
+    return Table(head, rows)
 
 
-def _accuracy_text(value: Accuracy | None, spread: bool = True) -> str:
-    if not value:
-        return "-"
-    if not spread:
-        return f"{value['mean']:.3f}"
-    if "std" in value:
-        return f"{value['mean']:.3f} ± {value['std']:.3f}"
-    return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+def _accuracy_text(value: Mapping[str, float] | None) -> str:
+    if value and "std" in value:
+        return f"{_mean_text(value)} ± {value['std']:.3f}"
+    return f"{_mean_text(value)} [{value['low']:.3f}, {value['high']:.3f}]" if value else "-"
+
+
+def _mean_text(value: Mapping[str, float] | None) -> str:
+    return f"{value['mean']:.3f}" if value else "-"
 
 
 def _caption(result: Result) -> Iterator[str]:
-    settings, k = result["settings"], result["k"]
-    if settings.protocol == "reference":
+    k = result["k"]
+    if result["settings"]["protocol"] == "reference":
         text = (
             "Accuracy under the published protocol, flaws included: of a random 5 % of the "
             f"held-out table, each row (at most 5,000) from {k} others of these 5 %, all "
@@ -124,7 +116,9 @@ def _caption(result: Result) -> Iterator[str]:
             + "."
         )
     yield fill(text, _WIDTH)
-    yield fill(f"paper: {source()}; it tests on 5 % of a table, labels as they are", _WIDTH)
+    yield fill(
+        f"paper: {_table_2()['source']}; it tests on 5 % of a table, labels as they are", _WIDTH
+    )
 
 
 def _below_half_lines(result: Result) -> Iterator[str]:
@@ -167,60 +161,59 @@ def _notes(result: Result) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-def draw_accuracies(result: Result, pictures: Pictures) -> None:
-    """Draw accuracy.png, with its CSV: models and solvers with intervals, published numbers as open
-    diamonds, the share of the larger class as a bar."""
+def accuracy_panel(result: Mapping[str, Any]) -> Panel:
+    """The content of openml.json as bars: by table the accuracy of each model and solver, the
+    published numbers, and the share of the larger class."""
     entries = result["tables"]
-    curves, labels = accuracy_curves(entries), [entry["label"] for entry in entries]
-    positions = np.arange(len(entries))
-    figure = pictures.figure(8.0, 1.6 + 0.55 * len(entries))
-    axes = figure.subplots()
-    models = [name for name in curves if not name.endswith(", paper")]
-    for index, name in enumerate(models):
-        offset = 0.6 * ((index + 0.5) / len(models) - 0.5)
-        colour, heights = style_of(name)["color"], positions + offset
-        marker = _MARKERS.get(name, "o")
-        mean, low, high = (numbers(curves[name][part]) for part in ("mean", "low", "high"))
-        ends = (mean - low, high - mean)
-        axes.errorbar(mean, heights, xerr=ends, fmt=marker, markersize=4, color=colour, label=name)
-        if f"{name}, paper" in curves:
-            mean, label = numbers(curves[f"{name}, paper"]["mean"]), f"{name}, paper"
-            axes.plot(mean, heights, "D", markerfacecolor="none", color=colour, label=label)
-    shares = [entry["majority_share"] for entry in entries]
-    axes.vlines(shares, positions - 0.4, positions + 0.4, color="grey", label="larger class")
-    axes.set_yticks(positions, labels)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"accuracy, {result['k']} rows of context")
-    spread = "std" if result["settings"].protocol == "reference" else "90 % interval"
-    pictures.title(figure, f"held-out tables, {spread}")
-    name_curves(figure)
-    curves["larger_class"] = {"mean": shares}
-    pictures.save(figure, "accuracy", "table", labels, curves)
+    spread = "std" if result["settings"]["protocol"] == "reference" else "90 % interval"
+    families, solvers = _names(entries, "models"), _names(entries, "solvers")
+    by_label: dict[str, list[Any]] = {
+        **{name: [_model(each, name, "accuracy") for each in entries] for name in families},
+        **{name: [each["solvers"].get(name) for each in entries] for name in solvers},
+        **{f"{n}, paper": [_model(each, n, "published") for each in entries] for n in families},
+        "larger class": [{"mean": each["majority_share"]} for each in entries],
+    }
+    curves = []
+    for label, values in by_label.items():
+        ends = numbers([end for value in values for end in _ends(value)]).reshape(-1, 3).T
+        if np.isfinite(ends).any():
+            kind = label.removesuffix(", paper")
+            curves.append(Curve.of(label, kind, Interval(*ends)))
+    return Panel(
+        "accuracy", f"Accuracy on held-out tables, {spread}", "held-out table",
+        f"accuracy, {result['k']} rows of context", [*range(len(entries))], curves, bars=True,
+        x_names=[entry["label"] for entry in entries],
+    )  # fmt: skip
 
 
-def accuracy_curves(entries: Sequence[TableEntry]) -> dict[str, AnyCurve]:
-    """Mean, low and high by table, by the name in the legend; None for a table without a value."""
-    by_name: dict[str, list[Accuracy | None]] = {}
-    for index, entry in enumerate(entries):
-        accuracies = {family: model["accuracy"] for family, model in entry["models"].items()}
-        accuracies |= entry["solvers"]
-        accuracies |= {
-            f"{family}, paper": model["published"]
-            for family, model in entry["models"].items()
-            if model["published"]
-        }
-        for name, value in accuracies.items():
-            by_name.setdefault(name, [None] * len(entries))[index] = value
-    return {name: _curve(values) for name, values in by_name.items()}
-
-
-def _curve(values: Sequence[Accuracy | None]) -> Band:
-    mean, low, high = map(list, zip(*map(_ends, values), strict=True))
-    return {"mean": mean, "low": low, "high": high}
-
-
-def _ends(value: Accuracy | None) -> tuple[float | None, float | None, float | None]:
+def _ends(value: Mapping[str, float] | None) -> tuple[float | None, ...]:
+    """Mean, low and high; a standard deviation stands for an interval."""
     if value is None:
         return None, None, None
-    mean, std = value["mean"], value.get("std", 0.0)
-    return mean, value.get("low", mean - std), value.get("high", mean + std)
+    mean, std = value["mean"], value.get("std")
+    if std is not None:
+        return mean, mean - std, mean + std
+    return mean, value.get("low"), value.get("high")
+
+
+def _names(entries: Sequence[Mapping[str, Any]], part: str) -> list[str]:
+    """The families of models, or the solvers, of any table."""
+    return list(dict.fromkeys(name for entry in entries for name in entry[part]))
+
+
+def _model(entry: Mapping[str, Any], family: str, part: str) -> Any:
+    """One of a family's accuracies on a table; None without it."""
+    return entry["models"].get(family, {}).get(part)
+
+
+def printed(openml_id: int | None) -> dict[str, dict[str, float]]:
+    """The accuracies on a held-out table in Table 2 of arXiv 2311.12424, as in its notebook, by
+    model family: `printed(720)["looped"]["mean"]`; empty for a table outside the ten."""
+    entry = _table_2()["tables"].get(str(openml_id), {})
+    return {family: {"mean": mean, "std": std} for family, (mean, std) in entry.items()}
+
+
+@cache
+def _table_2() -> Any:
+    """`source` of these numbers, and the `tables`."""
+    return json.loads(Path(__file__).with_name("table2.json").read_text(encoding="utf-8"))

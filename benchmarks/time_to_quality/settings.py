@@ -41,6 +41,11 @@ class QualitySettings:
     jobs: int = setting(1, "trainings at once", at_least=1)
     folder: str = setting("runs/time_to_quality", "where runs and results are kept")
 
+    @property
+    def groups(self) -> list[str]:
+        """The words for run.py that choose task, scale and model."""
+        return [f"{name}={getattr(self, name)}" for name in ("task", "scale", "model")]
+
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         for name in ("task", "scale", "model"):
@@ -62,6 +67,11 @@ class Target(NamedTuple):
 
     error: float
     k: tuple[int, ...]
+
+    @property
+    def at(self) -> str:
+        """The numbers of examples, as in 'k = 2, 4'."""
+        return f"k = {', '.join(map(str, self.k))}"
 
 
 @lru_cache
@@ -91,6 +101,6 @@ def target_of(settings: QualitySettings) -> Target:
 def targets_table() -> str:
     """The targets of targets.json, one line each."""
     return "\n".join(
-        f"  {scale:7} {task:15} {target.error:<8g} at k = {', '.join(map(str, target.k))}"
+        f"  {scale:7} {task:15} {target.error:<8g} at {target.at}"
         for (scale, task), target in known_targets().items()
     )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from looplab.conf.mistakes import one_line
 
 from ..settings import table_name
-from .table import Source, Table, TableError, is_unnamed
+from .table import Source, Table, TableError, digest_of, is_unnamed
 
 _NO_NUMBER = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "-")
 
@@ -31,17 +29,17 @@ def csv_table(path: Path, target: str | None = None) -> Table:
     frame = _read(path, separator)
     if target is None:
         target = next((name for name in reversed(frame.columns) if not is_unnamed(name)), None)
-    with open(path, "rb") as file:
-        md5 = hashlib.file_digest(file, "md5").hexdigest()
-    origin = Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, target=target)
+    notes: tuple[str, ...] = ()
     if not isinstance(frame.index, pandas.RangeIndex):  # more values in a row than in the header
-        origin = replace(origin, notes=("left out, row names: those before the first column",))
+        notes = ("left out, row names: those before the first column",)
     decimal = "." if separator == "," else ","
-    for name, column in frame.items():
-        if name != origin.target:
-            frame[name] = _numbers_in(column, decimal)
+    for label, column in frame.items():
+        if label != target:
+            frame[label] = _numbers_in(column, decimal)
+    name, url, md5 = table_name(path), path.resolve().as_uri(), digest_of(path, "md5")
     try:
-        return Table.from_frame(table_name(path), frame, origin.target, origin)
+        origin = Source(name=name, url=url, md5=md5, notes=notes)
+        return Table.from_frame(name, frame, target, origin)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
 

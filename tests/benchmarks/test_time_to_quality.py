@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 import torch
 
 from looplab.benchmarks.time_to_quality.__main__ import main
-from looplab.benchmarks.time_to_quality.race import race
-from looplab.benchmarks.time_to_quality.raced import Point, Result, reached
-from looplab.benchmarks.time_to_quality.report import Row, report
+from looplab.benchmarks.time_to_quality.race import race, reached, report, row_numbers
 from looplab.benchmarks.time_to_quality.settings import QualitySettings, Target, known_targets
 from looplab.conf.compose import commands
 from looplab.conf.groups import choices
@@ -119,7 +116,7 @@ def test_settings_of_run_py_reach_the_trainings(
 def test_numbers_of_edited_code_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = settings(tmp_path, recipes=("fast",), seeds=1, to_end=True)
     assert "other code" not in race(asked, TINY)
-    edited = "looplab.benchmarks.time_to_quality.raced"
+    edited = "looplab.benchmarks.time_to_quality.race"
     monkeypatch.setattr(f"{edited}.evaluation_sources", lambda *_: {"tasks/linear.py": "new"})
     assert race(asked, TINY).startswith("fast: measured by other code: ")
 
@@ -165,46 +162,55 @@ def test_the_help_names_every_target(capsys: pytest.CaptureFixture[str]) -> None
         assert task in said
 
 
-def point(step: int, seconds: float, high: float) -> Point:
-    return Point(step, seconds, seconds, 1e9 * step, high - 0.1, high - 0.2, high)
+def training(seconds: float, *highs: float, remarks: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Measurements after 7, 14, … steps, each of which takes as long."""
+    points = [
+        {"step": 7 * i, "flops": 7e9 * i, "error": high - 0.1, "low": high - 0.2, "high": high}
+        | {"seconds": seconds * i, "cpu_seconds": seconds * i}
+        for i, high in enumerate(highs, 1)
+    ]
+    return {"points": points, "remarks": list(remarks)}
+
+
+def judged(**results: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """The text and the rows of a race with these trainings."""
+    base = next(iter(results.values()))
+    asked, target = QualitySettings(task="linear", seeds=len(base)), Target(0.2, (10,))
+    rows = [
+        {"label": label, "track": "A", **row_numbers(of_row, base, asked, target)}
+        for label, of_row in results.items()
+    ]
+    return report(rows, asked, target), rows
 
 
 def test_a_target_is_reached_with_its_interval() -> None:
-    points = [point(1, 1, 0.51), point(2, 2, 0.5), point(3, 3, 0.4)]
-    assert reached(points, 0.5) == points[1]
-    assert reached(points, 0.3) is None
+    found = training(1, 0.51, 0.5, 0.4)
+    assert reached(found, Target(0.5, ())) == found["points"][1]
+    assert reached(found, Target(0.3, ())) is None
 
 
 def test_the_ratio_is_paired_by_seed() -> None:
-    def row(label: str, seconds: list[float]) -> Row:
-        points = [[asdict(point(7, s, 0.1))] for s in seconds]
-        return Row(label, "A", [{"points": each, "remarks": []} for each in points])
-
-    rows = [row("slow", [40.0, 10.0, 30.0]), row("fast", [10.0, 5.0, 10.0])]
-    text, found = report(rows, QualitySettings(task="linear", seeds=3), Target(0.2, (10,)))
-    ratio = found["rows"][1]["ratio"]
-    assert ratio is not None
+    text, (_, fast) = judged(
+        slow=[training(seconds, 0.1) for seconds in (40.0, 10.0, 30.0)],
+        fast=[training(seconds, 0.1) for seconds in (10.0, 5.0, 10.0)],
+    )
+    ratio = fast["ratio"]
     assert ratio["ratio"] == pytest.approx((4 * 2 * 3) ** (1 / 3))
     # Student's t with two degrees of freedom leaves 5 % above 2.92.
     logs = [math.log(x) for x in (4, 2, 3)]
     mean = sum(logs) / 3
     half = 2.91999 * math.sqrt(sum((x - mean) ** 2 for x in logs) / 2 / 3)
     assert ratio["low"] == pytest.approx(math.exp(mean - half), rel=1e-4)
-    assert found["rows"][1]["median"]["cpu_seconds"] == 10
+    assert fast["median"]["cpu_seconds"] == 10
     assert "2.88" in text
 
 
 def test_a_seed_that_fails_to_reach_it_makes_no_ratio() -> None:
-    reaching: Result = {
-        "points": [asdict(point(7, 2.0, 0.1))],
-        "remarks": ["trained by other code: x"],
-    }
-    missing: Result = {"points": [asdict(point(7, 2.0, 0.9))], "remarks": []}
-    rows = [Row("a", "A", [reaching, reaching]), Row("b", "A", [reaching, missing])]
-    text, found = report(rows, QualitySettings(task="linear", seeds=2), Target(0.2, (10,)))
+    reaching = training(2.0, 0.1, remarks=("trained by other code: x",))
+    text, (_, other) = judged(a=[reaching, reaching], b=[reaching, training(2.0, 0.9)])
     assert text.startswith("all: trained by other code: x\n")
-    assert found["rows"][1]["ratio"] is None
-    assert found["rows"][1]["median"]["cpu_seconds"] is None
+    assert other["ratio"] is None
+    assert other["median"]["cpu_seconds"] is None
 
 
 @pytest.mark.parametrize("model", ["looped", "standard"])

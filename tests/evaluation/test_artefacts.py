@@ -98,7 +98,7 @@ def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]
         ("evaluation/baselines/lasso.py", everything),
         ("models/loops/loop.py", everything),
         ("tasks/linear.py", everything),
-        ("openml_eval/jobs.py", set()),
+        ("openml_eval/scoring.py", set()),
     ):
         known = set((tiny_run.path / "cache").iterdir())
         edit(edited)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from looplab.openml_eval import weights
-from looplab.openml_eval.tables import download
+from looplab.openml_eval import estimators
+from looplab.openml_eval.tables import fetch as fetching
 from tests.openml_eval.averaging import write_averaging
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description
@@ -37,7 +37,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (socket.socket, "connect", refuse),
         (socket.socket, "connect_ex", refuse),
         (socket, "getaddrinfo", refuse),
-        (download, "_TRIES", 1),
+        (fetching, "_TRIES", 1),
     ):
         monkeypatch.setattr(owner, name, value)
     return attempts
@@ -85,7 +85,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{http.server_port}"
     for name, value in (("SERVER", f"{state.url}/api/v1/xml"), ("_TRIES", 1)):
-        monkeypatch.setattr(download, name, value)
+        monkeypatch.setattr(fetching, name, value)
     monkeypatch.setenv("no_proxy", "*")
     thread = threading.Thread(target=http.serve_forever, daemon=True)
     thread.start()
@@ -99,7 +99,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place of its own for what ships, which is not there yet."""
     folder = tmp_path / "shelf"
-    monkeypatch.setattr(weights, "SHIPPED", folder)
+    monkeypatch.setattr(estimators, "SHIPPED", folder)
     return folder
 
 

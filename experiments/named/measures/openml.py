@@ -8,25 +8,19 @@ content of openml.json. The tables must be stored first: without them nothing is
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from looplab.conf.build import build
 from looplab.conf.compose import command_of
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
-from looplab.evaluation.bootstrap import Interval, numbers
-from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.openml_eval.leave_one_out import leave_one_out, stored
-from looplab.openml_eval.report import accuracy_curves
+from looplab.openml_eval.report import accuracy_panel
 from looplab.openml_eval.settings import RunSettings, split_words
-from looplab.openml_eval.tables.store import check_tables
+from looplab.openml_eval.tables.table import check_tables
 
 from ...measuring import Measurement, Request
-
-_PAPER = ", paper"  # ends the names of published accuracies
 
 
 def measure(request: Request) -> Measurement:
@@ -49,8 +43,8 @@ def measure(request: Request) -> Measurement:
         return Measurement(missing=[f"held-out tables: {error}"])
     if result is None:
         return Measurement(missing=["held-out tables: not measured yet"])
-    panels = [_panel(result)] if result["tables"] else []
-    return Measurement({"openml": result}, panels, missing)
+    panel = replace(accuracy_panel(result), name="openml-accuracy")
+    return Measurement({"openml": result}, [panel], missing)
 
 
 def settings_of(request: Request) -> tuple[RunSettings, dict[str, Config]]:
@@ -69,23 +63,3 @@ def settings_of(request: Request) -> tuple[RunSettings, dict[str, Config]]:
         for family in settings.model
     }
     return settings, configs
-
-
-def _panel(result: Mapping[str, Any]) -> Panel:
-    """Accuracy by table: models and solvers, published numbers, and the larger class's share."""
-    entries = result["tables"]
-    curves: list[Curve] = []
-    for name, parts in accuracy_curves(entries).items():
-        interval = Interval(*(numbers(parts[part]) for part in ("mean", "low", "high")))
-        curves.append(Curve.of(name, "published" if name.endswith(_PAPER) else name, interval))
-    shares = numbers([entry["majority_share"] for entry in entries])
-    curves.append(Curve.of("larger class", "larger_class", without_interval(shares)))
-    return Panel(
-        "openml-accuracy",
-        "accuracy on held-out tables",
-        "held-out table",
-        f"accuracy, {result['k']} rows of context",
-        range(len(entries)),
-        curves,
-        x_names=[entry["label"] for entry in entries],
-    )

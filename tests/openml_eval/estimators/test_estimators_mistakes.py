@@ -56,7 +56,7 @@ def test_a_checkpoint_that_is_not_there(tmp_path: Path, shelf: Path) -> None:
     assert message(LoopedClassifier("runs/none")) == "checkpoint runs/none does not exist"
     assert message(LoopedClassifier(tmp_path)).endswith("it holds no config.yaml")
     said = message(LoopedRegressor())
-    assert said == f"checkpoint must be given: {shelf / 'regressor'} is not there"
+    assert said == f"checkpoint {shelf / 'regressor'} does not exist"
 
 
 def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:

@@ -14,7 +14,8 @@ from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.openml_eval import LoopedClassifier
 from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.weights import read_model, ship
+from looplab.openml_eval.estimators import read_model, ship
+from looplab.openml_eval.settings import ShipSettings
 from looplab.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import RunFolder
 from tests.openml_eval.data import halves
@@ -24,7 +25,7 @@ def test_what_is_shipped_is_found_and_answers_as_the_run_does(runs: Path, shelf:
     X, labels = halves(30, 4)
     run = runs / "restless-classifier"
     for _ in range(2):  # the second replaces the first
-        assert ship(run, "classifier") == shelf / "classifier"
+        assert ship(ShipSettings(str(run), "classifier")).startswith(f"{shelf / 'classifier'}: ")
         files = [path.name for path in sorted((shelf / "classifier").rglob("*.*"))]
         assert files == ["00000002.json", "00000002.safetensors", "config.yaml"]
     expected = LoopedClassifier(run).fit(X, labels).predict_proba(X)
@@ -42,7 +43,8 @@ def test_nothing_but_weights_and_their_settings_is_kept(
     weights_of = load_checkpoint(runs / "restless-regressor/checkpoints/00000002.safetensors")
     adam = {"adam.step.read_in.weight": torch.ones(3), "rate_factor": torch.tensor(1.0)}
     save_checkpoint(run / "checkpoints", 7, weights_of.tensors | adam)
-    folder = ship(run, "regressor")
+    ship(ShipSettings(str(run), "regressor"))
+    folder = shelf / "regressor"
     kept = load_checkpoint(folder / "checkpoints" / "00000007.safetensors").tensors
     assert kept.keys() == weights_of.tensors.keys()
     shipped = read_config(folder)
@@ -52,9 +54,9 @@ def test_nothing_but_weights_and_their_settings_is_kept(
 
 
 def test_a_run_of_the_other_kind_replaces_nothing(runs: Path, shelf: Path) -> None:
-    ship(runs / "classifier", "classifier")
+    ship(ShipSettings(str(runs / "classifier"), "classifier"))
     with pytest.raises(ConfigError, match="a classifier of two classes is needed"):
-        ship(runs / "regressor", "classifier")
+        ship(ShipSettings(str(runs / "regressor"), "classifier"))
     assert read_model(shelf / "classifier", classes=2).model.spec.classes == 2
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from looplab.openml_eval import LoopedClassifier, LoopedRegressor
-from looplab.openml_eval.weights import SHIPPED, read_model
+from looplab.openml_eval.estimators import SHIPPED, read_model
 
 BOTH = [(LoopedClassifier, "classifier", 2), (LoopedRegressor, "regressor", 0)]
 

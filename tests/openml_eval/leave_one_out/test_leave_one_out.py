@@ -19,8 +19,7 @@ import torch
 from looplab import training
 from looplab.conf.mistakes import HeldElsewhere, RunError
 from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.jobs import Scoring, SolverJob
-from looplab.openml_eval.leave_one_out import evaluated_tables
+from looplab.openml_eval.leave_one_out import Scoring, SolverJob, evaluated_tables
 from looplab.openml_eval.settings import RunSettings
 from looplab.tasks import Task, make_task
 from looplab.training import Interrupted
@@ -76,7 +75,7 @@ def test_all_tables_in_two_processes_and_everything_is_found_again(
         lines = list(csv.DictReader(file))
     assert [line["name"] for line in lines] == ["third", "abalone"]
     assert float(lines[1]["looped_published_mean"]) == 0.6622
-    names = {"accuracy.png", "accuracy.csv", "drawn.json"}
+    names = {"accuracy.png", "accuracy.csv"}
     assert {path.name for path in (place / "figures").iterdir()} == names
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     caches = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*cache/*.npz")}
@@ -96,7 +95,7 @@ def test_one_failure_is_named_and_the_rest_goes_on(
             raise RunError("the disk is full")
         return trained(config)
 
-    monkeypatch.setattr("looplab.openml_eval.jobs.train", train)
+    monkeypatch.setattr("looplab.openml_eval.leave_one_out.train", train)
     assert main(words(data, tmp_path, "model=looped", "jobs=1", "evaluation_seeds=1")) == 1
     said = capsys.readouterr().out
     assert "failed: 8 second, looped, seed 0: the disk is full" in said
@@ -123,7 +122,7 @@ def test_solvers_answer_for_a_table_in_one_process_only(data: Path, tmp_path: Pa
     (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
     with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
         job()
-    np.testing.assert_array_equal(job().hits["majority"], found.hits["majority"])
+    np.testing.assert_array_equal(job().scores["third/majority"], found.scores["third/majority"])
 
 
 class Dies:
@@ -176,7 +175,7 @@ def test_an_interrupted_training_here_ends_the_command(
     def train(config: Any) -> Any:
         raise Interrupted(signal.SIGINT, 3)
 
-    monkeypatch.setattr("looplab.openml_eval.jobs.train", train)
+    monkeypatch.setattr("looplab.openml_eval.leave_one_out.train", train)
     assert main(words(data, tmp_path, "held_out=8", "jobs=1")) == 130
     assert "the same command resumes" in capsys.readouterr().out
 

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from looplab.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
-from looplab.openml_eval.jobs import (
+from looplab.openml_eval.leave_one_out import (
+    Done,
+    HeldOut,
     RunJob,
-    RunScores,
+    Scored,
     Scoring,
     SolverJob,
-    SolverScores,
-    TableSummary,
+    summary,
 )
-from looplab.openml_eval.report import csv_text, report
-from looplab.openml_eval.results import Result, printed, source, summary
+from looplab.openml_eval.report import accuracy_panel, csv_text, printed, report
 from looplab.openml_eval.scoring import ABSENT
-from looplab.openml_eval.settings import RunSettings
 from looplab.openml_eval.tables.catalogue import TABLES
 
-POLLEN = TableSummary("pollen", 871, 40, 5, (24, 16), "a" * 64, ("half of the file", "rebuilt"))
-MINE = TableSummary("mine", None, 40, 3, (20, 20), "b" * 64, ("rebuilt",))
+POLLEN = HeldOut(
+    *("pollen", "871 pollen", 871, 40, 5, [24, 16], 0.6, "a" * 64),
+    ["half of the file", "rebuilt"],
+)
+MINE = HeldOut("mine", "mine", None, 40, 3, [20, 20], 0.5, "b" * 64, ["rebuilt"])
+SCORING = Scoring(Path(), 40, 8, 2)
 
 
-def run(
-    table: TableSummary, as_is: float, swapped: float, seed: int = 0
-) -> tuple[RunJob, RunScores]:
+def run(table: HeldOut, as_is: float, swapped: float, seed: int = 0) -> Done:
     """A run that is right on so many of 8 groups of 5 rows (6 where one is absent)."""
     settings = {"protocol": "corrected"}
     config = Config(
@@ -40,25 +41,17 @@ def run(
     for side, share in enumerate((as_is, swapped)):
         random = np.random.default_rng(side)
         hits[:, :, :5, side] = random.permutation(80).reshape(2, 8, 5) < 80 * share
-    result = RunScores(f"runs/{table.name}-{seed}", 1, 2.0, [], hits)
-    return RunJob(config, table, SCORING), result
+    entry = {"path": f"runs/{table.name}-{seed}", "seed": seed, "step": 1, "remarks": []}
+    return RunJob(config, table, SCORING), Scored(entry, {"run": hits})
 
 
-SCORING = Scoring(Path(), 40, 8, 2)
-
-
-def told(
-    *scored: tuple[RunJob, RunScores], solved: Sequence[tuple[SolverJob, SolverScores]] = ()
-) -> tuple[Result, str]:
-    tables = list({job.table.name: job.table for job, _ in scored}.values())
-    result: Result = {
-        "settings": RunSettings(),
+def told(*done: Done) -> tuple[dict[str, Any], str]:
+    tables = list({job.table.name: job.table for job, _ in done}.values())
+    result = {
+        "settings": {"protocol": "corrected"},
         "evaluation_seeds": 2,
         "k": 40,
-        "scale": "",
-        "resamples": 200,
-        "seed": 0,
-        **summary(scored, solved, tables, EvaluationConfig(resamples=200)),
+        **summary(done, tables, EvaluationConfig(resamples=200)),
         "failed": [],
     }
     return result, report(result)
@@ -109,17 +102,28 @@ def test_solvers_and_the_paper_stand_beside() -> None:
     hits = np.ones((2, 8, 6), np.uint8)
     hits[:, :, 5] = ABSENT
     hits[:, :4, :5] = 0
-    solved = (SolverJob(POLLEN, SCORING, Path()), SolverScores({"forest": hits}, 1.0))
-    result, said = told(run(POLLEN, 0.9, 0.9), solved=[solved])
+    solved = SolverJob(POLLEN, SCORING, Path()), Scored({"seconds": 1.0}, {"pollen/forest": hits})
+    result, said = told(run(POLLEN, 0.9, 0.9), run(MINE, 0.9, 0.9), solved)
     assert result["tables"][0]["solvers"]["forest"]["mean"] == 0.5
     row = next(line for line in said.splitlines() if line.startswith("871 pollen"))
     assert row.split()[3:8] == ["40", "5", "0.900", *row.split()[6:8]]
     assert "0.510" in row  # printed
-    head, line = csv_text(result).splitlines()
+    head, line, _ = csv_text(result).splitlines()
     values = dict(zip(head.split(","), line.split(","), strict=True))
     assert float(values["forest_mean"]) == 0.5
     assert float(values["looped_published_mean"]) == 0.5098
     assert values["majority_share"] == "0.6"
+    panel = accuracy_panel(result)
+    assert panel.bars
+    assert panel.x_names == ["871 pollen", "mine"]
+    curves = {curve.label: curve for curve in panel.curves}
+    assert list(curves) == ["looped", "forest", "looped, paper", "larger class"]
+    assert [*curves["forest"].mean] == [0.5, None]
+    paper = curves["looped, paper"]
+    assert paper.kind == "looped"  # its colour, hollow
+    assert paper.mean[0] == 0.5098
+    assert paper.mean[0] - paper.low[0] == pytest.approx(printed(871)["looped"]["std"])
+    assert [*curves["larger class"].mean] == [0.6, 0.5]
 
 
 # As the paper rounds them: standard, looped.
@@ -148,4 +152,3 @@ def test_all_ten_are_there_and_round_to_what_the_paper_has(openml_id: int) -> No
 
 def test_other_tables_have_none() -> None:
     assert printed(7) == printed(None) == {}
-    assert "2311.12424" in source()

@@ -12,10 +12,8 @@ import pytest
 
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.settings import FetchSettings
-from looplab.openml_eval.tables.download import openml_table
-from looplab.openml_eval.tables.fetch import fetch
-from looplab.openml_eval.tables.store import read_table
-from looplab.openml_eval.tables.table import TableError
+from looplab.openml_eval.tables.fetch import fetch, openml_table
+from looplab.openml_eval.tables.table import TableError, read_table
 from tests.openml_eval.small_cache import HEADER, arff, contents, rows, write_data_set
 
 

@@ -12,8 +12,7 @@ import pytest
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables.csv_file import csv_table
 from looplab.openml_eval.tables.fetch import description, fetch
-from looplab.openml_eval.tables.store import read_table
-from looplab.openml_eval.tables.table import TableError
+from looplab.openml_eval.tables.table import TableError, read_table
 
 ROWS = [(f"{i % 7 - 3}.5", f"{i % 5}.25", "no" if i < 30 else "yes") for i in range(60)]
 XS = np.array([[float(a), float(b)] for a, b, _ in ROWS])

@@ -8,9 +8,8 @@ import pytest
 
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.settings import FetchSettings
-from looplab.openml_eval.tables.download import openml_table
-from looplab.openml_eval.tables.fetch import fetch
-from looplab.openml_eval.tables.store import read_table
+from looplab.openml_eval.tables.fetch import fetch, openml_table
+from looplab.openml_eval.tables.table import read_table
 from tests.openml_eval.conftest import Server
 from tests.openml_eval.small_cache import arff, rows, write_data_set
 

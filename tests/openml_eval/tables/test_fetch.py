@@ -13,10 +13,8 @@ from filelock import FileLock
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
 from looplab.openml_eval.settings import FetchSettings
-from looplab.openml_eval.tables.download import openml_table
-from looplab.openml_eval.tables.fetch import fetch
-from looplab.openml_eval.tables.store import read_table
-from looplab.openml_eval.tables.table import Table
+from looplab.openml_eval.tables.fetch import fetch, openml_table
+from looplab.openml_eval.tables.table import Table, read_table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import arff, contents, rows, write_data_set
 

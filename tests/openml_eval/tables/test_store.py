@@ -14,8 +14,14 @@ import numpy as np
 import pytest
 
 from looplab.conf.mistakes import RunError
-from looplab.openml_eval.tables.store import find_table, read_table, write_table
-from looplab.openml_eval.tables.table import Source, Table, TableError
+from looplab.openml_eval.tables.table import (
+    Source,
+    Table,
+    TableError,
+    find_table,
+    read_table,
+    write_table,
+)
 
 
 def small(name: str = "small", openml_id: int | None = 7, rows: int = 50) -> Table:

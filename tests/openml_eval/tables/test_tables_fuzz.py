@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from looplab.openml_eval.tables.csv_file import csv_table
-from looplab.openml_eval.tables.store import read_table, write_table
-from looplab.openml_eval.tables.table import LEAST_ROWS, Table, TableError
+from looplab.openml_eval.tables.table import LEAST_ROWS, Table, TableError, read_table, write_table
 
 ROWS = LEAST_ROWS
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)

@@ -12,7 +12,7 @@ import pytest
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables.catalogue import TABLES, entry
 from looplab.openml_eval.tables.fetch import fetch
-from looplab.openml_eval.tables.store import read_table
+from looplab.openml_eval.tables.table import read_table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import contents
 
