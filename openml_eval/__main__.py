@@ -10,7 +10,6 @@ if __name__ == "__main__":  # before the imports, which take a while
     begin()
 
 import sys
-from collections.abc import Callable
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import answered, described, run_command
@@ -19,6 +18,8 @@ from looplab.conf.schema import Config
 from looplab.conf.words import settings_from_words
 from looplab.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, split_words
 
+_RESUMES = "stopped; the same command resumes"
+_RESUMES_SAVED = "stopped, with every training saved; the same command resumes"
 _RUN_HELP = """\
 Train on all tables but one and test on that one; print the accuracies beside the published Table 2
 and those of scikit-learn's solvers on the same contexts.
@@ -60,31 +61,25 @@ Copies the newest weights and their configuration; replaces the checkpoint of th
 
 def main(words: list[str]) -> int:
     """Run the command given by `words`; returns the exit code."""
+    actions = [word.removeprefix("action=") for word in words if word.startswith("action=")]
+    rest = [word for word in words if not word.startswith("action=")]
+    action = actions[0] if actions else "run"
     try:
-        action, rest = _split_action(words)
+        if len(actions) > 1:
+            raise ConfigError("action", "is given twice")
+        check_choice("action", action, ("run", "fetch", "ship"))
     except ConfigError as error:
         print(f"openml_eval: {error}", file=sys.stderr)
         return 2
-    return _ACTIONS[action](rest)
-
-
-def _split_action(words: list[str]) -> tuple[str, list[str]]:
-    """The action, and the words that are its settings."""
-    actions = [word.removeprefix("action=") for word in words if word.startswith("action=")]
-    rest = [word for word in words if not word.startswith("action=")]
-    if len(actions) > 1:
-        raise ConfigError("action", "is given twice")
-    action = actions[0] if actions else "run"
-    check_choice("action", action, _ACTIONS)
-    return action, rest
-
-
-def _run(words: list[str]) -> int:
-    if {"-h", "--help"} & set(words):
+    if action == "fetch":
+        text = _FETCH_HELP.format(settings=described(FetchSettings))
+        return run_command("openml_eval", FetchSettings, rest, lambda: text, _fetch, _RESUMES)
+    if action == "ship":
+        return run_command("openml_eval", ShipSettings, rest, lambda: _SHIP_HELP, _ship)
+    if {"-h", "--help"} & set(rest):
         print(_RUN_HELP.format(settings=described(RunSettings)), end="")
         return 0
-    stop_message = "stopped, with every training saved; the same command resumes"
-    return answered("openml_eval", lambda: _leave_one_out(words), stop_message)
+    return answered("openml_eval", lambda: _leave_one_out(rest), _RESUMES_SAVED)
 
 
 def _leave_one_out(words: list[str]) -> int:
@@ -92,53 +87,32 @@ def _leave_one_out(words: list[str]) -> int:
     own_words, rest = split_words(words)
     settings = settings_from_words(RunSettings, own_words)
     settings.check()
-    configs: dict[str, Config] = {family: _compose(family, rest) for family in settings.model}
+    from looplab.conf.compose import commands
+
+    configs: dict[str, Config] = {}
+    for family in settings.model:
+        (command,) = commands(["task=tables", f"model={family}", *rest])
+        if command.again:
+            raise ConfigError("again", "is for run.py: name the run there, by its settings")
+        configs[family] = command.config
     check_folder("folder", next(iter(configs.values())).folder)
     from looplab.openml_eval.leave_one_out import leave_one_out
 
-    outcome = leave_one_out(settings, configs)
-    print(f"\n{outcome.text}", flush=True)
-    return 1 if outcome.failures else 0
+    result, text = leave_one_out(settings, configs)
+    print(f"\n{text}", flush=True)
+    return 1 if result["failed"] else 0
 
 
-def _compose(family: str, rest: list[str]) -> Config:
-    """The configuration of a run of this family, composed as by run.py."""
-    from looplab.conf.compose import commands
+def _fetch(settings: FetchSettings) -> str:
+    from looplab.openml_eval.tables.fetch import fetch
 
-    (command,) = commands(["task=tables", f"model={family}", *rest])
-    if command.again:
-        raise ConfigError("again", "is for run.py: name the run there, by its settings")
-    return command.config
+    return fetch(settings)
 
 
-def _fetch(words: list[str]) -> int:
-    def fetch_tables(settings: FetchSettings) -> str:
-        from looplab.openml_eval.tables.fetch import fetch
+def _ship(settings: ShipSettings) -> str:
+    from looplab.openml_eval.estimators import ship
 
-        return fetch(settings)
-
-    help_text = _FETCH_HELP.format(settings=described(FetchSettings))
-    stop_message = "stopped; the same command resumes"
-    return run_command(
-        "openml_eval", FetchSettings, words, lambda: help_text, fetch_tables, stop_message
-    )
-
-
-def _ship(words: list[str]) -> int:
-    def ship(settings: ShipSettings) -> str:
-        from looplab.openml_eval.estimators import ship
-
-        return ship(settings)
-
-    return run_command("openml_eval", ShipSettings, words, lambda: _SHIP_HELP, ship)
-
-
-# Each takes the words beside action= and returns the exit code.
-_ACTIONS: dict[str, Callable[[list[str]], int]] = {
-    "run": _run,
-    "fetch": _fetch,
-    "ship": _ship,
-}
+    return ship(settings)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Train on all tables but one and test on that one: for every table, model and seed of a command.
 
-outcome = leave_one_out(RunSettings(held_out=(720,)), {"looped": config})
+result, text = leave_one_out(RunSettings(held_out=(720,)), {"looped": config})
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from looplab.evaluation.remarks import remarks
 from looplab.training import Run, train
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
-from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs
+from looplab.training.jobs import Workers, processes_for, run_jobs
 from looplab.training.run_folder.files import read_json, read_record, write_arrays, write_bytes
 from looplab.training.run_folder.run import RunFolder, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
@@ -46,54 +46,63 @@ from .scoring import (
     solver_hits,
     split_contexts,
 )
-from .settings import RunSettings
+from .settings import RunSettings, table_key
 from .tables.table import check_tables, find_table, read_table
 
 KIND = "openml"
 _GROUP_CHUNK = 8  # of whose hits each file of a cache holds some
 
 
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """The folder and content of openml.json, its text, and a line on each run that failed."""
-
-    folder: Path
-    result: dict[str, Any]
-    text: str
-    failures: list[str]
-
-
-def leave_one_out(settings: RunSettings, configs: Mapping[str, Config]) -> LeaveOneOut:
+def leave_one_out(
+    settings: RunSettings, configs: Mapping[str, Config]
+) -> tuple[dict[str, Any], str]:
     """Train and score the runs of a command; `configs` are the models' by family, to which tables
     and seeds are added. Writes into <folder>/openml-<hash>: openml.json, openml.csv, openml.npz
-    (hits row by row), figures/.
+    (hits row by row), figures/; returns the content of openml.json, in which `failed` has a line on
+    each run that failed, and the text to print.
 
     Stored results are reused. Raises ConfigError and RunError before anything is written, for
     invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
     """
-    plan = _plan(settings, configs)
-    processes = processes_for(len(plan.jobs), settings.jobs, plan.first)
-    outcomes = run_jobs(plan.jobs, Workers(processes, plan.folder / "logs"))
-    result, arrays = _result(settings, plan, outcomes)
-    folder, figures = plan.folder, plan.first.figures
+    jobs, held_out, folder = _plan(settings, configs)
+    first = next(iter(configs.values()))
+    processes = processes_for(len(jobs), settings.jobs, first)
+    outcomes = run_jobs(jobs, Workers(processes, folder / "logs"))
+    done, failures, scores = list[Done](), list[str](), dict[str, NDArray[Any]]()
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if outcome.result is None:
+            failures.append(f"{job.name}: {outcome.failure}")
+        else:
+            done.append((job, outcome.result))
+            scores |= outcome.result.scores
+    result = {
+        "settings": {key: value for key, value in asdict(settings).items() if key != "jobs"},
+        "evaluation_seeds": settings.draws,
+        "k": first.task.points - 1,
+        "scale": first.scale,
+        "resamples": first.evaluation.resamples,
+        "seed": first.evaluation.seed,
+        **summary(done, held_out, first.evaluation),
+        "failed": failures,
+    }
 
     def make() -> Iterator[Path]:
-        write_arrays(folder / "openml.npz", arrays)
+        write_arrays(folder / "openml.npz", scores)
         yield folder / "openml.npz"
         write_bytes(folder / "openml.csv", csv_text(result).encode())
         yield folder / "openml.csv"
-        yield from save_panels(folder / "figures", [accuracy_panel(result)], figures)
+        yield from save_panels(folder / "figures", [accuracy_panel(result)], first.figures)
 
-    shown(folder / "openml.json", KIND, {**result, "figures": figures.plain()}, make)
-    text = report(result, plan.first.tables.format)
-    text = f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
-    return LeaveOneOut(folder, result, text, result["failed"])
+    shown(folder / "openml.json", KIND, {**result, "figures": first.figures.plain()}, make)
+    text = report(result, first.tables.format)
+    return result, f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
 
 
 def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, Any] | None:
     """The content of the openml.json that `leave_one_out` wrote; None if there is none. Raises as
     it."""
-    return read_record(_plan(settings, configs).folder / "openml.json", KIND).content
+    _, _, folder = _plan(settings, configs)
+    return read_record(folder / "openml.json", KIND).content
 
 
 @dataclass(frozen=True)
@@ -252,19 +261,11 @@ def _mean(hits: Hits) -> float:
 Done = tuple[RunJob | SolverJob, Scored]
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The jobs of a command, the tables that they hold out, the folder of their result, and the
-    first model's configuration."""
-
-    jobs: list[RunJob | SolverJob]
-    held_out: list[HeldOut]
-    folder: Path
-    first: Config
-
-
-def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
-    """Raises ConfigError and RunError for invalid settings."""
+def _plan(
+    settings: RunSettings, configs: Mapping[str, Config]
+) -> tuple[list[RunJob | SolverJob], list[HeldOut], Path]:
+    """The jobs of a command, the tables that they hold out, and the folder of their result. Raises
+    ConfigError and RunError for invalid settings."""
     held_out, tables = evaluated_tables(settings)
     first = next(iter(configs.values()))
     widest = max(tables, key=lambda table: table.features)
@@ -294,7 +295,7 @@ def _plan(settings: RunSettings, configs: Mapping[str, Config]) -> _Plan:
         "resamples": [first.evaluation.resamples, first.evaluation.seed],
     }
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
-    return _Plan([*runs, *solver_jobs], held_out, folder / f"openml-{digest}", first)
+    return [*runs, *solver_jobs], held_out, folder / f"openml-{digest}"
 
 
 def _of_table(
@@ -318,11 +319,11 @@ def evaluated_tables(settings: RunSettings) -> tuple[list[HeldOut], list[HeldOut
     Raises RunError for a table that is not stored or is damaged, with the command that fetches it;
     ConfigError for a held-out table that is not among the tables, and for one named twice.
     """
-    folder, keys = Path(settings.data_dir), [_without_ending(key) for key in settings.tables]
+    folder, keys = Path(settings.data_dir), [table_key(table) for table in settings.tables]
     check_tables(folder, keys)
     tables = [_stored_table(folder, key) for key in keys]
     by_key = {key: table for table in tables for key in (table.openml_id, table.name)}
-    held_out = keys if settings.held_out == ("all",) else map(_without_ending, settings.held_out)
+    held_out = keys if settings.held_out == ("all",) else map(table_key, settings.held_out)
     chosen = []
     for key in held_out:
         if key not in by_key:
@@ -335,11 +336,6 @@ def evaluated_tables(settings: RunSettings) -> tuple[list[HeldOut], list[HeldOut
             if found.count(table) > 1:  # by its id and by its name
                 raise ConfigError(setting, f"holds {table.name} twice")
     return chosen, tables
-
-
-def _without_ending(key: int | str) -> int | str:
-    """The name of a CSV file's table; any other key unchanged."""
-    return Path(key).stem if isinstance(key, str) and key.endswith(".csv") else key
 
 
 def _stored_table(folder: Path, key: int | str) -> HeldOut:
@@ -358,30 +354,6 @@ def _stored_table(folder: Path, key: int | str) -> HeldOut:
         sha256=read_json(path)["sha256"],
         remarks=table.remarks,
     )
-
-
-def _result(
-    settings: RunSettings, plan: _Plan, outcomes: Sequence[Outcome]
-) -> tuple[dict[str, Any], Arrays]:
-    """The content of openml.json, and all scores by name."""
-    done, failures, arrays = list[Done](), list[str](), dict[str, NDArray[Any]]()
-    for job, outcome in zip(plan.jobs, outcomes, strict=True):
-        if outcome.result is None:
-            failures.append(f"{job.name}: {outcome.failure}")
-        else:
-            done.append((job, outcome.result))
-            arrays |= outcome.result.scores
-    evaluation = plan.first.evaluation
-    return {
-        "settings": {key: value for key, value in asdict(settings).items() if key != "jobs"},
-        "evaluation_seeds": settings.draws,
-        "k": plan.first.task.points - 1,
-        "scale": plan.first.scale,
-        "resamples": evaluation.resamples,
-        "seed": evaluation.seed,
-        **summary(done, plan.held_out, evaluation),
-        "failed": failures,
-    }, arrays
 
 
 def summary(

@@ -5,7 +5,7 @@ hits = model_hits(classifier, table, split_contexts(len(table.ys), 40, 64, seed=
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -75,26 +75,27 @@ def model_hits(
     check_features(table.name, table.xs.shape[1], dims)
     labels = torch.tensor(classifier.task.labels, dtype=torch.float32)
     tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]
-    indices = range(*groups.indices(len(split.groups)))
-    scalings = [Scaling.of(table.xs[split.contexts[g]]) for g in indices]
-    contexts = split.contexts[groups]
+    chosen, contexts = split.groups[groups], split.contexts[groups]
+    scalings = [Scaling.of(table.xs[context]) for context in contexts]
     left = classifier.task.left_padded
     xs = _inputs(scalings, table, contexts, dims, left)
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1)
     prompts = Prompts(xs.repeat(2, 1, 1), ys).to(classifier.device)
-    hits = np.full((len(indices), split.group_size, 2), ABSENT, np.uint8)
-    for start, rows, mask in _chunks([split.groups[g] for g in indices], split.group_size, chunk):
-        queries = _inputs(scalings, table, rows, dims, left).repeat(2, 1, 1).to(classifier.device)
-        context_sizes = torch.full((rows.shape[1],), contexts.shape[1], device=classifier.device)
+    rows = np.stack([np.resize(group, split.group_size) for group in chosen])
+    correct = np.empty((2, *rows.shape), bool)
+    for start in range(0, split.group_size, chunk):
+        part = rows[:, start : start + chunk]
+        queries = _inputs(scalings, table, part, dims, left).repeat(2, 1, 1).to(classifier.device)
+        context_sizes = torch.full((part.shape[1],), contexts.shape[1], device=classifier.device)
         answers = classifier.model(
             prompts, classifier.loops, 1, queries=Queries(queries, context_sizes)
         )[0]
-        classes = answers.argmax(-1).view(2, *rows.shape).cpu().numpy()
+        classes = answers.argmax(-1).view(2, *part.shape).cpu().numpy()
         classes[1] = 1 - classes[1]
-        correct = (classes == table.ys[rows]).transpose(1, 2, 0)
-        stop = start + rows.shape[1]
-        hits[:, start:stop] = np.where(mask[..., None], correct, ABSENT)
-    return hits
+        correct[:, :, start : start + chunk] = classes == table.ys[part]
+    # A smaller group is asked about its first row once more.
+    present = np.arange(split.group_size) < np.array([[len(group)] for group in chosen])
+    return np.where(present[..., None], correct.transpose(1, 2, 0), ABSENT).astype(np.uint8)
 
 
 def solver_hits(
@@ -102,10 +103,9 @@ def solver_hits(
 ) -> Hits:
     """A solver's hits of a slice of the groups, [groups, group size], from the same contexts,
     standardised as for a model; `chunk` rows at a time."""
-    indices = range(*groups.indices(len(split.groups)))
-    hits = np.full((len(indices), split.group_size), ABSENT, np.uint8)
-    for index, g in enumerate(indices):
-        rows, context = split.groups[g], split.contexts[g]
+    chosen = split.groups[groups]
+    hits = np.full((len(chosen), split.group_size), ABSENT, np.uint8)
+    for index, (rows, context) in enumerate(zip(chosen, split.contexts[groups], strict=True)):
         scaling = Scaling.of(table.xs[context])
         predict = solve(name, scaling.apply(table.xs[context]), table.ys[context])
         for start in range(0, len(rows), chunk):
@@ -130,21 +130,6 @@ def _inputs(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: 
         for scaling, group_rows in zip(scalings, rows, strict=True)
     ]
     return torch.from_numpy(np.stack(scaled)).float()
-
-
-def _chunks(
-    groups: list[Rows], group_size: int, size: int
-) -> Iterator[tuple[int, Rows, NDArray[np.bool_]]]:
-    """The groups' rows [groups, n] in chunks of `size`: the first position in the groups, the rows,
-    and the mask of those that exist; after a group's end its first row is repeated."""
-    for start in range(0, group_size, size):
-        width = min(size, group_size - start)
-        rows = np.stack([np.resize(group[:1], width) for group in groups])
-        mask = np.zeros(rows.shape, bool)
-        for index, group in enumerate(groups):
-            chunk = group[start : start + width]
-            rows[index, : len(chunk)], mask[index, : len(chunk)] = chunk, True
-        yield start, rows, mask
 
 
 @torch.no_grad()

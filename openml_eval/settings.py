@@ -50,26 +50,33 @@ class FetchSettings:
             raise ConfigError("tables", "must hold at least one OpenML id or CSV file")
         for table in self.tables:
             _check_table(table)
-        names = [table_name(each) if isinstance(each, str) else each for each in self.tables]
-        for name in names:
-            if names.count(name) > 1:
-                raise ConfigError("tables", f"holds {name} twice")
+        _check_once("tables", [table_key(table) for table in self.tables])
         if self.target is not None and not any(isinstance(table, str) for table in self.tables):
             raise ConfigError("target", "is for CSV files; a table of OpenML has its own")
         if self.cache_dir is not None:
-            self._check_cache(Path(self.cache_dir))
+            cache = Path(self.cache_dir)
+            if not (cache / DATASETS).is_dir():
+                raise ConfigError("cache_dir", f"is {cache}, which holds no folder {DATASETS}")
+            if Path(self.data_dir).resolve().is_relative_to(cache.resolve()):
+                problem = f"cannot lie in cache_dir={cache}, which is only read"
+                raise ConfigError("data_dir", problem)
         check_folder("data_dir", self.data_dir)
-
-    def _check_cache(self, cache: Path) -> None:
-        if not (cache / DATASETS).is_dir():
-            raise ConfigError("cache_dir", f"is {cache}, which holds no folder {DATASETS}")
-        if Path(self.data_dir).resolve().is_relative_to(cache.resolve()):
-            raise ConfigError("data_dir", f"cannot lie in cache_dir={cache}, which is only read")
 
 
 def table_name(path: Path | str) -> str:
     """The name of the table in a file."""
     return _ENDING.sub("", Path(path).name)
+
+
+def table_key(table: int | str) -> int | str:
+    """An id as it is; the name of a table, or of the one in a file."""
+    return table_name(table) if isinstance(table, str) else table
+
+
+def _check_once(name: str, values: Sequence[object]) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise ConfigError(name, f"holds {value} twice")
 
 
 def _check_table(table: int | str) -> None:
@@ -136,9 +143,7 @@ class RunSettings:
                 continue
             if not values:
                 raise ConfigError(name, "must hold at least one")
-            for value in values:
-                if values.count(value) > 1:
-                    raise ConfigError(name, f"holds {value} twice")
+            _check_once(name, values)
         check_settings("", self)
         if len(self.tables) < 2:
             raise ConfigError("tables", "must hold at least two: one is held out of training")
@@ -153,7 +158,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     names = {field.name for field in fields(RunSettings)}
     own_words = [word for word in words if word.partition("=")[0] in names]
-    rest = [word for word in words if word.partition("=")[0] not in names]
+    rest = [word for word in words if word not in own_words]
     keys = [word.partition("=")[0] for word in rest]
     for key in keys:
         if key in _DERIVED:

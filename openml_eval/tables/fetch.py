@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from looplab.conf.mistakes import RunError, one_line
 
-from ..settings import DATASETS, FetchSettings, table_name
+from ..settings import DATASETS, FetchSettings, table_key
 from .csv_file import csv_table
 from .table import (
     Source,
@@ -77,7 +77,7 @@ def description(table: Table) -> list[str]:
 def _get_table(folder: Path, key: int | str, settings: FetchSettings) -> tuple[Table, bool]:
     """A table that is in the folder afterwards, and whether it was fetched now. Raises TableError
     if the folder holds another table of the same name."""
-    copy = _stored_copy(folder, key if isinstance(key, int) else table_name(key))
+    copy = _stored_copy(folder, table_key(key))
     if isinstance(key, int):
         if copy is not None:
             return copy, False

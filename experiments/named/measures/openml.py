@@ -34,17 +34,16 @@ def measure(request: Request) -> Measurement:
         folder = settings.data_dir
         where = "" if folder == RunSettings.data_dir else f" {shlex.quote(f'data_dir={folder}')}"
         return Measurement(missing=[f"the ten tables: python -m openml_eval action=fetch{where}"])
-    missing = []
     try:
         if not request.stored_only:
-            missing = leave_one_out(settings, configs).failures
+            leave_one_out(settings, configs)
         result = stored(settings, configs)
     except RunError as error:
         return Measurement(missing=[f"held-out tables: {error}"])
     if result is None:
         return Measurement(missing=["held-out tables: not measured yet"])
     panel = replace(accuracy_panel(result), name="openml-accuracy")
-    return Measurement({"openml": result}, [panel], missing)
+    return Measurement({"openml": result}, [panel], result["failed"])
 
 
 def settings_of(request: Request) -> tuple[RunSettings, dict[str, Config]]:
