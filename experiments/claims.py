@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from numpy.typing import NDArray
 
@@ -24,8 +24,6 @@ from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.tables import Part, Table
 from looplab.training.assemble import build_task
 
-from .named.results import Verdict, VerdictName
-
 _Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
     *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "depth"),
@@ -33,6 +31,33 @@ _MODULES = (  # of this folder, with claims
     *("plateau", "jacobian", "language_fully_looped", "language_residual_scaling"),
     *("language_iso_depth", "language_test_loops"),
 )
+
+
+VerdictName = Literal["holds", "fails", "not settled", "not measured"]
+
+
+class Verdict(TypedDict):
+    """A claim judged: the estimated quantity with its 90 % interval, the line that decides and the
+    side on which the claim holds, and what it is based on. `note` says what a reader must know:
+    another scale than the published one, or why nothing was measured."""
+
+    claim: str
+    sentence: str
+    source: str
+    quantity: str
+    published: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    line: float
+    holds_if: Literal["above", "below"]
+    seeds: int
+    steps: int
+    published_steps: int | None
+    scale: str
+    verdict: VerdictName
+    note: str
+    command: str
 
 
 class NotMeasured(Exception):

@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -128,10 +129,9 @@ def _row(path: Path) -> Row:
     if status["state"] == "running" and rate:
         left = max(steps - int(last["step"]), 0) / rate
     times = [_mtime(path / name) for name in ("status.json", "metrics.jsonl")]
-    try:
-        error = _number(one_number(evaluation))
-    except (KeyError, IndexError, TypeError):
-        error = None
+    last_error = None
+    with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
+        last_error = _number(one_number(evaluation))
     return {
         "path": str(path),
         "name": path.name,
@@ -143,7 +143,7 @@ def _row(path: Path) -> Row:
         "steps": steps,
         "left": left,
         "loss": _number(last.get("loss")),
-        "error": error,
+        "error": last_error,
         "remarks": problem or _remarks(path, evaluation),
         "written": max(times) or _mtime(path),
         "settings": settings,

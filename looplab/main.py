@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
     from looplab.evaluation.text import command as generate
     from looplab.experiments import runs_table
     from looplab.experiments.grids import command as grids
-    from looplab.experiments.named import command as experiments
+    from looplab.experiments import command as experiments
     from looplab.experiments.report import command as report_page
 
     if "action=list" in words:

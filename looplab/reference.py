@@ -22,7 +22,7 @@ from looplab.evaluation.ship import ShipSettings
 from looplab.experiments.grids.command import GridSettings
 from looplab.experiments.grids.status import StatusSettings
 from looplab.experiments.iso_depth.settings import IsoDepthSettings
-from looplab.experiments.named.settings import ExperimentSettings
+from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings

@@ -119,7 +119,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
         (
             "looplab.experiments.scaling_law.__main__, looplab.experiments.iso_depth.__main__, "
             "looplab.experiments.report.command, looplab.experiments.report.write, "
-            "looplab.experiments.named.command, looplab.experiments.runs_table",
+            "looplab.experiments.command, looplab.experiments.runs_table",
             ["torch", "hydra", "sklearn", "matplotlib", "pandas"],
         ),
         ("looplab.openml_eval.estimators", ["hydra", "omegaconf", "wandb", "openml"]),

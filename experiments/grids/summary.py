@@ -20,9 +20,9 @@ from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import RunFolder
 
 from ..claims import Estimate, Measured
-from ..named.definition import PanelSpec
-from ..named.panels import panels
-from ..named.results import ExperimentResult, MemberResult, State
+from ..definition import PanelSpec
+from ..engine import ExperimentResult, MemberResult, State
+from ..standard_panels import panels
 from .grid import SEED, Grid
 from .results import (
     PairedTest,

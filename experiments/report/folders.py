@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from looplab.conf.checks.folders import is_hidden
 from looplab.conf.mistakes import ConfigError, nearest
-from looplab.experiments.named.definition import experiment_of
+from looplab.experiments.definition import experiment_of
 from looplab.experiments.stability.settings import FIGURES, StabilitySettings
 from looplab.training.run_folder.status import is_run, named_runs, runs_in
 

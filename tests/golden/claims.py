@@ -97,12 +97,11 @@ def freeze(folder: str) -> None:
     experiment with claims that is finished there and not in them yet."""
     select.errors = _noting_errors  # before the claims import it
     from looplab.conf.mistakes import ConfigError, RunError
-    from looplab.experiments.claims import find_claim
-    from looplab.experiments.claims import judge
+    from looplab.experiments import engine as perform
+    from looplab.experiments.claims import find_claim, judge
+    from looplab.experiments.command import ExperimentSettings
+    from looplab.experiments.engine import measured
     from looplab.experiments.many_runs import progress
-    from looplab.experiments.named import perform
-    from looplab.experiments.named.perform import measured
-    from looplab.experiments.named.settings import ExperimentSettings
 
     evidence, weights, arrays = _frozen()
     settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
@@ -153,8 +152,7 @@ def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
 
 def verdicts() -> Iterator[dict[str, Any]]:
     """The verdicts of today's code from the frozen evidence."""
-    from looplab.experiments.claims import find_claim
-    from looplab.experiments.claims import judge
+    from looplab.experiments.claims import find_claim, judge
 
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     with np.load(ERRORS) as arrays:

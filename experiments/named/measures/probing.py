@@ -17,8 +17,8 @@ from looplab.probing.report import by_layer
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 
+from ...definition import words_of
 from ...measuring import Measurement, Request
-from ..members import words_of
 
 
 def measure(request: Request) -> Measurement:

@@ -12,7 +12,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.published import _PATH
 from looplab.experiments.claims import Evidence, all_claims, claim, find_claim, judge
-from looplab.experiments.named.results import Verdict
+from looplab.experiments.engine import Verdict
 
 from .scenarios import SCENARIOS
 

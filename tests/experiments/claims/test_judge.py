@@ -22,7 +22,7 @@ from looplab.experiments.claims import (
     judge,
     verdict_parts,
 )
-from looplab.experiments.named.results import Verdict
+from looplab.experiments.engine import Verdict
 from tests.conftest import HOME
 
 from .synthetic import evidence, run, seeds

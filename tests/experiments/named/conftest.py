@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.experiments.named.command import main
+from looplab.experiments.command import main
 from tests.conftest import without_rendering
 
 TINY = """

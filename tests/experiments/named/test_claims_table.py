@@ -9,11 +9,10 @@ from typing import Any, cast
 import pytest
 
 from looplab.evaluation.tables import Table
+from looplab.experiments.command import main
+from looplab.experiments.definition import load
+from looplab.experiments.engine import ExperimentResult, Verdict, claims_parts, count_text
 from looplab.experiments.named import settings
-from looplab.experiments.named.command import main
-from looplab.experiments.named.definition import load
-from looplab.experiments.named.perform import claims_parts, count_text
-from looplab.experiments.named.results import ExperimentResult, Verdict
 
 
 def verdict(claim: str, name: str) -> Verdict:

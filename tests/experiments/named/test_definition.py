@@ -9,8 +9,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.experiments.named.definition import SCALES, load, names
-from looplab.experiments.named.members import members_of
+from looplab.experiments.definition import SCALES, load, members_of, names
 from looplab.training.run_folder.run import run_folder
 
 from .conftest import TINY

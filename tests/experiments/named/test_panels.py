@@ -12,9 +12,8 @@ from looplab.conf.schema import Config
 from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.experiments.claims import Measured
-from looplab.experiments.named.definition import PanelSpec, load
-from looplab.experiments.named.members import members_of, setting_of
-from looplab.experiments.named.panels import panels
+from looplab.experiments.definition import PanelSpec, load, members_of, setting_of
+from looplab.experiments.standard_panels import panels
 
 
 def runs(tiny: Path) -> list[Measured]:

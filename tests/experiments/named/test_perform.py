@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from looplab.evaluation.drawing import save_panels
-from looplab.experiments.named import perform
-from looplab.experiments.named.command import main
+from looplab.experiments import engine as perform
+from looplab.experiments.command import main
 from looplab.experiments.report.command import ReportSettings
 from looplab.experiments.report.folders import find
 from looplab.training.run_folder import environment

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from looplab.conf.saved import SHELF, read_config, shipped_names
+from looplab.experiments.command import ExperimentSettings
+from looplab.experiments.definition import load, members_of
+from looplab.experiments.experiment_plan import plan
 from looplab.experiments.many_runs import Estimates, progress, shipped_as
-from looplab.experiments.named.definition import load
-from looplab.experiments.named.members import members_of
-from looplab.experiments.named.plan import plan
-from looplab.experiments.named.settings import ExperimentSettings
 from looplab.training import train
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from looplab.experiments.named.definition import experiment_of
-from looplab.experiments.named.settings import ExperimentSettings
+from looplab.experiments.command import ExperimentSettings
+from looplab.experiments.definition import experiment_of
 
 
 def _settings(*names: str, text: str = "", folder: str = "runs") -> ExperimentSettings:

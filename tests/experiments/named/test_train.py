@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from looplab.evaluation import snapshots_of
+from looplab.experiments.command import main
+from looplab.experiments.definition import load, members_of
 from looplab.experiments.many_runs import Plan, Wanted, train_all
-from looplab.experiments.named.command import main
-from looplab.experiments.named.definition import load
-from looplab.experiments.named.members import members_of
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
 

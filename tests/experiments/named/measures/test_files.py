@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from looplab.conf.build import build
+from looplab.experiments.definition import OF_RUNS, load, members_of, names
 from looplab.experiments.measuring import Request
-from looplab.experiments.named.definition import OF_RUNS, load, names
 from looplab.experiments.named.measures import iso_depth, openml, stability
-from looplab.experiments.named.members import members_of
 from looplab.probing.settings import ProbingSettings
 
 MEASURED = [name for name in names() if load(name).measure not in ("evaluation", *OF_RUNS)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from looplab.evaluation import snapshots_of
-from looplab.experiments.named.command import main
+from looplab.experiments.command import main
 from looplab.training.run_folder.files import read_record
 
 _TINY = """

@@ -1,7 +1,9 @@
-"""What a named experiment is: conf/experiment/NAME.yaml, read and checked, and where its result is
-kept. No torch here.
+"""What an experiment is: conf/experiment/NAME.yaml, read and checked; its trainings, which are
+ordinary runs under the names that they have by hand; and where its result is kept. No torch
+here.
 
 experiment = load("fig03")
+for member in members_of(experiment, "small"): train(member.config)
 folder = folder_of("runs", "fig03", "small")        # runs/experiments/fig03-small
 """
 
@@ -11,15 +13,19 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from looplab.conf.build import build
+from looplab.conf.build import build, config_to_mapping, flatten
 from looplab.conf.checksum import key_of
+from looplab.conf.command import as_word
+from looplab.conf.compose import command_of
 from looplab.conf.groups import choices, read_values
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
+from looplab.conf.schema import Config
 from looplab.conf.words import read_yaml
 
 OF_RUNS = (  # files of experiments/ that measure trained runs
@@ -181,3 +187,83 @@ def experiment_of(folder: Path) -> str:
     """The experiment whose result a folder holds, by the folder's name."""
     match = _NAME.fullmatch(folder.name)
     return match["experiment"] if match else folder.name
+
+
+_PLACE = re.compile(r"\{([\w.]+)\}")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A training of an experiment: the label of its curve, the words that train it alone, and its
+    configuration, with the evaluation that the experiment asks for."""
+
+    label: str
+    words: tuple[str, ...]
+    config: Config
+
+
+def members_of(
+    experiment: Experiment,
+    scale: str,
+    folder: str = Config.folder,
+    seeds: int | None = None,
+    device: str = "auto",
+    text: str = "",
+) -> list[Member]:
+    """The trainings of an experiment at a scale, in run folders below `folder`, each with `seeds`
+    seeds in place of its own number, language models on `text` where one is given. ConfigError for
+    settings that run.py would refuse."""
+    at_scale = experiment.at(scale)
+    members = []
+    for entry in at_scale.runs:
+        given = {key: value for key, value in entry.items() if key != "label"} | {"scale": scale}
+        given.setdefault("seed", list(range(seeds or at_scale.seeds)))
+        if text and given.get("task") == "language":
+            given["task.text"] = text
+        lists = [value if isinstance(value, list) else [value] for value in given.values()]
+        for combination in product(*lists):
+            values = dict(zip(given, combination, strict=True))
+            config = command_of(values | _evaluation(at_scale, values)).config
+            config = replace(config, folder=folder, device=device)
+            label = str(entry["label"])
+            for key in _PLACE.findall(label):
+                label = label.replace(f"{{{key}}}", str(setting_of(config, key)))
+            members.append(Member(label, tuple(words_of(values)), config))
+    return members
+
+
+def described(member: Member, members: Sequence[Member]) -> str:
+    """A member's label with those of its words that not all members have."""
+    common = set.intersection(*(set(each.words) for each in members))
+    words = [word for word in member.words if word not in common]
+    return f"{member.label} ({' '.join(words)})" if words else member.label
+
+
+def words_of(values: Mapping[str, Any]) -> list[str]:
+    """Settings as words of a command."""
+    return [
+        f"{key}={as_word(tuple(value) if isinstance(value, list) else value)}"
+        for key, value in values.items()
+    ]
+
+
+def setting_of(config: Config, key: str) -> Any:
+    """A setting's value, by its key on the command line; a family for `model`."""
+    flat = flatten(config_to_mapping(config))
+    short = {"task": "task.name", "model": "model.family"}.get(key, key)
+    group, _, name = short.partition(".")
+    for candidate in (short, f"{group}.settings.{name}"):
+        if candidate in flat:
+            return flat[candidate]
+    raise ConfigError("experiment", f"names {key}, which is not a setting")
+
+
+def _evaluation(at_scale: AtScale, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of the evaluation; without those about loops for a standard model, which has
+    none."""
+    absent = ("loops", "max_loops", "halt_by") if values.get("model") == "standard" else ()
+    return {
+        f"evaluation.{key}": value
+        for key, value in at_scale.evaluation.items()
+        if key not in absent
+    }

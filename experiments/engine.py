@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Literal, TypedDict
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
@@ -23,22 +24,54 @@ from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.lock import holding
 from looplab.training.run_folder.run import RunFolder
 
-from ..claims import (
+from .claims import (
     Evidence,
     Measured,
+    Verdict,
+    VerdictName,
     estimate_text,
     find_claim,
     judge,
     line_text,
     verdict_parts,
 )
-from ..many_runs import Plan, Wanted, progress, train_all
-from ..measuring import Measurement, Request, measure_runs
-from .definition import ALL, OF_RUNS, Experiment, folder_of
-from .members import Member, described
-from .panels import panels
-from .results import ExperimentResult, MemberResult, State, Verdict, VerdictName
-from .settings import ExperimentSettings
+from .command import ExperimentSettings
+from .definition import ALL, OF_RUNS, Experiment, Member, described, folder_of
+from .many_runs import Plan, Wanted, progress, train_all
+from .measuring import Measurement, Request, measure_runs
+from .standard_panels import panels
+
+State = Literal["finished", "unfinished", "missing", "failed"]
+
+
+class MemberResult(TypedDict):
+    """A training of an experiment: `label` of its curve, run folder, the words of the command that
+    trains it alone, its step of `steps`, and the remarks that its numbers must be read with."""
+
+    label: str
+    run: str
+    words: list[str]
+    seed: int
+    step: int
+    steps: int
+    state: State
+    remarks: list[str]
+
+
+class ExperimentResult(TypedDict):
+    """All of it. `panels` are as `Panel.plain` has them; `missing` says, a line each, what was not
+    finished when the rest was drawn."""
+
+    experiment: str
+    title: str
+    source: str
+    scale: str
+    command: str
+    members: list[MemberResult]
+    panels: list[dict[str, Any]]
+    verdicts: list[Verdict]
+    missing: list[str]
+
 
 KIND = "experiment"
 _EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}
@@ -181,7 +214,7 @@ def _measured(
     request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
     if experiment.measure in OF_RUNS:
         return measure_runs(experiment.measure, request)
-    module = import_module(f"{__package__}.measures.{experiment.measure}")
+    module = import_module(f"{__package__}.named.measures.{experiment.measure}")
     answer: Measurement = module.measure(request)
     return answer
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
 
-from ..many_runs import Estimates, progress
-from .definition import Experiment
-from .members import Member, described
-from .settings import ExperimentSettings
+from .command import ExperimentSettings
+from .definition import Experiment, Member, described
+from .many_runs import Estimates, progress
 
 
 def plan(settings: ExperimentSettings) -> str:

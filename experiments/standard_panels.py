@@ -14,9 +14,8 @@ from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import trained_loops
 
-from ..claims import Measured
-from .definition import PanelSpec
-from .members import setting_of
+from .claims import Measured
+from .definition import PanelSpec, setting_of
 
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
