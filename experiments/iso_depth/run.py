@@ -9,31 +9,36 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from looplab.conf.checks.config import check_config
+from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import evaluate
+from looplab.evaluation.kept import shown
+from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.evaluation.remarks import shared
 from looplab.evaluation.results import by_solver
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training import train
 from looplab.training.assemble import build_task
 from looplab.training.jobs import Outcome, Workers, processes_for, run_jobs
-from looplab.training.run_folder.files import read_json, write_bytes, write_json
+from looplab.training.run_folder.files import read_record, write_bytes
 from looplab.training.run_folder.run import RunFolder
 
 from ..plateau import LEAVES, bayes_error, has_left_plateau, highest
 from ..scaling_law.certainty import Certainty
 from ..scaling_law.fit import Fit
-from ..scaling_law.report import digest, fitted, report, write
+from ..scaling_law.report import fitted, report
+from ..scaling_law.report import panels as law_panels
 from ..scaling_law.runs import Row, row_of, table_of
-from ..scaling_law.table import COLUMNS, ScalingTable, csv_of, read_csv
+from ..scaling_law.table import COLUMNS, ScalingTable, csv_of
 from .settings import IsoDepthSettings, in_settings
 
 _WELL = 0.9  # the least R² at which the law describes the losses
@@ -155,15 +160,6 @@ class Measured(NamedTuple):
     seconds: float | None
 
 
-class StoredIsoDepth(TypedDict):
-    """The content of iso_depth.json, that of scaling_law.json (None: no law could be fitted), and a
-    row for each run with the columns of runs.csv, and whether it left the plateau."""
-
-    result: dict[str, Any]
-    law: dict[str, Any] | None
-    rows: list[dict[str, Any]]
-
-
 @dataclass(frozen=True)
 class TrainAndMeasure:
     """Train as configured, unless it is trained, and measure the run."""
@@ -191,7 +187,7 @@ class TrainAndMeasure:
 
 def iso_depth(settings: IsoDepthSettings) -> str:
     """Train what is not trained yet, fit, write into <folder>/iso_depth-<hash>: iso_depth.json,
-    runs.csv, plateau.csv and, with a fit, scaling_law.json and figures/; returns the text to print.
+    runs.csv, plateau.csv and figures/; returns the text to print.
 
     Raises ConfigError for invalid settings; RunError, after all else is written and printed, if a
     run failed or the table does not determine a law. At a signal KeyboardInterrupt or SystemExit,
@@ -224,25 +220,14 @@ def iso_depth(settings: IsoDepthSettings) -> str:
 
 def result_folder(settings: IsoDepthSettings) -> Path:
     """The folder of the experiment's files."""
-    return Path(settings.folder) / f"iso_depth-{digest(_plain(settings))}"
+    return Path(settings.folder) / f"iso_depth-{key_of(_plain(settings), 8)}"
 
 
-def stored(settings: IsoDepthSettings) -> StoredIsoDepth | None:
-    """The last result of `iso_depth` with these settings; None if there is none, or only a part."""
-    folder = result_folder(settings)
-    result = read_json(folder / "iso_depth.json")
-    try:
-        rows = [
-            {**row, "left_plateau": left}
-            for name, left in (("runs", True), ("plateau", False))
-            for row in _rows(read_csv(folder / f"{name}.csv"))
-        ]
-    except RunError:
-        return None
-    if not isinstance(result, dict):
-        return None
-    law = read_json(folder / "scaling_law.json") if result["verdict"] is not None else None
-    return {"result": result, "law": law, "rows": rows}
+def stored(settings: IsoDepthSettings) -> dict[str, Any] | None:
+    """The last content of iso_depth.json with these settings: what was found with the `panels`, the
+    `law` as in scaling_law.json (None: no law could be fitted), and `runs`, a row for each with the
+    columns of runs.csv, and whether it left the plateau. None if there is none."""
+    return read_record(result_folder(settings) / "iso_depth.json", "iso_depth").content
 
 
 def _rows(table: ScalingTable) -> list[dict[str, Any]]:
@@ -288,39 +273,74 @@ def _fit_and_write(
     write_bytes(folder / "runs.csv", csv_of(off_plateau).encode())
     write_bytes(folder / "plateau.csv", csv_of(on_plateau).encode())
     expected = bayes_error(settings.dims, settings.points)
+    rows = _rows(off_plateau)
     result = {
         "settings": _plain(settings),
         "bayes": measurements.bayes,
         "bayes_expected": expected,
         "zero": measurements.zero,
-        "losses": [
-            {name: row[name] for name in ("r", "width", "steps", "loss")}
-            for row in _rows(off_plateau)
+        "losses": [{name: row[name] for name in ("r", "width", "steps", "loss")} for row in rows],
+        "runs": [
+            {**row, "left_plateau": left}
+            for part, left in ((rows, True), (_rows(on_plateau), False))
+            for row in part
         ],
         "fitted": len(off_plateau),
         "on_plateau": list(on_plateau.labels["run"]),
         "failed": list(failures),
         "remarks": list(measurements.remarks),
+        "law": None,
     }
+    drawn, problem = panels(result), ""
     parts: list[Part] = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
-    form = settings.tables.format
     try:
         fits = fitted(off_plateau, {"E": measurements.bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
-        write_json(folder / "iso_depth.json", result | {"verdict": None})
-        print(document(parts, form), flush=True)
-        raise RunError(
+        problem = text = (
             f"no law can be fitted to the {len(off_plateau)} runs of "
-            f"{len(off_plateau) + len(on_plateau)} that left the plateau: {error}; "
-            f"{folder} has their losses"
-        ) from None
-    write(fits, folder, settings.figures)
-    text = verdict(fits.fits["free"], fits.certainty, measurements, expected)
-    undetermined = list(fits.certainty.not_determined)
-    result |= {"verdict": text, "not_determined": undetermined, "phi": fits.phi()}
-    write_json(folder / "iso_depth.json", result)
-    files = "iso_depth.json, scaling_law.json, runs.csv, plateau.csv, figures/"
-    return f"{document([*parts, *report(fits), '', text], form)}\n\n{folder}: {files}"
+            f"{len(off_plateau) + len(on_plateau)} that left the plateau: {error}"
+        )
+    else:
+        text = verdict(fits.fits["free"], fits.certainty, measurements, expected)
+        undetermined = list(fits.certainty.not_determined)
+        result |= {"not_determined": undetermined, "phi": fits.phi(), "law": fits.to_json()}
+        drawn += law_panels(fits)
+        parts += [*report(fits), "", text]
+    result |= {"verdict": text, "panels": [panel.plain() for panel in drawn]}
+    shown(
+        folder / "iso_depth.json", "iso_depth", result | {"figures": settings.figures.plain()},
+        lambda: save_panels(
+            folder / "figures", drawn, settings.figures, remarks=measurements.remarks
+        ),
+    )  # fmt: skip
+    document_text = document(parts, settings.tables.format)
+    if problem:
+        print(document_text, flush=True)
+        raise RunError(f"{problem}; {folder} has their losses")
+    return f"{document_text}\n\n{folder}: iso_depth.json, runs.csv, plateau.csv, figures/"
+
+
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Loss by steps, a panel for each width and a curve for each r. There are no intervals: each is
+    one run."""
+    runs = result["runs"]
+    levels = {"predicting zero": result["zero"], "least possible": result["bayes"]}
+    steps = sorted({row["steps"] for row in runs})
+    found = []
+    for width in sorted({row["width"] for row in runs}):
+        curves = []
+        for r in sorted({row["r"] for row in runs}):
+            losses = {
+                row["steps"]: row["loss"] for row in runs if (row["r"], row["width"]) == (r, width)
+            }
+            values = without_interval(numbers([losses.get(step) for step in steps]))
+            curves.append(Curve.of(f"r = {r:g}", "loops", values, number=r))
+        axes = ("steps of training", "error / variance of y, mean over k")
+        title, name = f"one effective depth, {width} wide", f"iso-depth-width-{width}"
+        found.append(
+            Panel(name, title, *axes, steps, curves, log="x", levels=levels, picture="iso-depth")
+        )
+    return found
 
 
 def _plain(settings: IsoDepthSettings) -> dict[str, Any]:

@@ -3,17 +3,15 @@ JSON files."""
 
 from __future__ import annotations
 
-import csv
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import RunError
 from looplab.conf.words import run_py
-from looplab.evaluation.panel import Curve, Panel
-from looplab.training.run_folder.files import Record, read_json, read_record
+from looplab.evaluation.panel import Panel
+from looplab.training.run_folder.files import Record, read_record
 
 from .figure import Figure, figure, short
 from .folders import anchor, run_of
@@ -21,10 +19,6 @@ from .kept import Kept
 
 UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError, RunError, OSError)
 _SCALES = {"small": 0, "medium": 1, "paper": 2}
-# In the CSV files of stability's figures, which are shown without their JSON's form.
-_PARTS = ("standard_error", "mean", "low", "high")
-_LOG_ABOVE = 30  # times the least value: a larger range is shown on a log axis
-Values = list[float | None]
 
 
 def experiment_part(path: Path, kept: Kept) -> dict[str, Any]:
@@ -82,59 +76,44 @@ def comparison_part(path: Path, kept: Kept) -> dict[str, Any]:
 
 
 def law_part(folder: Path, kept: Kept) -> dict[str, Any]:
-    """The folder of a fitted scaling law, with the text of the iso-depth experiment where it is
-    one; without a figure where its losses determine no law."""
-    path, iso_path = folder / "scaling_law.json", folder / "iso_depth.json"
-    law, iso = read_json(path), read_json(iso_path)
-    for content, file in ((law, path), (iso, iso_path)):
-        if not isinstance(content, dict) and file.exists():
-            raise ValueError(f"{file.name} cannot be read")
-    iso, text = iso or {}, ""
-    if iso:
-        command = _words("experiments.iso_depth", iso["settings"])
-        text = iso["verdict"] or (
-            f"no law can be fitted: {iso['fitted']} runs left the plateau, "
-            f"{len(iso['on_plateau'])} did not"
-        )
-    else:
-        name = folder.name.removeprefix("scaling_law-").rpartition("-")[0]
-        table = name if name == "minima" else f"{folder.name}.csv"
-        clusters = law["clusters"]["columns"]
-        more = {"clusters": clusters} if clusters else {}
-        bootstrap = {key: law[key] for key in ("resamples", "seed")}
-        command = _words(
-            "experiments.scaling_law", {"table": table, **law["held"], **more, **bootstrap}
-        )
-
-    def made() -> list[Figure]:
-        from .law_figure import law_figure  # loads SciPy
-
-        return [law_figure(law, command, folder.name)] if law else []
-
+    """The folder of a fitted scaling law, or of the iso-depth experiment."""
+    name = "iso_depth" if (folder / "iso_depth.json").exists() else "scaling_law"
+    path = folder / f"{name}.json"
+    result = _content(read_record(path, name), path)
     return {
         "id": anchor("law", folder),
         "title": folder.name,
-        "text": text,
-        "remarks": list(iso.get("remarks", [])),
-        "command": command,
-        "figures": kept.part([path, iso_path], "law", made),
+        "text": result["verdict"],
+        "remarks": list(result.get("remarks", [])),
+        **_drawn(path, result, f"experiments.{name}", kept, folder.name),
     }
 
 
 def stability_part(path: Path, kept: Kept) -> dict[str, Any]:
-    """A figure of `python -m experiments.stability`, from the CSV files beside its JSON."""
+    """A figure of `python -m experiments.stability`."""
     result = _content(read_record(path, "stability"), path)
-    settings = {"figure": result["figure"], **result.get("settings", {})}
-    command = _words("experiments.stability", settings)
-    title, files = str(result["figure"]), sorted(path.parent.glob(f"{path.stem}*.csv"))
-    figures = kept.part(
-        [path, *files], "stability",
-        lambda: [figure(panel, command) for file in files for panel in panels_of(file, title)],
-    )  # fmt: skip
+    result["settings"] = {"figure": result["figure"], **result["settings"]}
     return {
-        "id": anchor("stability", path), "title": title, "path": path.as_posix(),
-        "command": command, "figures": figures,
-    }  # fmt: skip
+        "id": anchor("stability", path),
+        "title": str(result["figure"]),
+        "path": path.as_posix(),
+        **_drawn(path, result, "experiments.stability", kept),
+    }
+
+
+def _drawn(
+    path: Path, result: dict[str, Any], module: str, kept: Kept, of: str = ""
+) -> dict[str, Any]:
+    """The command of a result with its settings, and the figures of its panels."""
+    words = [
+        f"{key}={as_word(value)}"
+        for key, value in result["settings"].items()
+        if value not in ([], None)
+    ]
+    command = shlex.join(["python", "-m", module, *words])
+    panels = [Panel.read(panel) for panel in result["panels"]]
+    figures = kept.part([path], module, lambda: [figure(each, command, of=of) for each in panels])
+    return {"command": command, "figures": figures}
 
 
 def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
@@ -155,91 +134,3 @@ def _content(record: Record, path: Path) -> dict[str, Any]:
     if record.content is None:
         raise ValueError(record.problem.removeprefix(f"{path} ") or "it is gone")
     return record.content
-
-
-def _words(module: str, settings: dict[str, Any]) -> str:
-    """The command of a module with these settings."""
-    words = [
-        f"{key}={as_word(value)}" for key, value in settings.items() if value not in ([], None)
-    ]
-    return shlex.join(["python", "-m", module, *words])
-
-
-def panels_of(path: Path, title: str) -> list[Panel]:
-    """A panel for each group of columns `<group>_<curve>_<part>`, or one for all of them where the
-    first words make no groups. Raises ValueError for a CSV without a column of numbers to draw
-    against, OSError for one that cannot be read."""
-    with open(path, encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    columns = {
-        name: [_number(cell) for cell in cells] for name, *cells in zip(head, *rows, strict=True)
-    }
-    x = columns[head[0]]
-    if not x or any(value is None for value in x):
-        raise ValueError(f"{path.name} has no axis of numbers")
-    curves: dict[str, dict[str, Values]] = {}
-    for name in head[1:]:
-        part = next((part for part in _PARTS if name.endswith(f"_{part}")), "")
-        curve = name.removesuffix(f"_{part}") if part else name
-        curves.setdefault(curve, {})[part or "mean"] = columns[name]
-    xs = [value for value in x if value is not None]
-    panels = []
-    for group, members in _groups(curves).items():
-        text = f"{title}: {group}" if group else title
-        panels.append(_panel(path.stem, text, group or "value", head[0], xs, members))
-    return panels
-
-
-def _groups(curves: dict[str, dict[str, Values]]) -> dict[str, dict[str, dict[str, Values]]]:
-    """The curves by the first word of their names, where each such word has several."""
-    groups: dict[str, dict[str, dict[str, Values]]] = {}
-    for name, parts in curves.items():
-        group, _, rest = name.partition("_")
-        groups.setdefault(group, {})[rest or name] = parts
-    if len(groups) > 1 and all(len(group) > 1 for group in groups.values()):
-        return groups
-    return {"": curves}
-
-
-def _panel(
-    name: str, title: str, y_label: str, x_label: str, x: Sequence[float],
-    curves: dict[str, dict[str, Values]],
-) -> Panel:  # fmt: skip
-    drawn = [_curve(curve, parts) for curve, parts in curves.items()]
-    values = [value for curve in drawn for value in curve["mean"] if value is not None]
-    return {
-        "name": f"{name}-{y_label}",
-        "title": title,
-        "x_label": x_label.replace("_", " "),
-        "y_label": y_label.replace("_", " "),
-        "x": list(x),
-        "log_x": _wide(x),
-        "log_y": _wide(values),
-        "curves": drawn,
-        "levels": {},
-    }
-
-
-def _curve(name: str, parts: dict[str, Values]) -> Curve:
-    mean, low, high = parts.get("mean", []), parts.get("low", []), parts.get("high", [])
-    if "standard_error" in parts:
-        pairs = list(zip(mean, parts["standard_error"], strict=True))
-        low, high = (
-            [None if m is None or e is None else m + sign * e for m, e in pairs] for sign in (-1, 1)
-        )
-    label = name.replace("_", " ")
-    return {
-        "name": name, "label": label, "kind": label.rpartition(" ")[2],
-        "mean": mean, "low": low, "high": high,
-    }  # fmt: skip
-
-
-def _wide(values: Sequence[float]) -> bool:
-    return len(values) > 2 and min(values) > 0 and max(values) / min(values) > _LOG_ABOVE
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell) if cell else None
-    except ValueError:
-        return None

@@ -57,14 +57,18 @@ def _help() -> str:
 
 def _measure(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
+    from looplab.conf.checksum import key_of
     from looplab.evaluation.tables import document
-    from looplab.experiments.scaling_law.report import fitted, folder_of, report, write
+    from looplab.experiments.scaling_law.report import fitted, report, write
 
     table, name = _table(settings)
     fixed = {} if settings.E is None else {"E": settings.E}
     result = fitted(table, fixed, settings.clusters, settings.resamples, settings.seed)
-    folder = folder_of(result, Path(settings.folder), name)
-    write(result, folder, settings.figures)
+    key = key_of([result.request(), dict(result.table.labels)], 8)
+    folder = Path(settings.folder) / f"scaling_law-{name}-{key}"
+    names = ("table", "runs", "E", "clusters", "resamples", "seed")
+    given = {each: value for each in names if (value := getattr(settings, each)) not in ("", ())}
+    write(result, folder, given, settings.figures)
     text = document(report(result), settings.tables.format)
     return f"{text}\n\n{folder}: scaling_law.json, figures/"
 

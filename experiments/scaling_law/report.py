@@ -1,29 +1,36 @@
-"""The fits of a scaling law to one table, as text and as files.
+"""The fits of a scaling law to one table, as text, as panels and as a file.
 
 result = fitted(table, fixed={"E": 0.25}, clusters=["r", "budget"], resamples=200, seed=0)
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from looplab.conf.checksum import key_of
+import numpy as np
+
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import FigureSettings
-from looplab.evaluation.figures import Pictures, drawn_once
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.kept import shown
+from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.tables import Part, Table
-from looplab.training.run_folder.files import write_json
 
 from .certainty import Certainty, Intervals, certainty, intervals
 from .fit import Fit, fit_law
-from .pictures import draw_scaling
 from .problem import NAMES
 from .profile import Profiles, profiles
 from .table import COLUMNS, ScalingTable
+
+FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
+_PHIS = np.round(np.arange(-0.2, 1.21, 0.1), 1)  # of the slider, besides the fitted one
+_LINE = 9  # points of the law's lines there
+_DARKEST = 64.0  # number of loops, from which on curves get no darker
 
 
 @dataclass(frozen=True)
@@ -101,37 +108,164 @@ def _loops_once(table: ScalingTable) -> bool:
     return len(table) > 0 and bool((table.r == 1).all())
 
 
-def folder_of(result: Fitted, runs: Path, name: str) -> Path:
-    """<runs>/scaling_law-<name>-<hash>, the hash of table and settings."""
-    return runs / f"scaling_law-{name}-{digest([result.request(), dict(result.table.labels)])}"
+def write(
+    result: Fitted, folder: Path, settings: Mapping[str, Any], figures: FigureSettings
+) -> None:
+    """Write scaling_law.json, with the command's `settings` and the panels, and figures/ into a
+    folder, unless they are there."""
+    drawn, unknown = panels(result), ", ".join(result.certainty.not_determined)
+    free, phi = result.fits["free"], result.phi()
+    ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
+    content = {
+        **result.to_json(),
+        "settings": dict(settings),
+        "verdict": f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}{ends}, "
+        f"R² {free.r2:.4f}" + (f"; not determined by these losses: {unknown}" if unknown else ""),
+        "panels": [panel.plain() for panel in drawn],
+        "figures": figures.plain(),
+    }
+    title = f"not determined: {unknown}" if unknown else ""
+    shown(
+        folder / "scaling_law.json", "scaling_law", content,
+        lambda: save_panels(folder / "figures", drawn, figures, title),
+    )  # fmt: skip
 
 
-def digest(content: Any) -> str:
-    """The hash of plain values in the name of a folder."""
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
+def panels(result: Fitted) -> list[Panel]:
+    """For each r measured losses by size, the law joined by lines and the lowest points of
+    parabolas in log N; what the law misses; and the losses by the parameters that count, with a
+    slider over phi, at each of which the other parameters are fitted anew.
+
+    A curve is the models of one r and budget, or of one r and D if the table has no budget; of one
+    r, if each model would be its own curve.
+    """
+    table, law = result.table, result.fits["free"].law
+    grouping = ["budget"] if "budget" in table.labels else ["D"]
+    if len(np.unique(table.groups(["r", *grouping]))) == len(table):
+        grouping = []
+    groups = table.groups(grouping) if grouping else np.zeros(len(table), dtype=np.intp)
+    predicted, drawn, picture = law.loss(table), list[Panel](), "scaling_law"
+    for r in np.unique(table.r):
+        curves = []
+        for group in np.unique(groups[table.r == r]):
+            rows = np.flatnonzero((groups == group) & (table.r == r))
+            rows = rows[np.argsort(table.parameters[rows], kind="stable")]
+            label = "models"
+            if grouping:
+                of, (name,) = rows[0], grouping
+                value = table.labels[name][of] if name in table.labels else f"{table.D[of]:.3g}"
+                label = f"{name} {value}"
+            sizes, number = table.parameters[rows], _DARKEST ** (group / max(groups.max(), 1))
+            lowest = parabola_minimum(sizes, table.loss[rows])
+            curves += [
+                _curve(label, sizes, predicted[rows], number, "law"),
+                _curve(label, sizes, table.loss[rows], number, "measured", points=True),
+            ]
+            if lowest is not None:
+                size, loss = np.array(lowest)[:, None]
+                curves.append(
+                    _curve("lowest of a parabola", size, loss, number, label, points=True)
+                )
+        title = f"r = {r:g}; points: measured, lines: the law"
+        x = np.unique(table.parameters[table.r == r]).tolist()
+        drawn.append(
+            Panel(
+                f"loss-r-{r:g}", title, "parameters N", "loss", x, curves, log="x", picture=picture
+            )
+        )
+    missed, x = 100 * np.log(table.loss / predicted), np.unique(table.parameters).tolist()
+    curves = [
+        _curve(f"r = {r:g}", table.parameters[rows], missed[rows], r, points=True)
+        for r in np.unique(table.r)
+        for rows in [table.r == r]
+    ]
+    axes = ("parameters N", "loss less the law's, %")
+    drawn.append(
+        Panel(
+            "residuals", "What the law misses", *axes, x, curves, log="x", levels={"the law": 0.0},
+            picture=picture,
+        )
+    )  # fmt: skip
+    return [*drawn, *_by_phi(result)]
 
 
-def write(result: Fitted, folder: Path, figures: FigureSettings | None = None) -> None:
-    """Write scaling_law.json and, as `figures` say, the figure into a folder; the figure unless it
-    is there."""
-    content = result.to_json()
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "scaling_law.json", content)
-    key = key_of([content, dict(result.table.labels)])
-    undetermined = list(result.certainty.not_determined)
+def _by_phi(result: Fitted) -> list[Panel]:
+    """The losses by N_once + r^phi N_rec at each phi, and R² by phi."""
+    table, free, curves, r2 = result.table, result.fits["free"].law, list[Curve](), {}
+    for phi, fit in _fits(result).items():
+        sizes, law = table.N_once + table.r**phi * table.N_rec, fit.law
+        r2[phi] = fit.r2
+        for data in np.unique(table.D):
+            of = sizes[data == table.D]
+            if len(of) > 1:
+                x = np.geomspace(of.min(), of.max(), _LINE)
+                y = law.E + law.A * x**-law.alpha + law.B * data**-law.beta
+                line = Curve(
+                    label=f"the law at D = {data:.3g}", kind="law", name=f"law-{data:g}",
+                    x=x.tolist(), mean=y.tolist(), at=phi,
+                )  # fmt: skip
+                curves.append(line)
+        for r in np.unique(table.r):
+            of = table.r == r
+            points = (sizes[of], table.loss[of])
+            curves.append(_curve(f"r = {r:g}", *points, r, points=True, at=phi))
+    title = f"The law with phi = {free.phi:.2f}: where phi is right, all r lie on the same lines"
+    axes = ("parameters that count: N_once + r^φ N_rec", "loss")
+    x = np.unique(table.N_once + table.r**free.phi * table.N_rec).tolist()
+    of_phi = Curve(label="R²", kind="law", name="r2", mean=list(r2.values()))
+    return [
+        Panel(
+            "scaling_law-by-phi", title, *axes, x, curves, log="x", slider="φ", start=free.phi,
+            levels={"E": free.E} if free.E > 0 else {},
+        ),
+        Panel("scaling_law-r2", "How well each φ explains the losses", "φ", "R²", [*r2], [of_phi]),
+    ]  # fmt: skip
 
-    def draw(pictures: Pictures) -> None:
-        draw_scaling(result.table, result.fits["free"].law, pictures, undetermined)
 
-    drawn_once(folder / "figures" / "drawn.json", key, figures or FigureSettings(), draw)
+def _fits(result: Fitted) -> dict[float, Fit]:
+    """The fit at each phi, from the free one outwards: each starts at its neighbour's."""
+    free = result.fits["free"]
+    phis = sorted({free.law.phi} if "phi" in result.fixed else {*_PHIS.tolist(), free.law.phi})
+    middle, fits = phis.index(free.law.phi), {free.law.phi: free}
+    for order in (phis[middle + 1 :], phis[:middle][::-1]):
+        law = free.law
+        for phi in order:
+            try:
+                fits[phi] = fit_law(result.table, {**result.fixed, "phi": phi}, start=law)
+            except RunError:
+                continue
+            law = fits[phi].law
+    return dict(sorted(fits.items()))
+
+
+def _curve(label: str, x: Floats, y: Floats, number: float, part: str = "", **more: Any) -> Curve:
+    name = " ".join(filter(None, (label, part))).replace(" ", "-")
+    return Curve(
+        label=label, kind="loops", name=name, x=x.tolist(), mean=y.tolist(), number=float(number),
+        **more,
+    )  # fmt: skip
+
+
+def parabola_minimum(sizes: Floats, losses: Floats) -> tuple[float, float] | None:
+    """Size and loss at the minimum of the least-squares parabola in log N; None for fewer than
+    three sizes, or if it has no minimum between the ends."""
+    if len(np.unique(sizes)) < 3:
+        return None
+    centre = np.log(sizes).mean()
+    curvature, slope, level = np.polyfit(np.log(sizes) - centre, losses, 2)
+    if curvature <= 0:
+        return None
+    lowest = -slope / (2 * curvature)
+    if not np.log(sizes).min() <= lowest + centre <= np.log(sizes).max():
+        return None
+    return math.exp(lowest + centre), float(level - slope**2 / (4 * curvature))
 
 
 def report(result: Fitted) -> list[Part]:
     """The fits as a table with sentences, the intervals under the free one's parameters; numbers
     that are not determined in brackets."""
     loops = ", ".join(f"{r:g}" for r in sorted(set(result.table.r)))
-    law_text = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
-    title = f"{law_text}, {len(result.table)} rows, r = {loops}"
+    title = f"{FORMULA}, {len(result.table)} rows, r = {loops}"
     rows = []
     for name, fit in result.fits.items():
         law = [_value_text(result, key, value, name) for key, value in asdict(fit.law).items()]

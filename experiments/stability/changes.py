@@ -4,35 +4,17 @@ embedding's standard deviation and by step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from looplab.evaluation.figures import (
-    Pictures,
-    band,
-    name_curves,
-    outer_labels,
-    ticks_at,
-    whole_numbers,
-)
-from looplab.evaluation.style import style_of
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Panel
 from looplab.evaluation.tables import Part, Table
 
-from .near_init import PLACES, STEPS, Stack, all_first_steps
+from .near_init import PLACES, STEPS, Stack, all_first_steps, description
 from .settings import INITS, SCALINGS, SLOPES_FROM, StabilitySettings
-from .tables import (
-    Description,
-    Floats,
-    OverSeeds,
-    at_step,
-    band_of,
-    csv_columns,
-    description,
-    over_seeds,
-    rows_of,
-    slopes,
-)
+from .tables import LABELS, at_step, loop_curves, rows_of, scaling_curves, slopes, with_errors
 
 _FACTORS = (1 / 16, 1 / 4, 4.0)  # of the init's embedding std
 _LAW = (
@@ -41,21 +23,10 @@ _LAW = (
 )
 
 
-class Changes(Description):
-    """For each scaling, `norm` [loops] at initialisation; for each of PLACES and scaling `change`
-    [loops, steps], `slope` [steps] of log change over log R from 4 loops on, and `by_embedding`
-    [stds], the slope at step 1."""
-
-    steps: int
-    embedding_stds: list[float]
-    norm: dict[str, OverSeeds[list[float]]]
-    change: dict[str, dict[str, OverSeeds[list[list[float]]]]]
-    slope: dict[str, dict[str, OverSeeds[list[float]]]]
-    by_embedding: dict[str, dict[str, OverSeeds[list[float]]]]
-
-
-def measure(settings: StabilitySettings) -> Changes:
-    """The changes of all seeds, and their slopes."""
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """Over seeds: for each scaling `norm` [loops] at initialisation; for each of PLACES and scaling
+    `change` [loops, steps], `slope` [steps] of log change over log R from 4 loops on, and
+    `by_embedding` [stds], the slope at step 1 by the embedding's standard deviation."""
     init, loops = INITS[settings.init_name], settings.all_loops
     large_loops = tuple(r for r in loops if r >= SLOPES_FROM)
     scaled_inits = [init._replace(embedding_std=f * init.embedding_std) for f in _FACTORS]
@@ -68,7 +39,7 @@ def measure(settings: StabilitySettings) -> Changes:
     ]
     results = iter(all_first_steps(tasks, settings.all_seeds, "changes"))
     stds = sorted({each.embedding_std for each, _, _ in parts})
-    result: Changes = {
+    result: dict[str, Any] = {
         **description(settings, init),
         "steps": STEPS,
         "embedding_stds": stds,
@@ -83,24 +54,24 @@ def measure(settings: StabilitySettings) -> Changes:
             runs = [next(results) for _ in part_loops]
             if each is init:
                 norms = np.stack([run.norm[:, 0] for run in runs], axis=1)
-                result["norm"][scaling] = over_seeds(norms)
+                result["norm"][scaling] = with_errors(norms)
             for name in PLACES:
                 changes = np.stack([getattr(run, name) for run in runs], axis=1)
                 first = slopes(part_loops, changes[:, :, 0], SLOPES_FROM)
                 if each is init:
                     slope = slopes(loops, changes.swapaxes(1, 2), SLOPES_FROM)
-                    result["change"][name][scaling] = over_seeds(changes)
-                    result["slope"][name][scaling] = over_seeds(slope)
+                    result["change"][name][scaling] = with_errors(changes)
+                    result["slope"][name][scaling] = with_errors(slope)
                     first = slope[:, 0]
                 first_slopes[each.embedding_std, name, scaling] = first
     for name, by_scaling in result["by_embedding"].items():
         for scaling in SCALINGS:
             columns = [first_slopes[std, name, scaling] for std in stds]
-            by_scaling[scaling] = over_seeds(np.stack(columns, 1))
+            by_scaling[scaling] = with_errors(np.stack(columns, 1))
     return result
 
 
-def report(result: Changes) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """Norms at initialisation, the changes by step 1, and the slopes."""
     loops, ratio = result["loops"], f"{result['loops'][-1]} / {result['loops'][0]}"
     head = ["R", *map(str, loops)]
@@ -136,61 +107,40 @@ def report(result: Changes) -> list[Part]:
     return [*lines, "", _LAW]
 
 
-def draw(result: Changes, pictures: Pictures, name: str) -> None:
-    """Changes by loops, and the slopes by step and by embedding std."""
-    title = f"{result['what']}, mean of {result['seeds']} seeds ± standard error"
-    steps, stds = list(range(1, result["steps"] + 1)), result["embedding_stds"]
-    _changes(result, title, pictures, name)
-    _slope_picture(result["slope"], "step", steps, title, pictures, f"{name}-by-step")
-    by_embedding = f"{name}-by-embedding"
-    _slope_picture(result["by_embedding"], "embedding std", stds, title, pictures, by_embedding)
-
-
-def _changes(result: Changes, title: str, pictures: Pictures, name: str) -> None:
-    """Step 1 with its band, the later ones as fainter lines."""
-    columns, loops = {}, result["loops"]
-    figure, panels = pictures.panels(2, 2, 5.0, 4.0)
-    for axes, (part, place) in zip(panels, PLACES.items(), strict=True):
-        for scaling in SCALINGS:
-            for step in range(result["steps"]):
-                curve = at_step(result["change"][part][scaling], step)
-                columns[f"{part}_{scaling}_step_{step + 1}"] = csv_columns(curve)
-                style = style_of(scaling)
-                if step == 0:
-                    band(axes, loops, band_of(curve), f"{scaling}, step 1", style)
-                else:
-                    axes.plot(loops, curve["mean"], linewidth=0.7, alpha=0.4, **style)
-        ticks_at(axes, loops)
-        axes.set_yscale("log")
-        axes.set_title(place)
-    outer_labels(panels, x="loops R")
-    panels[0].set_ylabel("root mean square\nof the output's change")
-    pictures.title(figure, f"{title}\nfaint: steps 2 to {result['steps']}")
-    name_curves(figure)
-    pictures.save(figure, name, "loops", loops, columns)
-
-
-def _slope_picture(
-    slopes_at: Mapping[str, Mapping[str, OverSeeds[list[float]]]],
-    axis: str,
-    x: Sequence[float],
-    title: str,
-    pictures: Pictures,
-    name: str,
-) -> None:
-    """The slopes at both places over x."""
-    columns = {}
-    figure, panels = pictures.panels(2, 2, 5.0, 4.0, share_y=True)
-    for axes, (part, place) in zip(panels, PLACES.items(), strict=True):
-        for scaling, curve in slopes_at[part].items():
-            columns[f"{part}_{scaling}"] = csv_columns(curve)
-            band(axes, x, band_of(curve), scaling, style_of(scaling))
-        axes.set_title(place)
-        if axis == "step":
-            whole_numbers(axes)
-        else:
-            ticks_at(axes, x)
-    outer_labels(panels, x=axis, y="slope of log change over log R")
-    pictures.title(figure, title)
-    name_curves(figure)
-    pictures.save(figure, name, axis.replace(" ", "_"), x, columns)
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Changes by loops at the first step; by step, a panel for each scaling; slopes by step and by
+    the embedding's standard deviation; each before the final norm and after it."""
+    found, loops, steps = list[Panel](), result["loops"], range(1, result["steps"] + 1)
+    moved = "change (root mean square)"
+    titles = {place: f"{where}, {result['what']}" for place, where in PLACES.items()}
+    for place, title in titles.items():
+        values = {name: np.array(of["by_seed"]) for name, of in result["change"][place].items()}
+        first = scaling_curves({scaling: of[:, :, 0] for scaling, of in values.items()})
+        found.append(
+            Panel(
+                f"changes-step-1-{place}", f"step 1, {title}", "loops R", moved, loops, first,
+                log="xy", picture="changes",
+            )
+        )  # fmt: skip
+        found += [
+            Panel(
+                f"changes-by-step-{place}-{scaling}", f"{LABELS[scaling]}, {title}",
+                "optimiser step", moved, steps, loop_curves(loops, of), log="y",
+                picture="changes-steps",
+            )
+            for scaling, of in values.items()
+        ]  # fmt: skip
+    for part, axis, x, picture in (
+        ("slope", "optimiser step", steps, "changes-by-step"),
+        ("by_embedding", "embedding std", result["embedding_stds"], "changes-by-embedding"),
+    ):
+        for place, title in titles.items():
+            values = {name: of["by_seed"] for name, of in result[part][place].items()}
+            found.append(
+                Panel(
+                    f"changes-{part.replace('_', '-')}-{place}", title, axis,
+                    "slope of log change over log R", x, scaling_curves(values),
+                    log="x" if part == "by_embedding" else "", picture=picture,
+                )
+            )  # fmt: skip
+    return found

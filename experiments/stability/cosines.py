@@ -3,40 +3,32 @@ shared weights, without residual scaling (arXiv 2606.18524, Figure 3)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 
-from looplab.evaluation.figures import Pictures, heat_map, outer_labels
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.evaluation.tables import Part
 from looplab.probing.dynamics.trajectory import cosines
 from looplab.training.progress import Progress
 
-from .near_init import SHARED, Stack, token_model
+from .near_init import KINDS, SHARED, Stack, description, token_model
 from .settings import INITS, Init, StabilitySettings
-from .tables import Description, Floats, OverSeeds, description, over_seeds
+from .tables import with_errors
 
 LOOPS = 16  # our choice: the paper does not give it
 LAYERS = 12  # the paper's
 
 
-class Cosines(Description):
-    """`cosine`: for each sharing the matrix [loops, loops], averaged over tokens; `apart`: its mean
-    over pairs of different increments."""
-
-    cosine: dict[str, OverSeeds[list[list[float]]]]
-    apart: dict[str, OverSeeds[float]]
-
-
-def measure(settings: StabilitySettings) -> Cosines:
-    """The cosines of all seeds."""
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """`cosine`: for each sharing the matrix [loops, loops] over seeds, averaged over tokens;
+    `apart`: its mean over pairs of different increments."""
     init = INITS[settings.init_name]._replace(layers=LAYERS)
-    seeds = settings.all_seeds
-    result: Cosines = {
-        **description(settings, init),
-        "loops": list(range(1, LOOPS + 1)),
-        "cosine": {},
-        "apart": {},
-    }
+    seeds, loops = settings.all_seeds, list(range(1, LOOPS + 1))
+    cosine, apart = {}, {}
     off_diagonal = ~np.eye(LOOPS, dtype=bool)
     with Progress(2 * len(seeds), "cosines", "seed") as progress:
         for sharing, shared in SHARED.items():
@@ -44,9 +36,9 @@ def measure(settings: StabilitySettings) -> Cosines:
             for seed in seeds:
                 matrices.append(increment_cosines(init, Stack(LOOPS, shared, "none"), seed))
                 progress.update()
-            result["cosine"][sharing] = over_seeds(np.stack(matrices))
-            result["apart"][sharing] = over_seeds(np.stack(matrices)[:, off_diagonal].mean(1))
-    return result
+            cosine[sharing] = with_errors(np.stack(matrices))
+            apart[sharing] = with_errors(np.stack(matrices)[:, off_diagonal].mean(1))
+    return {**description(settings, init), "loops": loops, "cosine": cosine, "apart": apart}
 
 
 @torch.no_grad()
@@ -58,7 +50,7 @@ def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
     return cosines(units)[0].numpy()
 
 
-def report(result: Cosines) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """The mean over pairs of different increments."""
     lines: list[Part] = [
         f"cosine of two different increments of {len(result['loops'])} loops, mean over tokens and "
@@ -69,15 +61,41 @@ def report(result: Cosines) -> list[Part]:
     return lines
 
 
-def draw(result: Cosines, pictures: Pictures, name: str) -> None:
-    """The two matrices as pictures."""
-    loops, columns = result["loops"], {}
-    figure, panels = pictures.panels(2, 2, 4.5, 4.2)
-    for axes, (sharing, curve) in zip(panels, result["cosine"].items(), strict=True):
-        image = heat_map(axes, curve["mean"], loops)
-        axes.set_title(sharing.replace("_", "-"))
-        columns[sharing] = dict(zip(map(str, loops), curve["mean"], strict=True))
-    outer_labels(panels, x="increment of loop", y="increment of loop")
-    figure.colorbar(image, ax=panels, label="cosine, mean over tokens and seeds", shrink=0.8)
-    pictures.title(figure, f"{result['what']}, ε = 1, {result['seeds']} seeds")
-    pictures.save(figure, name, "loop", loops, columns)
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """The two matrices, and their cosines by the distance between two loops."""
+    drawn, curves = list[Panel](), []
+    for sharing, of in result["cosine"].items():
+        name, kind = f"cosines-{sharing.replace('_', '-')}", KINDS[sharing]
+        title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
+        drawn.append(matrix_panel(name, title, of["mean"], "cosines"))
+        values = by_distance(np.array(of["by_seed"]))
+        family = "looped" if sharing == "looped" else "standard"
+        curves.append(Curve.of(kind, family, over_seeds(values)))
+    title = f"increments of {len(result['loops'])} loops, {result['what']}"
+    return [*drawn, distance_panel("cosines", title, curves)]
+
+
+def matrix_panel(
+    name: str, title: str, matrix: Sequence[Sequence[float | None]], picture: str = ""
+) -> Panel:
+    """The cosines [loops, loops] between increments in colours."""
+    axis, x = "increment of loop", range(1, len(matrix) + 1)
+    return Panel(name, title, axis, axis, x, matrix=matrix, picture=picture)
+
+
+def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
+    """Curves of `by_distance`, of any lengths."""
+    x = range(1, max(len(curve.mean) for curve in curves) + 1)
+    axes = ("distance between two loops", "cosine of their increments, mean")
+    return Panel(f"{name}-by-distance", title, *axes, x, curves)
+
+
+def by_distance(matrices: Floats) -> Floats:
+    """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
+    nan, [seeds, loops - 1]: nan where all are."""
+    means = []
+    for distance in range(1, matrices.shape[1]):
+        diagonal = np.diagonal(matrices, distance, 1, 2)
+        counts = np.isfinite(diagonal).sum(1)
+        means.append(np.where(counts, np.nansum(diagonal, 1) / np.maximum(counts, 1), np.nan))
+    return np.stack(means, axis=1)

@@ -5,48 +5,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
-from looplab.evaluation.figures import Curve, Pictures, name_curves, outer_labels
-from looplab.evaluation.style import style_of_number
+from looplab.evaluation.bootstrap import Floats, numbers
+from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.evaluation.tables import Part, Table
 from looplab.training.run_folder.metrics import smoothed
 
 from ..population import measured
-from .regression import DIMS
 from .settings import StabilitySettings
-from .tables import Floats, number
+from .sweep import DIMS
+from .tables import number
 from .variants import all_variants
 from .verdict import DECAY
 
 VARIANTS = ("LT", "FLT")
 _EVERY = 10  # steps between the points of a curve; the last step is always one
-# Panels; for each line its name in metrics.jsonl, and whether it is dashed.
-_PANELS = {
-    "loss, smoothed": {"loss": False},
-    "residual norm (first loop dashed)": {"last_residual": False, "first_residual": True},
-    "gradient norm of the first MLP\n(before clipping dashed)": {
-        "mlp_grad_norm_clipped": False,
-        "mlp_grad_norm": True,
-    },
+_METRICS = {  # of metrics.jsonl, and what they are
+    "loss": "loss, smoothed",
+    "last_residual": "residual norm, last loop",
+    "first_residual": "residual norm, first loop",
+    "mlp_grad_norm_clipped": "gradient norm of the first MLP, clipped",
+    "mlp_grad_norm": "gradient norm of the first MLP, before clipping",
 }
 
 
-class FullyLooped(TypedDict):
-    """For each variant, number of loops and metric the smoothed curve [points], the mean over the
-    seeds that are finite there, None if there is none; at `steps`, counted from 1."""
-
-    steps: list[int]
-    loops: list[int]
-    rate: float
-    seeds: list[int]
-    curves: dict[str, dict[str, dict[str, list[float | None]]]]
-
-
-def measure(settings: StabilitySettings) -> FullyLooped:
-    """Train what is not trained yet; the curves."""
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """Train what is not trained yet; `curves`, for each variant, number of loops and metric: the
+    smoothed curve [points], the mean over the seeds that are finite there, None if there is none;
+    at `steps`, counted from 1."""
     runs = all_variants(settings, VARIANTS)
     measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     curves: dict[str, dict[str, dict[str, list[float | None]]]] = {name: {} for name in VARIANTS}
@@ -54,8 +43,7 @@ def measure(settings: StabilitySettings) -> FullyLooped:
     for (name, loops), population in runs.items():
         curves[name][str(loops)] = {
             metric: _mean(population.curve(metric)[:, 0] / (DIMS if metric == "loss" else 1), steps)
-            for lines in _PANELS.values()
-            for metric in lines
+            for metric in _METRICS
         }
     return {
         "steps": steps,
@@ -66,9 +54,8 @@ def measure(settings: StabilitySettings) -> FullyLooped:
     }
 
 
-def report(result: FullyLooped) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """The final value of every curve."""
-    names = [metric for lines in _PANELS.values() for metric in lines]
     title = (
         f"at step {result['steps'][-1]}, smoothed, mean of {len(result['seeds'])} seeds, "
         f"rate {result['rate']:g}"
@@ -76,33 +63,30 @@ def report(result: FullyLooped) -> list[Part]:
     rows = []
     for variant, by_loops in result["curves"].items():
         for K, curves in by_loops.items():
-            final_values = [curves[name][-1] for name in names]
+            final_values = [curves[name][-1] for name in _METRICS]
             cells = ["-" if value is None else number(value) for value in final_values]
             rows.append([f"{variant}, {K}", *cells])
-    return [title, Table(["", *names], rows)]
+    return [title, Table(["", *_METRICS], rows)]
 
 
-def draw(result: FullyLooped, pictures: Pictures, name: str) -> None:
-    """A row for each variant, a column for each kind of metric, a colour for each K."""
-    steps = result["steps"]
-    marker = "o" if len(steps) == 1 else None
-    columns: dict[str, Curve] = {}
-    figure, grid = pictures.grid(len(VARIANTS), len(_PANELS), 3.6, 3.0, share_x=True, share_y="col")
-    for row, (variant, by_loops) in zip(grid, result["curves"].items(), strict=True):
-        for axes, (title, lines) in zip(row, _PANELS.items(), strict=True):
-            axes.set_title(f"{variant}: {title}", fontsize="small")
-            for K, curves in by_loops.items():
-                for metric, dashed in lines.items():
-                    label = None if dashed else f"K = {K}"
-                    values = np.array(curves[metric], dtype=np.float64)
-                    style = {**style_of_number(int(K)), "linestyle": "--" if dashed else "-"}
-                    axes.plot(steps, values, label=label, linewidth=1.2, marker=marker, **style)
-                    columns[f"{variant}_K{K}_{metric}"] = {"mean": curves[metric]}
-            axes.set_yscale("log")
-    outer_labels(grid.flat, x="step")
-    pictures.title(figure, f"linear regression in context, rate {result['rate']:g}")
-    name_curves(figure)
-    pictures.save(figure, name, "step", steps, columns)
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """A panel for each variant and metric, a curve for each number of loops; without intervals."""
+    found = []
+    for variant, by_loops in result["curves"].items():
+        for metric, label in _METRICS.items():
+            curves = [
+                Curve.of(f"K = {K}", "loops", without_interval(numbers(of[metric])), number=int(K))
+                for K, of in by_loops.items()
+            ]
+            name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+            title = f"{variant}, {len(result['seeds'])} seeds, rate {result['rate']:g}"
+            found.append(
+                Panel(
+                    name, title, "step", label, result["steps"], curves, log="y",
+                    picture="fully_looped",
+                )
+            )  # fmt: skip
+    return found
 
 
 def _mean(values: Floats, steps: Sequence[int]) -> list[float | None]:

@@ -8,13 +8,14 @@ raw, normed = model(tokens)             # [1, 128, 64] each
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from looplab.evaluation.bootstrap import Floats
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop, StepContext
@@ -22,8 +23,7 @@ from looplab.models.loops.recurrent import RecurrentLoop
 from looplab.models.model import residual_scale
 from looplab.training.progress import Progress
 
-from .settings import WIDTH, Init
-from .tables import Floats
+from .settings import WIDTH, Init, StabilitySettings
 
 # The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are our choice.
 TOKENS, VOCABULARY, HEADS = 128, 256, 4
@@ -32,6 +32,7 @@ STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
 PLACES = {"raw": "before the final norm", "normed": "after the final norm"}
 _BETAS = (0.9, 0.95)  # that paper's; it does not give ε: here PyTorch's 1e-8
 SHARED = {"looped": True, "non_shared": False}  # by the names of stacks
+KINDS = {"looped": "looped", "non_shared": "not shared"}  # what pictures call them
 
 
 class Stack(NamedTuple):
@@ -91,6 +92,17 @@ def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor
     for block in loop.blocks:
         initialise_block(block, spec, generator)
     return model, tokens
+
+
+def description(settings: StabilitySettings, init: Init) -> dict[str, Any]:
+    """What the result of a figure of such models begins with; `what` is for titles."""
+    return {
+        "init": {"name": settings.init_name, "width": WIDTH, **init._asdict()},
+        "what": f"{settings.init_name.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
+        "loops": list(settings.all_loops),
+        "seeds": len(settings.all_seeds),
+        "seed": settings.seed,
+    }
 
 
 class FirstSteps(NamedTuple):

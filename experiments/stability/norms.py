@@ -3,53 +3,40 @@ and scaling (arXiv 2606.18524, Figure 2)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from looplab.evaluation.figures import Pictures, band, name_curves, outer_labels, whole_numbers
-from looplab.evaluation.style import style_of_number
+from looplab.evaluation.panel import Panel
 from looplab.evaluation.tables import Part, Table
 
-from .near_init import SHARED, STEPS, Stack, all_first_steps
+from .near_init import KINDS, SHARED, STEPS, Stack, all_first_steps, description
 from .settings import INITS, StabilitySettings
-from .tables import (
-    LABELS,
-    Description,
-    Means,
-    OverSeeds,
-    at_step,
-    band_of,
-    csv_columns,
-    description,
-    over_seeds,
-    rows_of,
-)
+from .tables import LABELS, at_step, loop_curves, rows_of, with_errors
 
 
-class Norms(Description):
+def measure(settings: StabilitySettings) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
-    norm, [loops, steps + 1], from initialisation on."""
-
-    steps: int
-    norm: dict[str, dict[str, OverSeeds[list[list[float]]]]]
-
-
-def measure(settings: StabilitySettings) -> Norms:
-    """The norms of all seeds."""
+    norm over seeds, [loops, steps + 1], from initialisation on."""
     init, loops = INITS[settings.init_name], settings.all_loops
-    cells = [(sharing, scaling) for sharing in SHARED for scaling in LABELS]
     tasks = [
-        (init, Stack(r, SHARED[sharing], scaling), STEPS)
-        for sharing, scaling in cells
+        (init, Stack(r, shared, scaling), STEPS)
+        for shared in SHARED.values()
+        for scaling in LABELS
         for r in loops
     ]
     results = iter(all_first_steps(tasks, settings.all_seeds, "norms"))
-    norm: dict[str, dict[str, OverSeeds[list[list[float]]]]] = {sharing: {} for sharing in SHARED}
-    for sharing, scaling in cells:
-        norm[sharing][scaling] = over_seeds(np.stack([next(results).norm for _ in loops], axis=1))
+    norm = {
+        sharing: {
+            scaling: with_errors(np.stack([next(results).norm for _ in loops], axis=1))
+            for scaling in LABELS
+        }
+        for sharing in SHARED
+    }
     return {**description(settings, init), "steps": STEPS, "norm": norm}
 
 
-def report(result: Norms) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """The norms before the first step and after the last, and their ratio of the most loops to the
     fewest."""
     loops = result["loops"]
@@ -69,23 +56,19 @@ def report(result: Norms) -> list[Part]:
     return lines
 
 
-def draw(result: Norms, pictures: Pictures, name: str) -> None:
+def panels(result: dict[str, Any]) -> list[Panel]:
     """Norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
-    steps, columns = list(range(result["steps"] + 1)), {}
-    figure, grid = pictures.grid(2, 3, 3.3, 3.0, share_x=True, share_y=True)
-    for row, (sharing, curves) in zip(grid, result["norm"].items(), strict=True):
-        for axes, (scaling, by_loops) in zip(row, curves.items(), strict=True):
-            pairs = zip(by_loops["mean"], by_loops["standard_error"], strict=True)
-            for loops, (mean, error) in zip(result["loops"], pairs, strict=True):
-                curve: Means[list[float]] = {"mean": mean, "standard_error": error}
-                columns[f"{sharing}_{scaling}_{loops}"] = csv_columns(curve)
-                band(axes, steps, band_of(curve), f"R = {loops}", style_of_number(loops))
-            axes.set_yscale("log")
-            axes.set_title(f"{sharing.replace('_', '-')}, {LABELS[scaling]}")
-            whole_numbers(axes)
-    outer_labels(grid.flat, x="step")
-    figure.supylabel("root mean square of the stream", fontsize="medium")
-    text = f"{result['what']}, mean of {result['seeds']} seeds ± standard error"
-    pictures.title(figure, text)
-    name_curves(figure, grid[0, 0])
-    pictures.save(figure, name, "step", steps, columns)
+    axes = ("optimiser step", "norm (root mean square)")
+    return [
+        Panel(
+            f"norms-{sharing.replace('_', '-')}-{scaling}",
+            f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
+            *axes,
+            range(result["steps"] + 1),
+            loop_curves(result["loops"], of["by_seed"]),
+            log="y",
+            picture="norms",
+        )
+        for sharing, by_scaling in result["norm"].items()
+        for scaling, of in by_scaling.items()
+    ]

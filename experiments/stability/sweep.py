@@ -6,29 +6,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from looplab.conf.schema import ModelConfig, TrainingConfig
-from looplab.evaluation.figures import (
-    Pictures,
-    band,
-    name_curves,
-    note_level,
-    outer_labels,
-    ticks_at,
+from looplab.conf.schema import (
+    Config,
+    CurriculumConfig,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+    TrainingConfig,
 )
-from looplab.evaluation.style import style_of_number
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.evaluation.tables import Part, Table
 
 from ..plateau import bayes_error
 from ..population import Population, measured
-from .regression import DIMS, POINTS, regression_runs
 from .settings import StabilitySettings
-from .tables import LABELS, Floats, mean_and_range
+from .tables import LABELS
 from .verdict import Verdict, collapse, gain, least_move, movement, optimum
 
+# Linear regression in context: small enough that a grid of rates, loops and seeds takes minutes.
+DIMS, POINTS, WIDTH, HEADS, BATCH = 3, 7, 32, 4, 32
+ERROR = "error / error of predicting zero"
 PLATEAU = 0.9  # of the initial error; above it a model has hardly learned
 _WARMUP, _DECAY = 1 / 40, 1 / 20  # of the steps: the paper's 500 and 1,000 of 20,000
 
@@ -53,52 +56,21 @@ LOOPS = {
 }
 
 
-class Cell(TypedDict):
-    """The `errors` [rates][seeds] of one scaling and number of loops, None if training collapsed,
-    and the reasons."""
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """Train what is not trained yet, and compare.
 
-    errors: list[list[float | None]]
-    collapsed: list[list[str]]
-
-
-class Best(TypedDict):
-    """The best rate, its place among the rates and its mean error; whether a better one may lie
-    beyond those tried."""
-
-    place: int
-    rate: float
-    error: float
-    edge: bool
-
-
-class Sweep(TypedDict):
-    """The cells by scaling and R, their `best` rates (None: no rate came through with every seed);
-    how far these `move` from the fewest loops to the most, by scaling, and the `gain` of the second
-    scaling over the first, by R."""
-
-    figure: str
-    what: str
-    loops: list[int]
-    rates: list[float]
-    seeds: list[int]
-    steps: int
-    zero: float
-    bayes: float
-    initial: float
-    scalings: dict[str, dict[str, Cell]]
-    best: dict[str, dict[str, Best | None]]
-    move: dict[str, Verdict]
-    gain: dict[str, Verdict]
-
-
-def measure(settings: StabilitySettings) -> Sweep:
-    """Train what is not trained yet, and compare."""
+    `scalings`, by scaling and R: the `errors` [rates][seeds], None where training collapsed, and
+    the reasons, `collapsed`. `best`, of each: the best rate, its place among the rates and its mean
+    error, and whether a better one may lie beyond those tried (`edge`); None where no rate came
+    through with every seed. `move`: how far the best rate moves from the fewest loops to the most,
+    by scaling. `gain`: that of the second scaling over the first, by R.
+    """
     loop, loops = LOOPS[settings.figure], settings.all_loops
     runs = {
         (s, R): scaling_runs(settings, loop, s, R) for s in (loop.before, loop.after) for R in loops
     }
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
-    result: Sweep = {
+    result: dict[str, Any] = {
         "figure": settings.figure,
         "what": loop.what,
         "loops": list(loops),
@@ -145,7 +117,29 @@ def scaling_runs(settings: StabilitySettings, loop: Loop, scaling: Any, loops: i
     return regression_runs(settings, f"linear, {scaling}, R = {loops}", loops, model, training)
 
 
-def _without_collapsed(population: Population, errors: list[list[float | None]]) -> Cell:
+def regression_runs(
+    settings: StabilitySettings, name: str, loops: int, model: ModelConfig, training: TrainingConfig
+) -> Population:
+    """All rates and seeds of a model with `loops` loops from the first step on. `model` and
+    `training` are completed by the settings that all figures share: the size of prompts, the width,
+    the batch, the steps and gradients through all loops."""
+    config = Config(
+        task=TaskConfig("linear", dims=DIMS, points=POINTS),
+        model=replace(model, n_embd=WIDTH, n_head=HEADS, n_positions=POINTS),
+        loops=LoopsConfig(b=loops, T=1, grad_loops="all"),
+        curriculum=CurriculumConfig(loops=GrowthConfig(start=loops)),
+        training=replace(
+            training, steps=settings.steps, batch_size=BATCH, log_every=1, log_norms=True
+        ),
+        device="cpu",  # models this small are fastest with one core each
+        folder=settings.folder,
+    )
+    return Population(name, config, settings.all_rates, settings.all_seeds)
+
+
+def _without_collapsed(
+    population: Population, errors: list[list[float | None]]
+) -> dict[str, list[list[Any]]]:
     """The errors [rates][seeds] of the runs that did not collapse; the reasons of the others."""
     losses = population.curve("loss") / DIMS
     reasons = [
@@ -162,7 +156,7 @@ def _without_collapsed(population: Population, errors: list[list[float | None]])
     return {"errors": kept, "collapsed": reasons}
 
 
-def report(result: Sweep) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """Mean errors by rate, the best marked; then the verdicts."""
     lines: list[Part] = [
         f"linear regression in context, {result['what']}: error after {result['steps']:,} steps, "
@@ -183,7 +177,7 @@ def report(result: Sweep) -> list[Part]:
     return [*lines, Table(head, rows), "", *verdict(result)]
 
 
-def verdict(result: Sweep) -> list[str]:
+def verdict(result: dict[str, Any]) -> list[str]:
     """The verdicts of the sweep, one sentence each."""
     few, many = result["loops"][0], result["loops"][-1]
     lines = [
@@ -220,33 +214,36 @@ def verdict(result: Sweep) -> list[str]:
     ]
 
 
-def draw(result: Sweep, pictures: Pictures, name: str) -> None:
-    """Error by rate, a panel for each scaling, a curve for each R with the least and the most of
-    its seeds, a star at the best rate."""
-    columns, rates = {}, result["rates"]
-    figure, panels = pictures.panels(len(result["scalings"]), 2, 5.0, 4.0, share_y=True)
-    for axes, (scaling, by_loops) in zip(panels, result["scalings"].items(), strict=True):
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate."""
+    levels = {"predicting zero, expected": result["zero"], "least possible": result["bayes"]}
+    found = []
+    for scaling, by_loops in result["scalings"].items():
+        curves = []
         for R, cell in by_loops.items():
-            collapse_counts = [row.count(None) for row in cell["errors"]]
-            curve = mean_and_range(cell["errors"]) | {"collapsed": collapse_counts}
-            columns[f"{scaling}_R{R}"] = curve
-            style = style_of_number(int(R))
-            band(axes, rates, curve, f"R = {R}", style)
-            if (best := result["best"][scaling][R]) is not None:
-                star = {"color": style["color"], "markersize": 9, "zorder": 3}
-                axes.plot(best["rate"], best["error"], "*", **star)
-        ticks_at(axes, rates)
-        axes.set_yscale("log")
-        note_level(axes, result["zero"], "predicting zero, expected")
-        note_level(axes, result["bayes"], "least possible, expected")
+            interval = over_seeds(list(zip(*cell["errors"], strict=True)))
+            curves.append(Curve.of(f"R = {R}", "loops", interval, number=int(R)))
+        for R, best in result["best"][scaling].items():
+            if best is not None:
+                curves.append(
+                    Curve(
+                        label=f"R = {R}", kind="loops", name=f"r-{R}-best", mean=[best["error"]],
+                        x=[best["rate"]], number=int(R), points=True,
+                    )
+                )  # fmt: skip
         errors = [error for cell in by_loops.values() for row in cell["errors"] for error in row]
-        count = f"{errors.count(None)} of {len(errors)}"
-        axes.set_title(f"{LABELS[scaling]}; {count} runs collapsed")
-    outer_labels(panels, x="learning rate", y="error / error of predicting zero")
-    text = f"linear regression in context, {result['what']}, {result['steps']:,} steps"
-    pictures.title(figure, text)
-    name_curves(figure)
-    pictures.save(figure, name, "rate", rates, columns)
+        title = (
+            f"{LABELS[scaling]}; {result['what']}; {errors.count(None)} of {len(errors)} runs "
+            "collapsed"
+        )
+        name, figure = f"{result['figure']}-{scaling}", result["figure"]
+        axes = ("learning rate", ERROR)
+        found.append(
+            Panel(
+                name, title, *axes, result["rates"], curves, log="xy", levels=levels, picture=figure
+            )
+        )
+    return found
 
 
 def _cell(row: Sequence[float | None]) -> str:
@@ -255,7 +252,7 @@ def _cell(row: Sequence[float | None]) -> str:
     return mean if len(errors) == len(row) else f"{mean} ({len(row) - len(errors)})"
 
 
-def _mark(best: Best | None, place: int) -> str:
+def _mark(best: dict[str, Any] | None, place: int) -> str:
     if best is None or place != best["place"]:
         return " "
     return "^" if best["edge"] else "*"
@@ -280,7 +277,7 @@ def _gain(entry: Verdict) -> str:
     return f"{entry['verdict']} ({entry['mean']:+.3f} ± {entry['half']:.3f})"
 
 
-def _edge_note(result: Sweep, R: str) -> str:
+def _edge_note(result: dict[str, Any], R: str) -> str:
     """The scalings whose best rate is the outermost one tried."""
     bests = {scaling: by_loops[R] for scaling, by_loops in result["best"].items()}
     scalings = [scaling for scaling, best in bests.items() if best is not None and best["edge"]]

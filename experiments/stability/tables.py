@@ -1,66 +1,26 @@
-"""Summaries over seeds: means with standard errors, slopes, rows of tables."""
+"""Summaries over seeds: means with standard errors as rows of tables, slopes, and curves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from .settings import WIDTH, Init, StabilitySettings
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Curve, over_seeds
 
-Floats = NDArray[np.float64]
 # The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
 
 
-_Values = TypeVar("_Values")  # a number, or lists of numbers of one shape
-
-
-class Means(TypedDict, Generic[_Values]):
-    """Means over seeds with their standard errors."""
-
-    mean: _Values
-    standard_error: _Values
-
-
-class OverSeeds(Means[_Values]):
-    """The same with the values of each seed."""
-
-    by_seed: list[_Values]
-
-
-class Description(TypedDict):
-    """A small transformer; `what` is for titles."""
-
-    init: dict[str, str | float]
-    what: str
-    loops: list[int]
-    seeds: int
-    seed: int
-
-
-def over_seeds(values: Floats) -> OverSeeds[Any]:
-    """The mean of values [seeds, ...] and its standard error, and the values themselves, as
-    lists."""
+def with_errors(values: Floats) -> dict[str, Any]:
+    """The `mean` of values [seeds, ...], its `standard_error`, and the values themselves as
+    `by_seed`, all as lists."""
     errors = values.std(0, ddof=1) / np.sqrt(len(values))
-    return {
-        "mean": values.mean(0).tolist(),
-        "standard_error": errors.tolist(),
-        "by_seed": values.tolist(),
-    }
-
-
-def description(settings: StabilitySettings, init: Init) -> Description:
-    """The description in the result of a small transformer."""
-    return {
-        "init": {"name": settings.init_name, "width": WIDTH, **init._asdict()},
-        "what": f"{settings.init_name.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
-        "loops": list(settings.all_loops),
-        "seeds": len(settings.all_seeds),
-        "seed": settings.seed,
-    }
+    parts = {"mean": values.mean(0), "standard_error": errors, "by_seed": values}
+    return {name: part.tolist() for name, part in parts.items()}
 
 
 def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
@@ -72,37 +32,13 @@ def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
     return np.log(values[..., mask]) @ x / (x @ x)
 
 
-def at_step(curve: Means[list[list[float]]], step: int) -> Means[list[float]]:
-    """A curve over loops and steps at one step."""
-    return {
-        "mean": [values[step] for values in curve["mean"]],
-        "standard_error": [values[step] for values in curve["standard_error"]],
-    }
-
-
-def band_of(curve: Means[list[float]]) -> dict[str, list[float]]:
-    """A curve with the ends of its band, one standard error either side of the mean."""
-    mean, error = np.array(curve["mean"]), np.array(curve["standard_error"])
-    return {"mean": mean.tolist(), "low": (mean - error).tolist(), "high": (mean + error).tolist()}
-
-
-def csv_columns(curve: Means[list[float]]) -> dict[str, list[float]]:
-    """The parts of a curve for its CSV."""
-    return {"mean": curve["mean"], "standard_error": curve["standard_error"]}
-
-
-def mean_and_range(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """The mean of each row with its least and most, without None."""
-    valid = [[value for value in row if value is not None] for row in rows]
-    return {
-        "mean": [float(np.mean(values)) if values else None for values in valid],
-        "low": [min(values, default=None) for values in valid],
-        "high": [max(values, default=None) for values in valid],
-    }
+def at_step(curve: Mapping[str, Any], step: int) -> dict[str, list[float]]:
+    """The mean and the standard error of a curve over loops and steps at one step."""
+    return {part: [row[step] for row in curve[part]] for part in ("mean", "standard_error")}
 
 
 def rows_of(
-    curves: Mapping[str, Means[list[float]]],
+    curves: Mapping[str, Mapping[str, Any]],
     last: Callable[[list[float]], str] | None = None,
     form: str = ".3g",
 ) -> list[list[str]]:
@@ -119,3 +55,19 @@ def rows_of(
 def number(value: float) -> str:
     """Three digits."""
     return f"{value:.3g}"
+
+
+def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Curve]:
+    """A curve for each scaling of values [seeds, x], its label after `before`."""
+    return [
+        Curve.of(f"{before}{LABELS[scaling]}", scaling, over_seeds(of))
+        for scaling, of in values.items()
+    ]
+
+
+def loop_curves(loops: Sequence[int], values: ArrayLike) -> list[Curve]:
+    """A curve for each number of loops of values [seeds, loops, x]."""
+    return [
+        Curve.of(f"R = {r}", "loops", over_seeds(of), number=r)
+        for r, of in zip(loops, np.array(values).swapaxes(0, 1), strict=True)
+    ]

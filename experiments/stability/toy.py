@@ -9,28 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle, islice, repeat
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from looplab.evaluation.figures import Pictures, band, name_curves, outer_labels, ticks_at
-from looplab.evaluation.style import style_of
+from looplab.evaluation.panel import Panel
 from looplab.evaluation.tables import Part, Table
 from looplab.models.model import residual_scale
 from looplab.training.progress import Progress
 
 from .settings import SCALINGS, StabilitySettings
-from .tables import (
-    LABELS,
-    OverSeeds,
-    band_of,
-    csv_columns,
-    number,
-    over_seeds,
-    rows_of,
-)
+from .tables import number, rows_of, scaling_curves, with_errors
 
 WIDTH = 1024
 _ANGLES_AT = 16  # loops whose increments' cosines are taken
@@ -48,47 +39,28 @@ EXPECTED = {
 _HIGHEST = 1e3  # of the figure: exploding norms leave it
 
 
-class NormCurve(OverSeeds[list[float]]):
-    """‖h_R‖/√d by loops, and the root of its mean square over seeds."""
-
-    root_mean_square: list[float]
-
-
-class Toy(TypedDict):
-    """Over seeds, by stack and scaling: `norm`, ‖h_R‖/√d by loops; `change`, that of the output by
-    one update; `cosine`, the mean over pairs of different increments of `angles_at` loops. `layers`
-    has ‖h_R‖/√d of looped stacks of several layers, by their number."""
-
-    width: int
-    seeds: int
-    seed: int
-    loops: list[int]
-    angles_at: int
-    norm: dict[str, NormCurve]
-    change: dict[str, OverSeeds[list[float]]]
-    cosine: dict[str, OverSeeds[float]]
-    layers: dict[str, OverSeeds[list[float]]]
-
-
-def measure(settings: StabilitySettings, width: int = WIDTH) -> Toy:
-    """The curves over all seeds, of states of this width."""
+def measure(settings: StabilitySettings, width: int = WIDTH) -> dict[str, Any]:
+    """Over seeds, by stack and scaling, of states of this width: `norm`, ‖h_R‖/√d by loops, with
+    the root of its mean square; `change`, that of the output by one update; `cosine`, the mean over
+    pairs of different increments of `angles_at` loops. `layers` has ‖h_R‖/√d of looped stacks of
+    several layers, by their number."""
     runs, seeds = [], settings.all_seeds
     with Progress(len(seeds), "toy", "seed") as progress:
         for seed in seeds:
             runs.append(_one_seed(width, settings.all_loops, seed))
             progress.update()
 
-    def curves_of(part: str) -> dict[str, OverSeeds[Any]]:
+    def curves_of(part: str) -> dict[str, dict[str, Any]]:
         names = [name for name in runs[0] if name.startswith(part)]
         return {
-            name.removeprefix(part): over_seeds(np.array([run[name] for run in runs]))
+            name.removeprefix(part): with_errors(np.array([run[name] for run in runs]))
             for name in names
         }
 
-    norms: dict[str, NormCurve] = {}
-    for name, curve in curves_of("norm/").items():
+    norms = curves_of("norm/")
+    for curve in norms.values():
         root = np.sqrt((np.array(curve["by_seed"]) ** 2).mean(0))
-        norms[name] = {**curve, "root_mean_square": root.tolist()}
+        curve["root_mean_square"] = root.tolist()
     return {
         "width": width,
         "seeds": len(seeds),
@@ -195,7 +167,7 @@ def _lengths(states: Tensor) -> Tensor:
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
 
 
-def report(result: Toy) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """The norms with standard errors and their expected values, and the other measurements."""
     head = ["R", *map(str, result["loops"])]
     lines: list[Part] = [
@@ -217,7 +189,7 @@ def report(result: Toy) -> list[Part]:
     return lines
 
 
-def _norms(result: Toy) -> list[list[str]]:
+def _norms(result: dict[str, Any]) -> list[list[str]]:
     loops, rows = result["loops"], list[list[str]]()
     for name, expected in EXPECTED.items():
         rows += rows_of({name: result["norm"][name]})
@@ -230,27 +202,25 @@ def _norms(result: Toy) -> list[list[str]]:
     return rows
 
 
-def draw(result: Toy, pictures: Pictures, name: str) -> None:
-    """Norms and changes by loops, on log scales."""
-    loops, columns = result["loops"], {}
-    for key, curve in result["norm"].items():
-        columns[f"norm_{key.replace(' ', '_')}"] = csv_columns(curve)
-    for key, change in result["change"].items():
-        columns[f"change_{key.replace(' ', '_')}"] = csv_columns(change)
-    figure, (left, right) = pictures.panels(2, 2, 5.0, 4.0)
-    for scaling, label in LABELS.items():
-        style = style_of(scaling)
-        band(left, loops, band_of(result["norm"][f"looped {scaling}"]), f"looped, {label}", style)
-        deep = band_of(result["norm"][f"deep {scaling}"])
-        band(left, loops, deep, f"deep, {label}", {**style, "linestyle": "--"})
-        band(right, loops, band_of(result["change"][f"looped {scaling}"]), label, style)
-    for axes, what in ((left, "‖h_R‖ / √d"), (right, "change of the output by one update / η")):
-        ticks_at(axes, loops)
-        axes.set_yscale("log")
-        axes.set_ylim(0.5, min(axes.get_ylim()[1], _HIGHEST))
-        axes.set_ylabel(what)
-    outer_labels((left, right), x="loops R")
-    title = f"h ← h + ε W relu(h), d = {result['width']}, mean of {result['seeds']} seeds"
-    pictures.title(figure, f"{title} ± standard error")
-    name_curves(figure, left)
-    pictures.save(figure, name, "loops", loops, columns)
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Norms and changes by loops, those that explode as far as 1,000."""
+    loops, title = result["loops"], f"h ← h + ε W relu(h), d = {result['width']}"
+
+    def values(part: str, stack: str) -> dict[str, Any]:
+        return {scaling: result[part][f"{stack} {scaling}"]["by_seed"] for scaling in SCALINGS}
+
+    norms = [
+        *scaling_curves(values("norm", "looped"), "looped, "),
+        *scaling_curves(values("norm", "deep"), "not shared, "),
+    ]
+    changes, limits = scaling_curves(values("change", "looped"), "looped, "), (0.5, _HIGHEST)
+    return [
+        Panel(
+            "toy-norm", title, "loops R", "‖h_R‖ / √d", loops, norms, log="xy", limits=limits,
+            picture="toy",
+        ),
+        Panel(
+            "toy-change", title, "loops R", "change of the output by one update / η",
+            loops, changes, log="xy", limits=limits, picture="toy",
+        ),
+    ]  # fmt: skip

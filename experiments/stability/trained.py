@@ -3,72 +3,46 @@ increments, up to the trained number of loops (arXiv 2606.18524, Figures 6 to 8)
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 
 from looplab.evaluation import load_run
+from looplab.evaluation.bootstrap import Floats, Interval, numbers
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.figures import (
-    Pictures,
-    band,
-    heat_map,
-    name_curves,
-    padded,
-    whole_numbers,
-)
+from looplab.evaluation.panel import Curve, Panel, over_seeds, padded
 from looplab.evaluation.remarks import unfinished
-from looplab.evaluation.style import kind_of, styles_of
+from looplab.evaluation.style import kind_of
 from looplab.evaluation.tables import Part, Table
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.run import Run, RunError
 
+from .cosines import by_distance, distance_panel, matrix_panel
 from .settings import StabilitySettings
-from .tables import Floats, Means, band_of, csv_columns, number, over_seeds
+from .tables import number, with_errors
 from .verdict import MARGIN, collapse
 
 PROMPTS = 64
+_Z = 1.645  # standard errors in half a 90 % interval
 
 
-class TrainedRun(TypedDict):
-    """A run: the kind of its curves as `style`; `norm`, that of a token's state before the final
-    norm from index 0, the read-in, to loop b, over prompts; `cosine` [b, b] between increments,
-    None if one of the two is zero at all tokens; and `apart`, its mean over pairs of different
-    ones, None if there are none. `unfinished` says what its training lacks, `collapsed` the reason
-    why it collapsed: empty if it did not, None where a curriculum of the prompts moved its loss, or
-    nothing was logged."""
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """Of each of the `runs`: the kind of its curves as `style`; `norm`, that of a token's state
+    before the final norm from index 0, the read-in, to loop b, over prompts; `cosine` [b, b]
+    between increments, None if one of the two is zero at all tokens; and `apart`, its mean over
+    pairs of different ones, None if there are none. `unfinished` says what its training lacks,
+    `collapsed` the reason why it collapsed: empty if it did not, None where a curriculum of the
+    prompts moved its loss, or nothing was logged.
 
-    run: str
-    style: str
-    what: str
-    step: int
-    unfinished: list[str]
-    scaling: str
-    loops: int
-    norm: Means[list[float]]
-    cosine: list[list[float | None]]
-    apart: float | None
-    collapsed: NotRequired[str | None]
-
-
-class Trained(TypedDict):
-    """The runs, and the prompts that they are measured on."""
-
-    runs: list[TrainedRun]
-    prompts: int
-    seed: int
-
-
-def measure(settings: StabilitySettings) -> Trained:
-    """The norms and cosines of each run. Raises RunError if a run has no undamaged checkpoint or
-    its states are not finite."""
+    Raises RunError if a run has no undamaged checkpoint or its states are not finite.
+    """
     runs = [_run_result(load_run(path), settings.seed) for path in settings.runs]
     return {"runs": runs, "prompts": PROMPTS, "seed": settings.seed}
 
 
-def _run_result(run: Run, seed: int) -> TrainedRun:
+def _run_result(run: Run, seed: int) -> dict[str, Any]:
     config, model = run.config, run.model.requires_grad_(False).double()
     b = trained_loops(config)
     prompts = evaluation_prompts(run.task, PROMPTS, config.task.points, seed)
@@ -80,7 +54,7 @@ def _run_result(run: Run, seed: int) -> TrainedRun:
     cosine = _mean(arrays["cosines"])
     off_diagonal = [cosine[i][j] for i in range(b) for j in range(b) if i != j]
     values = [value for value in off_diagonal if value is not None]
-    norm = over_seeds(arrays["raw"])
+    norm = with_errors(arrays["raw"])
     scaling = config.model.residual_scaling
     return {
         "run": str(run.path),
@@ -107,7 +81,7 @@ def _collapsed(run: Run) -> str | None:
     return collapse(losses)
 
 
-def report(result: Trained) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """A line for each run."""
     rows = [
         [
@@ -141,7 +115,7 @@ def _mean(cosines: Floats) -> list[list[float | None]]:
     ]
 
 
-def _mean_cosine_text(run: TrainedRun) -> str:
+def _mean_cosine_text(run: dict[str, Any]) -> str:
     """The mean cosine, or why there is none."""
     if run["apart"] is not None:
         return f"{run['apart']:.3f}"
@@ -151,34 +125,38 @@ def _mean_cosine_text(run: TrainedRun) -> str:
     return "no two move" if moves else "none moves"
 
 
-def draw(result: Trained, pictures: Pictures, name: str) -> None:
-    """The norms of all runs in one picture, the cosines in one for each run."""
-    _norms(result["runs"], pictures, f"{name}-norms")
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """The norms by loop, the cosines of each model's increments, and these by the distance between
+    two loops. Runs of one `label` (an experiment gives it) are seeds of one model."""
+    groups: dict[str, list[dict[str, Any]]] = {}
     for index, run in enumerate(result["runs"], start=1):
-        loops = list(range(1, run["loops"] + 1))
-        figure = pictures.figure(5.2, 4.4)
-        axes = figure.subplots()
-        image = heat_map(axes, run["cosine"], loops)
-        axes.set_xlabel("increment of loop")
-        axes.set_ylabel("increment of loop")
-        figure.colorbar(image, ax=axes, label="cosine, mean over tokens and prompts")
-        pictures.title(figure, f"{run['what']}, step {run['step']}")
-        columns = dict(zip(map(str, loops), run["cosine"], strict=True))
-        pictures.save(figure, f"{name}-cosines-{index}", "loop", loops, {"cosine": columns})
+        groups.setdefault(run.get("label", f"{index}: {run['what']}"), []).append(run)
+    longest = 1 + max(run["loops"] for run in result["runs"])
+    norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
+    loops = [runs[0]["loops"] for runs in groups.values()]
+    for label, runs in groups.items():
+        kind, b = runs[0]["style"], runs[0]["loops"]
+        number = b if len(set(loops)) == len(loops) > 1 else None  # else it tells no two apart
+        interval = _over_prompts(runs[0]["norm"], longest)
+        if len(runs) > 1:
+            interval = over_seeds([padded(run["norm"]["mean"], longest) for run in runs])
+        norms.append(Curve.of(label, kind, interval, number=number))
+        if b > 1:
+            cosines = np.array([run["cosine"] for run in runs], dtype=np.float64)
+            interval = over_seeds(by_distance(cosines))
+            apart.append(Curve.of(label, kind, interval, number=number))
+            name, title = f"trained-cosines-{len(matrices) + 1}", f"{label}, step {runs[0]['step']}"
+            matrices.append(matrix_panel(name, title, _mean(cosines)))
+    axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
+    title = f"trained runs, {result['prompts']} prompts"
+    return [
+        Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
+        *matrices,
+        *([distance_panel("trained-cosines", title, apart)] if apart else []),
+    ]
 
 
-def _norms(runs: list[TrainedRun], pictures: Pictures, name: str) -> None:
-    longest = max(run["loops"] for run in runs)
-    figure, columns = pictures.figure(), {}
-    axes = figure.subplots()
-    styles = styles_of([run["style"] for run in runs])
-    for index, (run, style) in enumerate(zip(runs, styles, strict=True), start=1):
-        label = f"{index}: {run['what']}"
-        band(axes, range(run["loops"] + 1), band_of(run["norm"]), label, style)
-        columns[label] = padded(csv_columns(run["norm"]), longest + 1)
-    axes.set_yscale("log")
-    axes.set_xlabel("loop (0: the read-in)")
-    axes.set_ylabel("norm of a token's state before the norm")
-    whole_numbers(axes)
-    name_curves(figure)
-    pictures.save(figure, name, "loop", range(longest + 1), columns)
+def _over_prompts(norm: dict[str, Any], length: int) -> Interval:
+    mean = numbers(padded(norm["mean"], length))
+    half = _Z * numbers(padded(norm["standard_error"], length))
+    return Interval(mean, mean - half, mean + half)

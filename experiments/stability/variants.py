@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from looplab.conf.schema import ModelConfig, TrainingConfig
-from looplab.evaluation.figures import Pictures, band, name_curves, note_level, ticks_at
-from looplab.evaluation.style import style_of
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.evaluation.tables import Part, Table
 from looplab.models.loops.connected import CONNECTIVITIES
 from looplab.training.assemble import build_task
 
 from ..population import Errors, Population, measured
-from .regression import regression_runs
 from .settings import StabilitySettings
-from .tables import mean_and_range
+from .sweep import ERROR, regression_runs
 from .verdict import collapse, plateau_exit
 
 _HEAD = ("", "K", "error", "of the initial", "plateau left at step", "collapsed")
@@ -31,40 +29,16 @@ _LAYERS = 2
 _CLIP, _DECAY = 1.0, 0.2  # the paper's
 
 
-class Cell(TypedDict):
-    """A variant with K loops, of each seed: `error` and `initial` error, `left`, the step that
-    leaves the plateau (None: never), and `collapse`, the reason (empty: it did not)."""
-
-    error: list[float | None]
-    initial: list[float]
-    left: list[int | None]
-    collapse: list[str]
-
-
-class Variants(TypedDict):
-    """`plain`, the errors [seeds] of one loop, the same for all variants; the cells by variant and
-    K. `learned`: whether the ASKED variants got below 0.7 of their initial error; empty if there
-    are too few steps."""
-
-    loops: list[int]
-    rate: float
-    seeds: list[int]
-    steps: int
-    plain: list[float | None]
-    left_below: float
-    asked_loops: int
-    variants: dict[str, dict[str, Cell]]
-    learned: dict[str, bool]
-
-
-def measure(settings: StabilitySettings) -> Variants:
-    """Train what is not trained yet, and compare."""
+def measure(settings: StabilitySettings) -> dict[str, Any]:
+    """Train what is not trained yet, and compare: `plain`, the errors [seeds] of one loop, the same
+    for all variants; `variants`, what `summed_up` gives by variant and K; `learned`, whether the
+    ASKED variants got below 0.7 of their initial error, empty if there are too few steps."""
     runs = {("LT", 1): variant_runs(settings, "LT", 1)} | all_variants(settings, CONNECTIVITIES)
     results = measured(list(runs.values()), settings.jobs, Path(settings.folder) / "logs")
     (plain,) = results[0]["errors"]
     errors = [error for error in plain if error is not None]
     reference = float(np.mean(errors)) if errors else None
-    variants: dict[str, dict[str, Cell]] = {name: {} for name in CONNECTIVITIES}
+    variants: dict[str, dict[str, Any]] = {name: {} for name in CONNECTIVITIES}
     for ((name, loops), population), result in zip(runs.items(), results, strict=True):
         if loops in settings.all_loops:
             variants[name][str(loops)] = summed_up(population, result, reference)
@@ -98,8 +72,10 @@ def variant_runs(settings: StabilitySettings, name: Any, loops: int) -> Populati
     return regression_runs(settings, f"linear, {name}, K = {loops}", loops, model, training)
 
 
-def summed_up(population: Population, result: Errors, plain: float | None) -> Cell:
-    """The cell of a population of one rate; `plain` is the mean error of one loop, if known."""
+def summed_up(population: Population, result: Errors, plain: float | None) -> dict[str, Any]:
+    """Of each seed of a population of one rate: `error` and `initial` error, `left`, the step that
+    leaves the plateau (None: never), and `collapse`, the reason (empty: it did not). `plain` is the
+    mean error of one loop, if known."""
     losses = population.curve("loss")[:, 0] / build_task(population.config).divisor
     (errors,), (initial,) = result["errors"], result["initial"]
     final_errors = [np.nan if error is None else error for error in errors]
@@ -117,7 +93,7 @@ def summed_up(population: Population, result: Errors, plain: float | None) -> Ce
     }
 
 
-def _learned(variants: Mapping[str, Mapping[str, Cell]]) -> dict[str, bool]:
+def _learned(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
     """Whether all seeds of each ASKED variant ended below 0.7 of their initial error."""
     cells = {name: variants[name].get(str(ASKED_LOOPS)) for name in ASKED}
     return {
@@ -130,7 +106,7 @@ def _learned(variants: Mapping[str, Mapping[str, Cell]]) -> dict[str, bool]:
     }
 
 
-def report(result: Variants) -> list[Part]:
+def report(result: dict[str, Any]) -> list[Part]:
     """A row for each variant and number of loops, the mean of its seeds with the least and most."""
     lines: list[Part] = [
         f"linear regression in context, two layers, rate {result['rate']:g}, {result['steps']:,} "
@@ -157,31 +133,19 @@ def report(result: Variants) -> list[Part]:
     return lines
 
 
-def draw(result: Variants, pictures: Pictures, name: str) -> None:
-    """Error by loops, a curve for each variant with the least and most of its seeds."""
-    loops, columns = result["loops"], {}
-    figure = pictures.figure()
-    axes = figure.subplots()
-    for variant, by_loops in result["variants"].items():
-        cells = [by_loops[str(K)] for K in loops]
-        columns[variant] = mean_and_range([cell["error"] for cell in cells]) | {
-            "left_at": mean_and_range([cell["left"] for cell in cells])["mean"],
-            "never_left": [cell["left"].count(None) for cell in cells],
-            "collapsed": [sum(map(bool, cell["collapse"])) for cell in cells],
-        }
-        band(axes, loops, columns[variant], variant, style_of(variant))
-    errors = [error for error in result["plain"] if error is not None]
-    if errors:
-        note_level(axes, float(np.mean(errors)), "one loop")
-    ticks_at(axes, loops)
-    axes.set_xlabel("loops K")
-    axes.set_ylabel("error / error of predicting zero")
-    pictures.title(figure, f"linear regression in context, {result['steps']:,} steps")
-    name_curves(figure)
-    pictures.save(figure, name, "loops", loops, columns)
+def panels(result: dict[str, Any]) -> list[Panel]:
+    """Error by loops, a curve for each variant."""
+    loops, plain = result["loops"], [error for error in result["plain"] if error is not None]
+    curves = []
+    for variant, cells in result["variants"].items():
+        errors = [cells[str(K)]["error"] for K in loops]
+        curves.append(Curve.of(variant, variant, over_seeds(list(zip(*errors, strict=True)))))
+    levels = {"one loop": float(np.mean(plain))} if plain else {}
+    title = f"linear regression in context, two layers, {result['steps']:,} steps"
+    return [Panel("variants", title, "loops K", ERROR, loops, curves, log="x", levels=levels)]
 
 
-def _texts(cell: Cell) -> list[str]:
+def _texts(cell: Mapping[str, Any]) -> list[str]:
     """What a table shows of a cell, under the last columns of _HEAD."""
     pairs = zip(cell["error"], cell["initial"], strict=True)
     ratios = [None if error is None else error / initial_error for error, initial_error in pairs]

@@ -13,10 +13,10 @@ from typing import NamedTuple, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
+from looplab.evaluation.bootstrap import Floats
 from looplab.training.run_folder.metrics import smoothed
 
 from ..statistics import half_width
-from .tables import Floats
 
 DECAY = 0.98  # of the smoothed loss: its noise is that of the mean of 99 losses
 MARGIN = 0.5  # the most that a loss may end above its best: nats, or errors over that of zero

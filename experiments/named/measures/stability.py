@@ -21,7 +21,6 @@ from looplab.experiments.stability.settings import FIGURES, StabilitySettings
 from looplab.training.jobs import cores
 
 from ...measuring import Measurement, Request, own_settings
-from .stability_panels import PANELS
 
 
 def measure(request: Request) -> Measurement:
@@ -45,26 +44,16 @@ def measure(request: Request) -> Measurement:
             missing.append(f"{command(settings)}: not measured yet")
             continue
         results[settings.figure] = result
-        names = {run.path: run.label for run in request.runs}
+        labels = {run.path: run.label for run in request.runs}
+        if settings.figure == "trained":
+            runs = [{**run, "label": labels[run["run"]]} for run in result["runs"]]
+            result = {**result, "runs": runs}
         panels += [
             panel
-            for panel in panels_of(settings.figure, result, names)
-            if not shown or panel["name"].startswith(shown)
+            for panel in figure.module.panels(result)
+            if not shown or panel.name.startswith(shown)
         ]
     return Measurement({"stability": results} if results else {}, panels, missing)
-
-
-def panels_of(
-    figure: str, result: Mapping[str, Any], names: Mapping[str, str] | None = None
-) -> list[Panel]:
-    """The pictures of a figure's result, a key of FIGURES, as numbers; `names` are labels for
-    trained runs, by their folders."""
-    if figure == "trained":
-        runs = [
-            {**run, "what": (names or {}).get(run["run"], run["what"])} for run in result["runs"]
-        ]
-        result = {**result, "runs": runs}
-    return PANELS[figure](result)
 
 
 def settings_of(

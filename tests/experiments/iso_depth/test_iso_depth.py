@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 
 from looplab.conf.checks.config import check_config
 from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.panel import Panel
 from looplab.experiments.iso_depth import run as iso_depth_run
 from looplab.experiments.iso_depth.__main__ import main
 from looplab.experiments.iso_depth.run import Measured, Measurements, TrainAndMeasure, grid, verdict
@@ -128,7 +128,7 @@ def test_the_law_is_fitted_to_those_who_left(
     out = capsys.readouterr().out
     folder, result = result_of(tmp_path)
     assert (result["fitted"], set(result["on_plateau"])) == (22, set(stuck))
-    fits = json.loads((folder / "scaling_law.json").read_text())
+    fits = result["law"]
     law = fits["fits"]["free"]["law"]
     assert law["phi"] == pytest.approx(LAW.phi, abs=1e-3)
     assert law["E"] == pytest.approx(LAW.E)
@@ -149,9 +149,13 @@ def test_the_law_is_fitted_to_those_who_left(
     table = read_csv(folder / "runs.csv")
     assert len(table) == 22
     np.testing.assert_allclose(table.loss, LAW.loss(table))
-    assert (folder / "figures" / "scaling_law.png").exists()
-    with open(folder / "figures" / "scaling_law.csv", encoding="utf-8") as file:
-        assert len(list(csv.DictReader(file))) == 22
+    pictures = ("iso-depth", "scaling_law", "scaling_law-by-phi", "scaling_law-r2")
+    for name in pictures:
+        assert (folder / "figures" / f"{name}.png").exists()
+    panels = {each["name"]: Panel.read(each) for each in result["panels"]}
+    measured = [c for c in panels["loss-r-1"].curves if c.points and "lowest" not in c.name]
+    assert sum(len(curve.mean) for curve in measured) == int((table.r == 1).sum())
+    assert [len(c.mean) for c in panels["iso-depth-width-16"].curves] == [3] * 4
 
 
 def test_runs_that_fail_are_said_and_the_rest_is_fitted(
@@ -276,10 +280,9 @@ def test_losses_that_do_not_depend_on_size_determine_no_phi(
 ) -> None:
     by_law(law=replace(LAW, A=1e-12))
     assert main([*SMALL, f"folder={tmp_path}"]) == 0
-    folder, result = result_of(tmp_path)
+    _, result = result_of(tmp_path)
     assert result["not_determined"] == ["A", "alpha", "phi"]
-    fits = json.loads((folder / "scaling_law.json").read_text())
-    assert list(fits["not_determined"]) == ["A", "alpha", "phi"]
+    assert list(result["law"]["not_determined"]) == ["A", "alpha", "phi"]
     assert "it is not determined" in result["verdict"].splitlines()[0]
     assert "counts as" not in result["verdict"]
     assert "of the law's other parameters, not determined: A, alpha\n" in result["verdict"]

@@ -6,20 +6,20 @@ import csv
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from looplab.evaluation.figures import Pictures
+from looplab.evaluation.panel import Curve, Panel
 from looplab.experiments.scaling_law.__main__ import main
-from looplab.experiments.scaling_law.fit import fit_law
-from looplab.experiments.scaling_law.pictures import draw_scaling, parabola_minimum
-from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.certainty import Certainty, Intervals
+from looplab.experiments.scaling_law.fit import Fit, fit_law
+from looplab.experiments.scaling_law.problem import NAMES, Law
+from looplab.experiments.scaling_law.profile import Profiles
 from looplab.experiments.scaling_law.published import minima
+from looplab.experiments.scaling_law.report import Fitted, panels, parabola_minimum
 from looplab.experiments.scaling_law.table import ScalingTable
 from tests.experiments.scaling_law.design import published_law, sample_table
 
@@ -36,15 +36,21 @@ def written(table: ScalingTable, path: Path, labels: Sequence[str] = ("budget",)
     return path
 
 
-def columns_of(path: Path) -> dict[str, NDArray[np.float64]]:
-    with open(path, encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in rows[0]}
+def law_of(table: ScalingTable, law: Law) -> Fitted:
+    """What panels are made of, with a law that was not fitted."""
+    ends = {name: getattr(law, name) for name in NAMES}
+    none = Intervals(ends, ends, 20, (), ())
+    return Fitted(
+        table, {}, (), len(table), 20, 0, {"free": Fit(law, 0.0, 1.0, (), ())}, none,
+        Profiles(ends, ends, (), (), 0.0), Certainty(ends, ends, (), (), {}, {}),
+    )  # fmt: skip
 
 
-def drawn_in(axes: Axes) -> list[NDArray[np.float64]]:
-    """y of each line in a panel; of a curve, its law, its models and its minimum in turn."""
-    return [np.asarray(line.get_ydata(), dtype=np.float64) for line in axes.lines]
+def parts(panel: Panel) -> list[list[Curve]]:
+    """Of a panel for one r the law's lines, the models and the lowest points of parabolas."""
+    lowest = [curve for curve in panel.curves if curve.label.startswith("lowest")]
+    rest = [curve for curve in panel.curves if curve not in lowest]
+    return [[c for c in rest if not c.points], [c for c in rest if c.points], lowest]
 
 
 def test_one_command_fits_shows_and_writes(
@@ -76,10 +82,13 @@ def test_one_command_fits_shows_and_writes(
     assert lines[under + 1].split()[-1] == f"{low:.4g}"
     assert lines[under + 2].split()[-1] == f"{high:.4g}"
     assert {each.name for each in (folder / "figures").iterdir()} == {
-        "drawn.json",
-        "scaling_law.png",
-        "scaling_law.csv",
+        f"{name}.{form}"
+        for name in ("scaling_law", "scaling_law-by-phi", "scaling_law-r2")
+        for form in ("png", "csv")
     }
+    assert result["settings"] == {
+        "table": str(path), "E": None, "clusters": ["r", "budget"], "resamples": 20, "seed": 0,
+    }  # fmt: skip
     # Other settings go beside, the same ones into the same place.
     assert main([*words, "E=1.5"]) == 0
     assert "held: E = 1.5" in capsys.readouterr().out
@@ -123,60 +132,68 @@ def test_an_exponent_at_the_edge_is_said(
     assert "phi" in found["high_at_edge"]
 
 
-def test_the_picture_shows_the_table_and_the_law(tmp_path: Path, saved: dict[str, Figure]) -> None:
+def test_the_picture_shows_the_table_and_the_law() -> None:
     law = published_law()
-    with Pictures(tmp_path) as pictures:
-        draw_scaling(TABLE, law, pictures)
-    known = columns_of(tmp_path / "scaling_law.csv")
-    order = np.lexsort((TABLE.parameters, TABLE.groups(["r", "budget"])))
-    np.testing.assert_allclose(known["N"], TABLE.parameters[order])
-    np.testing.assert_allclose(known["model_r"], TABLE.r[order])
-    np.testing.assert_allclose(known["model_D"], TABLE.D[order])
-    np.testing.assert_allclose(known["loss_measured"], TABLE.loss[order])
-    np.testing.assert_allclose(known["loss_law"], law.loss(TABLE)[order])
-    expected = [100 * math.log(a / b) for a, b in zip(TABLE.loss, law.loss(TABLE), strict=True)]
-    np.testing.assert_allclose(known["residual_percent"], np.array(expected)[order])
-    figure = saved["scaling_law"]
-    assert figure.get_suptitle().endswith("; stars: lowest points of parabolas")
-    above, below = figure.axes[:4], figure.axes[4:]
-    assert [axes.get_title() for axes in above] == ["r = 1", "r = 2", "r = 4", "r = 8"]
-    first = TABLE.groups(["r", "budget"])[order] == 0
-    rows = order[first]
-    lowest = parabola_minimum(TABLE.parameters[rows], TABLE.loss[rows])
-    assert lowest is not None
-    assert (known["minimum_N"][0], known["minimum_loss"][0]) == pytest.approx(lowest)
-    np.testing.assert_array_equal(above[0].lines[0].get_xdata(), TABLE.parameters[rows])
-    curve, measured, minimum = drawn_in(above[0])[:3]
-    np.testing.assert_array_equal(curve, law.loss(TABLE)[rows])
-    np.testing.assert_array_equal(measured, TABLE.loss[rows])
-    np.testing.assert_array_equal(minimum, [lowest[1]])
-    residuals = np.concatenate(drawn_in(below[0])[:6])
-    assert sorted(residuals) == pytest.approx(sorted(np.array(expected)[TABLE.r == 1]))
-    # A budget has one colour in all panels, and a name.
-    assert above[0].lines[0].get_color() == above[3].lines[0].get_color()
-    (legend,) = figure.legends
-    names = [text.get_text() for text in legend.get_texts()]
-    assert names[0] == "budget 4.64e+17"
-    assert len(names) == 6
+    *by_r, residuals, _, _ = panels(law_of(TABLE, law))
+    assert [panel.name for panel in by_r] == ["loss-r-1", "loss-r-2", "loss-r-4", "loss-r-8"]
+    assert {panel.picture for panel in (*by_r, residuals)} == {"scaling_law"}
+    curves, models, lowest = parts(by_r[0])
+    rows = np.flatnonzero(TABLE.groups(["r", "budget"]) == 0)
+    rows = rows[np.argsort(TABLE.parameters[rows])]
+    assert models[0].label == "budget 4.64e+17"
+    assert (models[0].x, models[0].mean) == (
+        TABLE.parameters[rows].tolist(), TABLE.loss[rows].tolist(),
+    )  # fmt: skip
+    assert curves[0].mean == pytest.approx(law.loss(TABLE)[rows].tolist())
+    lowest_point = parabola_minimum(TABLE.parameters[rows], TABLE.loss[rows])
+    assert (lowest[0].x, lowest[0].mean) == tuple([each] for each in lowest_point or ())
+    # A budget has one colour in all panels, the first the lightest.
+    assert [len(parts(panel)[1]) for panel in by_r] == [6] * 4
+    numbers = [[curve.number for curve in parts(panel)[1]] for panel in by_r]
+    assert numbers[0] == numbers[3] == sorted({*numbers[0]}, key=float)
+    missed = [100 * math.log(a / b) for a, b in zip(TABLE.loss, law.loss(TABLE), strict=True)]
+    assert residuals.curves[0].mean == pytest.approx(np.array(missed)[TABLE.r == 1].tolist())
 
 
-def test_curves_without_a_budget(tmp_path: Path, saved: dict[str, Figure]) -> None:
+def test_curves_without_a_budget() -> None:
     """Models of one D are a curve; where none shares its D, those of one r."""
     axes = np.meshgrid([1e3, 3e3, 1e4], [100.0, 800.0], [1.0, 4.0])
     size, data, r = (axis.ravel() for axis in axes)
     law = Law(0.3, 4.0, 5.0, 0.7, 0.3, 0.5)
     table = ScalingTable(size, size, r, data, size)
-    with Pictures(tmp_path) as pictures:
-        draw_scaling(ScalingTable(size, size, r, data, law.loss(table)), law, pictures)
-    by_data = saved["scaling_law"]
-    with Pictures(tmp_path) as pictures:
-        draw_scaling(minima(), published_law(), pictures)
-    by_r = saved["scaling_law"]
-    assert [len(y) for y in drawn_in(by_data.axes[0])] == [3, 3, 1] * 2
-    assert [text.get_text() for text in by_data.legends[0].get_texts()] == ["D 100", "D 800"]
-    assert [len(y) for y in drawn_in(by_r.axes[0])] == [6, 6, 1]
-    assert not by_r.legends
-    assert by_r.get_suptitle() == "circles: measured; lines: the law"  # no parabola has a minimum
+    table = ScalingTable(size, size, r, data, law.loss(table))
+    curves, models, _ = parts(panels(law_of(table, law))[0])
+    assert [len(curve.mean) for curve in (*curves, *models)] == [3] * 4
+    assert [curve.label for curve in models] == ["D 100", "D 800"]
+    curves, models, lowest = parts(panels(law_of(minima(), published_law()))[0])
+    assert [len(curve.mean) for curve in (*curves, *models)] == [6, 6]
+    assert not lowest  # no parabola has a minimum
+
+
+def test_the_slider_over_phi_has_the_best_fit_at_each() -> None:
+    size, data, r = (
+        axis.ravel() for axis in np.meshgrid([1e3, 3e3, 1e4], [100.0, 800.0, 5e3], [1.0, 2.0, 4.0])
+    )
+    law = Law(0.3, 40.0, 5.0, 0.7, 0.3, 0.45)
+    table = ScalingTable(size / 4, size / r, r, data, size)
+    noise = np.exp(np.random.default_rng(0).normal(0, 2e-3, len(table)))
+    table = ScalingTable(size / 4, size / r, r, data, law.loss(table) * noise)
+    fit = fit_law(table)
+    result = replace(law_of(table, fit.law), fits={"free": fit})
+    by_phi, r2 = panels(result)[-2:]
+    assert (by_phi.slider, by_phi.start) == ("φ", fit.law.phi)
+    phis = sorted({curve.at for curve in by_phi.curves if curve.at is not None})
+    assert (phis[0], phis[-1], r2.x) == (-0.2, 1.2, phis)
+    for phi in (0.0, 1.0):  # as found from a grid of starts
+        expected = fit_law(table, {"phi": phi})
+        assert r2.curves[0].mean[phis.index(phi)] == pytest.approx(expected.r2, abs=1e-3)
+        points = [curve for curve in by_phi.curves if curve.at == phi and curve.points]
+        assert [curve.label for curve in points] == ["r = 1", "r = 2", "r = 4"]
+        of_two = table.r == 2
+        assert points[1].x == pytest.approx((table.N_once + 2**phi * table.N_rec)[of_two].tolist())
+        assert points[1].mean == table.loss[of_two].tolist()
+    known = panels(replace(result, fixed={"phi": fit.law.phi}))[-1]
+    assert known.x == [fit.law.phi]
 
 
 @pytest.mark.parametrize(

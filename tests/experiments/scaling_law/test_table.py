@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from looplab.conf.mistakes import RunError
-from looplab.experiments.scaling_law.pictures import parabola_minimum
+from looplab.experiments.scaling_law.report import parabola_minimum
 from looplab.experiments.scaling_law.table import ScalingTable, read_csv
 
 HEADER = "loss,r,budget,N_once,N_rec,D\n"

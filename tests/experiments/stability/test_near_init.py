@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.stability.near_init import (
     TOKENS,
     VOCABULARY,
@@ -21,7 +22,7 @@ from looplab.experiments.stability.near_init import (
     token_model,
 )
 from looplab.experiments.stability.settings import INITS, SCALINGS, WIDTH, Init
-from looplab.experiments.stability.tables import Floats, slopes
+from looplab.experiments.stability.tables import slopes
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop
 from looplab.models.loops.recurrent import RecurrentLoop

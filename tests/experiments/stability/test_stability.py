@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import subprocess
@@ -14,15 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from looplab.evaluation.panel import Panel
 from looplab.experiments.stability import changes, cosines, norms
 from looplab.experiments.stability import near_init as first_steps_module
 from looplab.experiments.stability.__main__ import main
 from looplab.experiments.stability.near_init import Stack, first_steps, token_model
 from looplab.experiments.stability.settings import FIGURES, INITS, StabilitySettings
 from looplab.experiments.stability.tables import slopes
-from tests.conftest import HOME
-
-PARTS = ("mean", "standard_error")
+from tests.conftest import HOME, times_of
 
 
 @pytest.fixture(autouse=True)
@@ -43,63 +41,53 @@ def told(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     return capsys.readouterr().out.splitlines()
 
 
-def read(folder: Path, name: str) -> dict[str, Any]:
-    """A figure's numbers; its pictures are there."""
-    for picture in folder.glob(f"{name}*.png"):
-        assert picture.read_bytes().startswith(b"\x89PNG")
-        assert picture.with_suffix(".csv").exists()
+def read(folder: Path, name: str, *pictures: str) -> tuple[dict[str, Any], dict[str, Panel]]:
+    """A figure's numbers and its panels; its pictures are those of these names."""
     (path,) = folder.glob(f"{name}-*.json")
+    files = {file.name for file in path.with_suffix("").iterdir()}
+    assert files == {f"{picture}.{form}" for picture in pictures for form in ("png", "csv")}
+    for picture in pictures:
+        assert (path.with_suffix("") / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
     result: dict[str, Any] = json.loads(path.read_text())
-    return result
+    return result, {each["name"]: Panel.read(each) for each in result["panels"]}
 
 
-def columns(path: Path) -> dict[str, list[float]]:
-    """Of the CSV that goes by this name, with a hash after the figure's."""
-    figure = path.stem.partition("-by-")
-    (path,) = path.parent.glob(f"{figure[0]}-{'?' * 12}{figure[1]}{figure[2]}.csv")
-    with open(path, encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return {name: [float(row[name]) for row in rows] for name in rows[0]}
-
-
-def over(curves: dict[str, Any]) -> dict[str, list[float]]:
-    """What a CSV is to hold of curves."""
-    return {f"{name}_{part}": curve[part] for name, curve in curves.items() for part in PARTS}
-
-
-def at(curve: dict[str, Any], index: int) -> dict[str, list[float]]:
-    """Of a curve with two axes, the values at one place of the second."""
-    return {part: [row[index] for row in curve[part]] for part in PARTS}
+def at(curve: dict[str, Any], index: int) -> list[float]:
+    """Of a curve with two axes, the means at one place of the second."""
+    return [row[index] for row in curve["mean"]]
 
 
 def test_toy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = told(["figure=toy", "loops=[1,3]", "seeds=2"], tmp_path, capsys)
-    assert re.fullmatch(rf"{tmp_path}: toy-(\w+).png, toy-\1.csv, toy-\1.json", lines[-1])
-    result = read(tmp_path, "toy")
-    curves = {
-        f"{part}_{name.replace(' ', '_')}": curve
-        for part in ("norm", "change")
-        for name, curve in result[part].items()
-    }
-    assert columns(tmp_path / "toy.csv") == {"loops": [1, 3], **over(curves)}
+    words = ["figure=toy", "loops=[1,3]", "seeds=2"]
+    lines = told(words, tmp_path, capsys)
+    files = r"toy-(\w+)/toy.png, toy-\1/toy.csv, toy-\1.json"
+    assert re.fullmatch(rf"{tmp_path}: {files}", lines[-1])
+    result, panels = read(tmp_path, "toy", "toy")
+    assert panels["toy-norm"].curves[1].mean == result["norm"]["looped sqrt"]["mean"]
+    # Found again, drawn again where a picture is missing.
+    kept = times_of(tmp_path, "measured/*")
+    (picture,) = tmp_path.glob("*/toy.png")
+    picture.unlink()
+    assert told(words, tmp_path, capsys)[-1] == lines[-1]
+    assert times_of(tmp_path, "measured/*") == kept
+    assert picture.exists()
 
 
 def test_norms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(["figure=norms", "init=strong", "loops=[1,3]", "seeds=2"], tmp_path, capsys)
-    assert re.search(r"norms-strong-(\w+).png, norms-strong-\1.csv, norms-strong-\1", lines[-1])
-    result = read(tmp_path, "norms-strong")
-    table = {"step": [0.0, 1.0, 2.0]}
+    result, panels = read(tmp_path, "norms-strong", "norms")
+    assert len(panels) == 6
     for sharing, shared in (("looped", True), ("non_shared", False)):
         for scaling in ("none", "sqrt", "linear"):
             curve = result["norm"][sharing][scaling]
+            panel = panels[f"norms-{sharing.replace('_', '-')}-{scaling}"]
+            assert panel.x == [0, 1, 2]
+            assert [each.number for each in panel.curves] == [1, 3]
             for index, loops in enumerate((1, 3)):
                 stack = Stack(loops, shared, scaling)
                 expected = first_steps(INITS["strong"], stack, 1, 2).norm
                 assert curve["by_seed"][1][index] == expected.tolist()
-                table |= over(
-                    {f"{sharing}_{scaling}_{loops}": {part: curve[part][index] for part in PARTS}}
-                )
-    assert columns(tmp_path / "norms-strong.csv") == table
+                assert panel.curves[index].mean == pytest.approx(curve["mean"][index])
     last = [mean[2] for mean in result["norm"]["non_shared"]["sqrt"]["mean"]]
     row = [line.split() for line in lines if line.startswith("non_shared sqrt")][1]
     assert row[2:] == [f"{value:.3g}" for value in (*last, last[1] / last[0])]
@@ -108,19 +96,17 @@ def test_norms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["figure=changes", "loops=[1,4,6]", "seeds=2", "seed=3"]
     lines = told(words, tmp_path, capsys)
-    name = "changes-weak"
-    result, weak = read(tmp_path, name), INITS["weak"]
-    assert result["embedding_stds"] == [0.5, 1.0]
-    table: dict[str, list[float]] = {"loops": [1, 4, 6]}
+    pictures = ("changes", "changes-steps", "changes-by-step", "changes-by-embedding")
+    result, panels = read(tmp_path, "changes-weak", *pictures)
+    weak = INITS["weak"]
+    assert result["embedding_stds"] == panels["changes-by-embedding-raw"].x == [0.5, 1.0]
     for reading in ("raw", "normed"):
-        for scaling in ("none", "sqrt", "linear"):
+        for place, scaling in enumerate(("none", "sqrt", "linear")):
             curve = result["change"][reading][scaling]
             runs = [first_steps(weak, Stack(r, True, scaling), 4, 2) for r in (1, 4, 6)]
             changes = np.array([getattr(run, reading) for run in runs])
             assert curve["by_seed"][1] == changes.tolist()
             assert result["norm"][scaling]["by_seed"][1] == [run.norm[0] for run in runs]
-            for step in (0, 1):
-                table |= over({f"{reading}_{scaling}_step_{step + 1}": at(curve, step)})
             slope = slopes([1, 4, 6], changes.T, 4)
             assert result["slope"][reading][scaling]["by_seed"][1] == pytest.approx(slope.tolist())
             thin = weak._replace(embedding_std=0.5)
@@ -128,17 +114,14 @@ def test_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             half = slopes([4, 6], np.array([getattr(run, reading)[0] for run in firsts]), 4)
             found = result["by_embedding"][reading][scaling]["by_seed"][1]
             assert found == pytest.approx([float(half), slope[0]])
-    assert columns(tmp_path / f"{name}.csv") == table
-    for suffix, axis, x, part in (
-        ("by-step", "step", [1.0, 2.0], "slope"),
-        ("by-embedding", "embedding_std", [0.5, 1.0], "by_embedding"),
-    ):
-        curves = {
-            f"{reading}_{scaling}": curve
-            for reading, scalings in result[part].items()
-            for scaling, curve in scalings.items()
-        }
-        assert columns(tmp_path / f"{name}-{suffix}.csv") == {axis: x, **over(curves)}
+            step_1 = panels[f"changes-step-1-{reading}"].curves[place]
+            assert (step_1.kind, step_1.mean) == (scaling, pytest.approx(at(curve, 0)))
+            by_step = panels[f"changes-by-step-{reading}-{scaling}"].curves
+            for drawn, mean in zip(by_step, curve["mean"], strict=True):
+                assert drawn.mean == pytest.approx(mean)
+            for part in ("slope", "by_embedding"):
+                drawn = panels[f"changes-{part.replace('_', '-')}-{reading}"].curves[place]
+                assert drawn.mean == pytest.approx(result[part][reading][scaling]["mean"])
     assert any("law of small branches" in line for line in lines)
     _check_report(lines, result)
 
@@ -147,7 +130,7 @@ def _check_report(lines: list[str], result: dict[str, Any]) -> None:
     rows = [line.split() for line in lines if line.startswith("none ")]
     norm = result["norm"]["none"]["mean"]
     assert rows[0][1:] == [f"{value:.3g}" for value in (*norm, norm[2] / norm[0])]
-    step_1 = at(result["change"]["raw"]["none"], 0)["mean"]
+    step_1 = at(result["change"]["raw"]["none"], 0)
     spread = max(step_1[1:]) / min(step_1[1:])
     assert rows[1][1:] == [f"{value:.3g}" for value in (*step_1, spread)]
     slope = result["slope"]["raw"]["none"]["mean"]
@@ -158,9 +141,8 @@ def _check_report(lines: list[str], result: dict[str, Any]) -> None:
 
 def test_cosines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(["figure=cosines", "init=paper_like", "seeds=2"], tmp_path, capsys)
-    result = read(tmp_path, "cosines-paper_like")
+    result, panels = read(tmp_path, "cosines-paper_like", "cosines", "cosines-by-distance")
     assert result["init"]["layers"] == 2
-    table: dict[str, list[float]] = {"loop": [1, 2, 3]}
     for index, sharing in enumerate(("looped", "non_shared")):
         matrix = np.array(result["cosine"][sharing]["mean"])
         np.testing.assert_allclose(np.diagonal(matrix), 1)
@@ -168,10 +150,15 @@ def test_cosines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         apart = (matrix.sum() - 3) / 6
         assert result["apart"][sharing]["mean"] == pytest.approx(apart)
         assert lines[1 + index].startswith(f"  {sharing}: {apart:.3f} ±")
-        table |= {
-            f"{sharing}_{loop}": row.tolist() for loop, row in zip("123", matrix, strict=True)
-        }
-    assert columns(tmp_path / "cosines-paper_like.csv") == table
+        assert panels[f"cosines-{sharing.replace('_', '-')}"].matrix == matrix.tolist()
+        (curve,) = panels["cosines-by-distance"].curves[index : index + 1]
+        assert curve.mean == pytest.approx([np.diagonal(matrix, 1).mean(), matrix[0, 2]])
+
+
+def test_the_mean_of_a_diagonal_is_over_what_it_has() -> None:
+    nan = np.nan
+    matrices = np.array([[[1, 0.5, nan], [0.5, 1, nan], [nan, nan, nan]]])
+    np.testing.assert_array_equal(cosines.by_distance(matrices), [[0.5, nan]])
 
 
 def test_cosines_are_of_what_a_loop_adds() -> None:
@@ -187,7 +174,7 @@ def test_cosines_are_of_what_a_loop_adds() -> None:
 def test_every_figure_has_its_module() -> None:
     for name, figure in FIGURES.items():
         module = import_module(f"looplab.experiments.stability.{figure.module or name}")
-        assert all(callable(getattr(module, name)) for name in ("measure", "report", "draw"))
+        assert all(callable(getattr(module, name)) for name in ("measure", "report", "panels"))
 
 
 MISTAKES = {

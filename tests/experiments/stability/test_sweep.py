@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from looplab.evaluation.figures import Pictures
 from looplab.evaluation.tables import document
 from looplab.experiments.stability.settings import StabilitySettings
 from looplab.experiments.stability.sweep import (
     LOOPS,
-    Sweep,
-    draw,
     measure,
+    panels,
     report,
     scaling_runs,
     verdict,
@@ -54,17 +51,17 @@ def test_training_is_the_papers_in_small() -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sweep, Path]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("sweep")
     settings = StabilitySettings(
         "sweep", loops=(1, 2), rates=(1e-3, 1e-2, 1e30), seeds=2, steps=4, jobs=1,
         folder=str(folder),
     )  # fmt: skip
-    return measure(settings), folder
+    return measure(settings)
 
 
-def test_the_sweep_is_trained_drawn_and_told(measured: tuple[Sweep, Path]) -> None:
-    result, folder = measured
+def test_the_sweep_is_trained_drawn_and_told(measured: dict[str, Any]) -> None:
+    result = measured
     assert json.loads(json.dumps(result)) == result
     assert list(result["scalings"]) == ["sqrt", "linear"]
     for by_loops in result["scalings"].values():
@@ -75,19 +72,16 @@ def test_the_sweep_is_trained_drawn_and_told(measured: tuple[Sweep, Path]) -> No
     # One loop has no scaling.
     assert result["scalings"]["sqrt"]["1"] == result["scalings"]["linear"]["1"]
     assert result["gain"]["1"]["mean"] == 0
-    with Pictures(folder) as pictures:
-        draw(result, pictures, "sweep")
-    path, table = pictures.files
-    assert (path, table) == (folder / "sweep.png", folder / "sweep.csv")
-    assert path.stat().st_size > 10_000
-    with open(folder / "sweep.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["rate"]) for row in rows] == [1e-3, 1e-2, 1e30]
-    errors = [error for error in result["scalings"]["linear"]["2"]["errors"][0] if error]
-    assert float(rows[0]["linear_R2_mean"]) == pytest.approx(sum(errors) / 2)
-    assert float(rows[0]["linear_R2_low"]) == min(errors)
-    assert [row["linear_R2_collapsed"] for row in rows] == ["0", "0", "2"]
-    assert rows[2]["linear_R2_mean"] == ""
+    sqrt, linear = panels(result)
+    assert (sqrt.name, linear.name, linear.picture) == ("sweep-sqrt", "sweep-linear", "sweep")
+    assert linear.x == [1e-3, 1e-2, 1e30]
+    errors = result["scalings"]["linear"]["2"]["errors"][0]
+    curves = {curve.name: curve for curve in linear.curves}
+    curve, best = curves["r-2"], result["best"]["linear"]["2"]
+    assert (curve.mean[0], curve.mean[2]) == (pytest.approx(sum(errors) / 2), None)
+    assert (curve.low[0], curve.high[0]) == (pytest.approx(min(errors)), pytest.approx(max(errors)))
+    assert (curves["r-2-best"].x, curves["r-2-best"].mean) == ([best["rate"]], [best["error"]])
+    assert "4 of 12 runs collapsed" in linear.title
     text = document(report(result))
     assert "(expected of predicting zero 1, of the best predictor 0.286;" in text
     assert "- (2)" in text
@@ -181,5 +175,4 @@ def test_a_run_that_comes_back_up_is_left_out(tmp_path: Path) -> None:
     assert result["best"]["none"]["1"] is None
     assert result["move"]["none"]["verdict"] == "unknown"
     assert "not known to move or to stay: no rate came through" in document(report(result))
-    with Pictures(tmp_path) as pictures:
-        draw(result, pictures, "contrast")
+    assert panels(result)[0].curves[0].mean == [None] * 3

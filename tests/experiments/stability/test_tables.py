@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from looplab.experiments.stability.tables import band_of, over_seeds, slopes
+from looplab.experiments.stability.tables import slopes, with_errors
 
 
 def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
@@ -20,10 +20,7 @@ def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
 
 def test_a_standard_error_is_of_the_mean_over_seeds() -> None:
     values = np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]])
-    found = over_seeds(values)
+    found = with_errors(values)
     assert found["mean"] == [3, 5]
     assert found["standard_error"] == pytest.approx([np.sqrt(7 / 3), 0])
     assert found["by_seed"] == values.tolist()
-    ends = band_of(found)
-    assert ends["low"] == pytest.approx([3 - np.sqrt(7 / 3), 5])
-    assert ends["high"] == pytest.approx([3 + np.sqrt(7 / 3), 5])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from looplab.evaluation.tables import document
 from looplab.experiments.stability.settings import StabilitySettings
 from looplab.experiments.stability.toy import (
     EXPECTED,
-    Toy,
     derivative,
     layers,
     mean_cosine,
     measure,
+    panels,
     report,
     run,
 )
@@ -117,7 +118,7 @@ def test_the_parts_are_put_together_by_name() -> None:
     assert result["norm"]["deep none"]["root_mean_square"] == pytest.approx(root.tolist())
 
 
-def _check_norms(result: Toy, index: int, start: Tensor, stack: list[Tensor]) -> None:
+def _check_norms(result: dict[str, Any], index: int, start: Tensor, stack: list[Tensor]) -> None:
     for scaling, power in POWER.items():
         for column, r in enumerate((1, 2, 4)):
             for kind, weights in (("deep", stack[:r]), ("looped", [stack[0]] * r)):
@@ -145,7 +146,7 @@ def _within(name: str) -> Callable[[int], tuple[float, float]]:
     return lambda r: ends.get(r, (0.9, 1.1))
 
 
-def _check_table(result: Toy) -> None:
+def _check_table(result: dict[str, Any]) -> None:
     for name, expected in EXPECTED.items():
         for r, value, mean in zip(
             result["loops"], expected, result["norm"][name]["mean"], strict=False
@@ -197,3 +198,15 @@ def test_the_report_is_the_numbers() -> None:
     assert document(report(result)).endswith(
         f"± {result['cosine']['looped linear']['standard_error']:.3f}"
     )
+
+
+def test_the_picture_ends_above_a_thousand_and_its_numbers_do_not() -> None:
+    result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2), width=D)
+    norm, change = panels(result)
+    assert (norm.limits, norm.picture, change.picture) == ((0.5, 1e3), "toy", "toy")
+    assert [curve.kind for curve in norm.curves] == ["none", "sqrt", "linear"] * 2
+    assert norm.curves[0].mean == pytest.approx(result["norm"]["looped none"]["mean"])
+    assert change.curves[1].mean == pytest.approx(result["change"]["looped sqrt"]["mean"])
+    low, high = norm.curves[3].low, norm.curves[3].high
+    for ends in zip(low, result["norm"]["deep none"]["mean"], high, strict=True):
+        assert list(ends) == sorted(ends)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 
 from looplab.conf.schema import LoopsConfig
 from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.panel import Panel
 from looplab.evaluation.tables import document
 from looplab.experiments.stability.__main__ import main
 from looplab.experiments.stability.trained import report
@@ -38,6 +38,7 @@ def test_norms_and_cosines_are_the_unrolled_states(
     assert all(str(run.path) in out for run in runs)
     (kept,) = (tmp_path / "out").glob("trained-*.json")
     result = json.loads(kept.read_text())
+    panels = {each["name"]: Panel.read(each) for each in result["panels"]}
     for at, (run, found) in enumerate(zip(runs, result["runs"], strict=True), start=1):
         b = run.config.loops.b
         prompts = evaluation_prompts(run.task, 64, run.config.task.points, 0)
@@ -49,11 +50,12 @@ def test_norms_and_cosines_are_the_unrolled_states(
         units = torch.nn.functional.normalize(moves.diff(dim=0), dim=-1)
         cosine = torch.einsum("iptd,jptd->ijpt", units, units).mean((2, 3)).numpy()
         np.testing.assert_allclose(np.array(found["cosine"])[1:, 1:], cosine, atol=1e-4)
-        with open(kept.with_name(f"{kept.stem}-cosines-{at}.csv"), encoding="utf-8") as file:
-            head, *rows = csv.reader(file)
-        assert head == ["loop", *(f"cosine_{loop}" for loop in range(1, b + 1))]
-        np.testing.assert_allclose(np.array(rows, dtype=float)[:, 1:].T, found["cosine"])
-    assert kept.with_name(f"{kept.stem}-norms.png").exists()
+        matrix = panels[f"trained-cosines-{at}"].matrix
+        np.testing.assert_array_equal(np.array(matrix), found["cosine"])
+        norm = panels["trained-norms"].curves[at - 1]
+        assert (norm.label, norm.mean[: b + 1]) == (f"{at}: {found['what']}", found["norm"]["mean"])
+    names = ("trained-norms", "trained-cosines-1", "trained-cosines-by-distance")
+    assert all((kept.with_suffix("") / f"{name}.png").exists() for name in names)
     assert result["runs"][1]["what"] == "looped, b = 3, linear"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.evaluation.figures import Pictures
 from looplab.evaluation.tables import document
 from looplab.experiments.population import Errors
-from looplab.experiments.stability import fully_looped, regression, variants
+from looplab.experiments.stability import fully_looped, sweep, variants
 from looplab.experiments.stability.settings import StabilitySettings
-from looplab.experiments.stability.variants import Variants, report, variant_runs
+from looplab.experiments.stability.variants import report, variant_runs
 from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from looplab.training.assemble import build_model, build_task
 from tests.conftest import times_of
@@ -28,14 +26,14 @@ def _narrow() -> Iterator[None]:
     """Models and batches that take no time."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("WIDTH", "BATCH"):
-            patch.setattr(regression, name, 8)
+            patch.setattr(sweep, name, 8)
         yield
 
 
 @pytest.fixture(scope="module")
 def measured(
     tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[StabilitySettings, Variants]:
+) -> tuple[StabilitySettings, dict[str, Any]]:
     folder = str(tmp_path_factory.mktemp("variants"))
     settings = StabilitySettings("variants", loops=(1, 2), seeds=2, steps=10, jobs=1, folder=folder)
     return settings, variants.measure(settings)
@@ -53,9 +51,9 @@ def test_each_variant_is_trained_as_itself(name: str) -> None:
 
 
 def test_the_table_has_every_variant_and_number_of_loops(
-    measured: tuple[StabilitySettings, Variants],
+    measured: tuple[StabilitySettings, dict[str, Any]],
 ) -> None:
-    settings, result = measured
+    _, result = measured
     assert json.loads(json.dumps(result)) == result
     assert list(result["variants"]) == list(CONNECTIVITIES)
     for by_loops in result["variants"].values():
@@ -73,14 +71,19 @@ def test_the_table_has_every_variant_and_number_of_loops(
     assert document(learned).endswith(
         "below 0.7 of the initial error at K = 4, every seed: FLT yes, LT_i NO"
     )
-    with Pictures(Path(settings.folder)) as pictures:
-        variants.draw(result, pictures, "variants")
-    with open(Path(settings.folder) / "variants.csv", encoding="utf-8") as file:
-        rows_of = list(csv.DictReader(file))
-    assert [row["loops"] for row in rows_of] == ["1", "2"]
+    (panel,) = variants.panels(result)
+    assert panel.x == [1, 2]
     error = np.mean([error for error in result["variants"]["FLT"]["2"]["error"] if error])
-    assert float(rows_of[1]["FLT_mean"]) == pytest.approx(error)
-    assert rows_of[1]["FLT_never_left"] == "2"
+    (curve,) = (each for each in panel.curves if each.label == "FLT")
+    assert curve.mean[1] == pytest.approx(error)
+
+
+def test_panels_where_every_run_diverged() -> None:
+    cell = {"error": [None], "initial": [1.0], "left": [None], "collapse": ["not finite"]}
+    result = {"loops": [2], "plain": [None], "steps": 2, "variants": {"LT": {"2": cell}}}
+    (panel,) = variants.panels(result)
+    assert panel.levels == {}
+    assert panel.curves[0].mean == [None]
 
 
 def test_a_variant_worse_than_one_loop_collapsed() -> None:
@@ -131,7 +134,7 @@ def test_fully_looped_models_learn() -> None:
     """To below 0.7 of the initial error by step 2,000."""
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         for name, value in (("WIDTH", 32), ("BATCH", 32)):
-            patch.setattr(regression, name, value)
+            patch.setattr(sweep, name, value)
         settings = StabilitySettings("variants", seeds=1, jobs=1, folder=folder)
         for name in ("LT_i", "FLT", "FLT_res"):
             found = variant_runs(settings, name, 4)()
@@ -152,7 +155,7 @@ def test_the_last_step_is_always_drawn(steps: int, drawn: list[int], tmp_path: P
 
 
 def test_norms_come_from_the_same_training(
-    measured: tuple[StabilitySettings, Variants],
+    measured: tuple[StabilitySettings, dict[str, Any]],
 ) -> None:
     """What the table trained is found, nothing is trained again."""
     trained = times_of(Path(measured[0].folder), "**/checkpoints/*")
@@ -167,16 +170,9 @@ def test_norms_come_from_the_same_training(
         curve = runs.curve(name)[:, 0].mean(axis=1) / divisor
         expected = (weights * curve).sum() / weights.sum()
         assert result["curves"]["FLT"]["2"][name][-1] == pytest.approx(expected)
-    folder = Path(settings.folder)
-    with Pictures(folder) as pictures:
-        fully_looped.draw(result, pictures, "fully_looped")
-    path = pictures.files[0]
-    assert path.stat().st_size > 10_000
-    with open(path.with_suffix(".csv"), encoding="utf-8") as file:
-        row = list(csv.DictReader(file))[-1]
-    assert (
-        float(row["LT_K2_first_residual_mean"]) == result["curves"]["LT"]["2"]["first_residual"][-1]
-    )
+    panels = {panel.name: panel for panel in fully_looped.panels(result)}
+    curve = panels["fully-looped-LT-first-residual"].curves[1]
+    assert (curve.label, curve.mean) == ("K = 2", result["curves"]["LT"]["2"]["first_residual"])
     assert "FLT, 2" in document(fully_looped.report(result))
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from looplab.experiments.stability.tables import Floats
+from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.stability.verdict import (
     Optimum,
     collapse,

@@ -13,8 +13,8 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import LoopsConfig
 from looplab.experiments.measuring import Measurement, Request
-from looplab.experiments.named.measures.stability import measure, panels_of, settings_of
-from looplab.experiments.stability import changes, cosines, norms
+from looplab.experiments.named.measures.stability import measure, settings_of
+from looplab.experiments.stability import changes, cosines, norms, sweep
 from looplab.experiments.stability import near_init as first_steps_module
 from looplab.experiments.stability.__main__ import main
 from looplab.experiments.stability.settings import FIGURES
@@ -85,33 +85,21 @@ def test_the_command_finds_the_same_result(
 ) -> None:
     asked(tmp_path, {"figure": "toy", **ENTRIES["toy"]})
     folder = tmp_path / "experiments" / "stability"
-    kept = times_of(folder, "toy-*.json")
+    kept = times_of(folder, "measured/*.json")
     assert main(["figure=toy", "loops=[1,3]", "seeds=2", f"folder={folder}"]) == 0
-    assert times_of(folder, "toy-*.json") == kept
+    assert times_of(folder, "measured/*.json") == kept
     assert "‖h_R‖" in capsys.readouterr().out
 
 
 def test_curves_are_the_results_means(tmp_path: Path) -> None:
     found = asked(tmp_path, {"figure": "norms", **ENTRIES["norms"]})
-    panels = {panel["name"]: panel for panel in found.panels}
+    panels = {panel.name: panel for panel in found.panels}
     panel = panels["norms-non-shared-sqrt"]
     norm = found.results["stability"]["norms"]["norm"]["non_shared"]["sqrt"]
-    assert panel["x"] == [0, 1, 2]
-    assert [curve["number"] for curve in panel["curves"]] == [1, 3]
-    for curve, means in zip(panel["curves"], norm["mean"], strict=True):
-        assert curve["mean"] == pytest.approx(means)
-
-
-def test_a_cosine_curve_is_the_matrix_summed_up(tmp_path: Path) -> None:
-    found = asked(tmp_path, {"figure": "cosines", "seeds": 2})
-    by_distance, by_loop = found.panels
-    matrix = np.array(found.results["stability"]["cosines"]["cosine"]["looped"]["mean"])
-    apart = [np.diagonal(matrix, 1).mean(), matrix[0, 2]]
-    assert by_distance["x"] == [1, 2]
-    assert by_distance["curves"][0]["mean"] == pytest.approx(apart)
-    others = (matrix.sum(1) - 1) / 2
-    assert by_loop["x"] == [1, 2, 3]
-    assert by_loop["curves"][0]["mean"] == pytest.approx(others)
+    assert list(panel.x) == [0, 1, 2]
+    assert [curve.number for curve in panel.curves] == [1, 3]
+    for curve, means in zip(panel.curves, norm["mean"], strict=True):
+        assert curve.mean == pytest.approx(means)
 
 
 def test_what_diverged_leaves_the_curve() -> None:
@@ -119,27 +107,14 @@ def test_what_diverged_leaves_the_curve() -> None:
     result = {
         "figure": "sweep", "what": "a loop", "rates": [1e-3, 1e-2, 1e-1], "zero": 1.0, "bayes": 0.3,
         "scalings": {"sqrt": {"2": cell}, "linear": {"2": cell}},
+        "best": {"sqrt": {"2": None}, "linear": {"2": None}},
     }  # fmt: skip
-    panels = panels_of("sweep", result)
+    panels = sweep.panels(result)
     assert check_panels(panels) == ["sweep-sqrt", "sweep-linear"]
-    (curve,) = panels[0]["curves"]
-    assert curve["mean"] == [pytest.approx(0.6), 0.4, None]
-    assert (curve["low"], curve["high"]) == ([0.5, None, None], [0.7, None, None])
-    assert "3 of 6 runs collapsed" in panels[0]["title"]
-
-
-def test_exploding_norms_end_above_a_thousand() -> None:
-    norms = {"none": [1.0, 900.0, 2e3, 1e9], "sqrt": [1.0] * 4, "linear": [1.0] * 4}
-    stacks = {
-        f"{kind} {scaling}": {"by_seed": [values, values]}
-        for kind in ("looped", "deep")
-        for scaling, values in norms.items()
-    }
-    result = {"width": 8, "loops": [1, 8, 16, 32], "norm": stacks, "change": stacks}
-    for panel in panels_of("toy", result):
-        curves = {curve["kind"]: curve["mean"] for curve in panel["curves"]}
-        assert curves["none"] == [1.0, 900.0, 2e3, None]
-        assert curves["sqrt"] == [1.0] * 4
+    (curve,) = panels[0].curves
+    assert curve.mean == [pytest.approx(0.6), 0.4, None]
+    assert (curve.low, curve.high) == ([0.5, None, None], [0.7, None, None])
+    assert "3 of 6 runs collapsed" in panels[0].title
 
 
 def test_a_file_chooses_among_the_panels(tmp_path: Path) -> None:
@@ -160,15 +135,16 @@ def test_trained_runs_are_the_experiments_own(tmp_path: Path) -> None:
         run = train(replace(config, model=model, training=training, loops=loops, seed=seed))
         runs.append(handed_over(run, f"R = {b}"))
     found = measure(Request([{"figure": "trained"}], runs, str(tmp_path), 1))
-    names = check_panels(found.panels)
-    assert names == ["trained-norms", "trained-cosines-by-distance", "trained-cosines-by-loop"]
-    norms_of = found.panels[0]["curves"]
-    assert [curve["label"] for curve in norms_of] == ["R = 2", "R = 3"]
-    assert norms_of[0]["mean"][3] is None
+    assert check_panels(found.panels) == [
+        "trained-norms", "trained-cosines-1", "trained-cosines-2", "trained-cosines-by-distance",
+    ]  # fmt: skip
+    norms_of = found.panels[0].curves
+    assert [curve.label for curve in norms_of] == ["R = 2", "R = 3"]
+    assert norms_of[0].mean[3] is None
     result = found.results["stability"]["trained"]
     assert len(result["runs"]) == 3
     both = np.mean([run["norm"]["mean"] for run in result["runs"][:2]], axis=0)
-    assert norms_of[0]["mean"][:3] == pytest.approx(both.tolist())
+    assert norms_of[0].mean[:3] == pytest.approx(both.tolist())
 
 
 def test_without_a_finished_run_there_is_nothing_to_follow(tmp_path: Path) -> None:
@@ -201,11 +177,3 @@ def test_a_run_that_cannot_be_measured_is_said(tmp_path: Path) -> None:
 def test_a_mistake_in_a_file_is_one_line(entry: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said.replace("?", r"\?").replace("(", r"\(")):
         settings_of(entry, Request((), (), str(tmp_path), 1))
-
-
-def test_panels_of_a_figure_where_every_run_diverged() -> None:
-    cell = {"error": [None], "initial": [1.0], "left": [None], "collapse": ["not finite"]}
-    result = {"loops": [2], "plain": [None], "steps": 2, "variants": {"LT": {"2": cell}}}
-    (panel,) = panels_of("variants", result)
-    assert panel["levels"] == {}
-    assert panel["curves"][0]["mean"] == [None]
