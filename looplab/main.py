@@ -17,9 +17,9 @@ def main(words: list[str]) -> int:
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     from looplab.evaluation.text import command as generate
+    from looplab.experiments import command as experiments
     from looplab.experiments import runs_table
     from looplab.experiments.grids import command as grids
-    from looplab.experiments import command as experiments
     from looplab.experiments.report import command as report_page
 
     if "action=list" in words:

@@ -19,10 +19,10 @@ from looplab.conf.groups import choices
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings
+from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.grids.command import GridSettings
 from looplab.experiments.grids.status import StatusSettings
 from looplab.experiments.iso_depth.settings import IsoDepthSettings
-from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings

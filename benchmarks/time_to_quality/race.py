@@ -29,7 +29,7 @@ from looplab.evaluation.errors import ErrorSettings, evaluation_prompts, model_e
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.kept import shown
 from looplab.evaluation.measure import Measure, evaluation_sources
-from looplab.evaluation.panel import Curve, Panel, over_seeds
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.evaluation.remarks import shared
 from looplab.evaluation.tables import Table, document
 from looplab.experiments.one_plan import Flops
@@ -433,7 +433,7 @@ def panels(rows: Sequence[Mapping[str, Any]], target: Target) -> Iterator[Panel]
                 for key in (name, "error")
             )
             kind = row["label"].partition(" ")[0]  # a recipe's variants are named after it
-            curves.append(Curve.of(row["label"], kind, over_seeds(errors), x=x.mean(0).tolist()))
+            curves.append(Curve.of(row["label"], kind, mean_of_seeds(errors), x=x.mean(0).tolist()))
         if curves:
             least = min(target.error, *(value for curve in curves for value in curve.mean if value))
             yield Panel(

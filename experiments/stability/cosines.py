@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, over_seeds
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.evaluation.tables import Part
 from looplab.probing.dynamics.trajectory import cosines
 from looplab.training.progress import Progress
@@ -70,7 +70,7 @@ def panels(result: dict[str, Any]) -> list[Panel]:
         drawn.append(matrix_panel(name, title, of["mean"], "cosines"))
         values = by_distance(np.array(of["by_seed"]))
         family = "looped" if sharing == "looped" else "standard"
-        curves.append(Curve.of(kind, family, over_seeds(values)))
+        curves.append(Curve.of(kind, family, mean_of_seeds(values)))
     title = f"increments of {len(result['loops'])} loops, {result['what']}"
     return [*drawn, distance_panel("cosines", title, curves)]
 

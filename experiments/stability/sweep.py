@@ -20,7 +20,7 @@ from looplab.conf.schema import (
     TrainingConfig,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, over_seeds
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.evaluation.tables import Part, Table
 
 from ..plateau import bayes_error
@@ -221,7 +221,7 @@ def panels(result: dict[str, Any]) -> list[Panel]:
     for scaling, by_loops in result["scalings"].items():
         curves = []
         for R, cell in by_loops.items():
-            interval = over_seeds(list(zip(*cell["errors"], strict=True)))
+            interval = mean_of_seeds(list(zip(*cell["errors"], strict=True)))
             curves.append(Curve.of(f"R = {R}", "loops", interval, number=int(R)))
         for R, best in result["best"][scaling].items():
             if best is not None:

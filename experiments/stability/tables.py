@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, over_seeds
+from looplab.evaluation.panel import Curve, mean_of_seeds
 
 # The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
@@ -60,7 +60,7 @@ def number(value: float) -> str:
 def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Curve]:
     """A curve for each scaling of values [seeds, x], its label after `before`."""
     return [
-        Curve.of(f"{before}{LABELS[scaling]}", scaling, over_seeds(of))
+        Curve.of(f"{before}{LABELS[scaling]}", scaling, mean_of_seeds(of))
         for scaling, of in values.items()
     ]
 
@@ -68,6 +68,6 @@ def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Cu
 def loop_curves(loops: Sequence[int], values: ArrayLike) -> list[Curve]:
     """A curve for each number of loops of values [seeds, loops, x]."""
     return [
-        Curve.of(f"R = {r}", "loops", over_seeds(of), number=r)
+        Curve.of(f"R = {r}", "loops", mean_of_seeds(of), number=r)
         for r, of in zip(loops, np.array(values).swapaxes(0, 1), strict=True)
     ]

@@ -11,7 +11,7 @@ from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel, over_seeds, padded
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded
 from looplab.evaluation.remarks import unfinished
 from looplab.evaluation.style import kind_of
 from looplab.evaluation.tables import Part, Table
@@ -139,11 +139,11 @@ def panels(result: dict[str, Any]) -> list[Panel]:
         number = b if len(set(loops)) == len(loops) > 1 else None  # else it tells no two apart
         interval = _over_prompts(runs[0]["norm"], longest)
         if len(runs) > 1:
-            interval = over_seeds([padded(run["norm"]["mean"], longest) for run in runs])
+            interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in runs])
         norms.append(Curve.of(label, kind, interval, number=number))
         if b > 1:
             cosines = np.array([run["cosine"] for run in runs], dtype=np.float64)
-            interval = over_seeds(by_distance(cosines))
+            interval = mean_of_seeds(by_distance(cosines))
             apart.append(Curve.of(label, kind, interval, number=number))
             name, title = f"trained-cosines-{len(matrices) + 1}", f"{label}, step {runs[0]['step']}"
             matrices.append(matrix_panel(name, title, _mean(cosines)))

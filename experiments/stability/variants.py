@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from looplab.conf.schema import ModelConfig, TrainingConfig
-from looplab.evaluation.panel import Curve, Panel, over_seeds
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.evaluation.tables import Part, Table
 from looplab.models.loops.connected import CONNECTIVITIES
 from looplab.training.assemble import build_task
@@ -139,7 +139,7 @@ def panels(result: dict[str, Any]) -> list[Panel]:
     curves = []
     for variant, cells in result["variants"].items():
         errors = [cells[str(K)]["error"] for K in loops]
-        curves.append(Curve.of(variant, variant, over_seeds(list(zip(*errors, strict=True)))))
+        curves.append(Curve.of(variant, variant, mean_of_seeds(list(zip(*errors, strict=True)))))
     levels = {"one loop": float(np.mean(plain))} if plain else {}
     title = f"linear regression in context, two layers, {result['steps']:,} steps"
     return [Panel("variants", title, "loops K", ERROR, loops, curves, log="x", levels=levels)]

@@ -11,8 +11,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.published import _PATH
-from looplab.experiments.claims import Evidence, all_claims, claim, find_claim, judge
-from looplab.experiments.engine import Verdict
+from looplab.experiments.claims import Evidence, Verdict, all_claims, claim, find_claim, judge
 
 from .scenarios import SCENARIOS
 

@@ -18,11 +18,11 @@ from looplab.experiments.claims import (
     Evidence,
     Measured,
     NotMeasured,
+    Verdict,
     find_claim,
     judge,
     verdict_parts,
 )
-from looplab.experiments.engine import Verdict
 from tests.conftest import HOME
 
 from .synthetic import evidence, run, seeds

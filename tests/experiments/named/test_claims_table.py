@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 
 from looplab.evaluation.tables import Table
+from looplab.experiments import command
+from looplab.experiments.claims import Verdict
 from looplab.experiments.command import main
 from looplab.experiments.definition import load
-from looplab.experiments.engine import ExperimentResult, Verdict, claims_parts, count_text
-from looplab.experiments.named import settings
+from looplab.experiments.engine import ExperimentResult, claims_parts, count_text
 
 
 def verdict(claim: str, name: str) -> Verdict:
@@ -62,7 +63,7 @@ def test_all_experiments_leave_one_table(
     assert capsys.readouterr().out.strip().endswith("1 claim: 1 is not measured")
     assert not Path("runs/experiments/claims-small.csv").exists()
     monkeypatch.setattr(
-        settings, "selected", lambda names, scale: [load("tiny.yaml"), load("other.yaml")]
+        command, "selected", lambda names, scale: [load("tiny.yaml"), load("other.yaml")]
     )
     assert main(["experiment=all", "action=figure", "tables.format=csv"]) == 0
     path = Path("runs/experiments/claims-small.csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from looplab.conf.schema import EvaluationConfig
+from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.evaluation import compare, drawing, evaluate
 from looplab.evaluation.panel import Curve, Panel
-from looplab.experiments.scaling_law.fit import fit_law
 from looplab.experiments.scaling_law.problem import Law
-from looplab.experiments.scaling_law.table import COLUMNS, ScalingTable
+from looplab.experiments.scaling_law.report import fitted, write
+from looplab.experiments.scaling_law.table import ScalingTable
 from looplab.training import train
-from looplab.training.run_folder.files import write_json, write_record
+from looplab.training.run_folder.files import write_record
 from tests.conftest import tiny_config
 
 NASTY = 'a<script>alert("x")</script>, $1 & <b>b</b>'
@@ -118,18 +118,8 @@ def law_table() -> ScalingTable:
 
 
 def _write_law(folder: Path) -> None:
-    table = law_table()
-    fit = fit_law(table)
-    folder.mkdir()
-    write_json(
-        folder / "scaling_law.json",
-        {
-            "rows": {name: getattr(table, name).tolist() for name in COLUMNS}, "held": {},
-            "clusters": {"columns": [], "number": len(table)}, "resamples": 20, "seed": 0,
-            "fits": {"free": {"law": asdict(fit.law), "huber": fit.huber, "r2": fit.r2}},
-            "intervals": {"low": {"phi": 0.4}, "high": {"phi": 0.5}}, "not_determined": {},
-        },
-    )  # fmt: skip
+    settings = {"table": "tiny.csv", "resamples": 20}
+    write(fitted(law_table(), {}, [], resamples=20, seed=0), folder, settings, FigureSettings())
 
 
 class Page(HTMLParser):

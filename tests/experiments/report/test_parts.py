@@ -9,12 +9,9 @@ import pytest
 
 from looplab.evaluation.figures import training_panels
 from looplab.experiments.report.figure import short
-from looplab.experiments.report.result_parts import panels_of
 from looplab.experiments.report.run_part import as_typed
-from looplab.experiments.scaling_law.fit import fit_law
-from looplab.experiments.scaling_law.problem import Law
 
-from .measured import LAW, Page, law_table
+from .measured import LAW, Page
 
 
 @pytest.mark.parametrize(
@@ -78,50 +75,9 @@ def test_a_log_without_losses_has_no_curve() -> None:
     assert training_panels([{"step": 1}, {"step": 2, "loss": None}], "looped") == []
 
 
-def test_the_slider_over_phi_has_the_best_fit_at_each(index: Path) -> None:
-    figure = Page(index).figure("The law")
-    fits, start = figure["chart"]["law"]["fits"], figure["chart"]["law"]["start"]
-    table = law_table()
-    assert fits[start]["phi"] == pytest.approx(fit_law(table).law.phi, abs=1e-4)
-    assert fits[start]["phi"] == pytest.approx(LAW.phi, abs=0.1)
-    assert [fit["phi"] for fit in fits] == sorted(fit["phi"] for fit in fits)
-    assert min(fits, key=lambda fit: fit["huber"])["phi"] == fits[start]["phi"]
-    for phi in (0.0, 1.0):  # as found from a grid of starts
-        fit = next(fit for fit in fits if fit["phi"] == phi)
-        expected = fit_law(table, {"phi": phi})
-        assert fit["huber"] == pytest.approx(expected.huber, rel=0.02)
-        law = Law(**{name: fit[name] for name in ("E", "A", "B", "alpha", "beta", "phi")})
-        np.testing.assert_allclose(law.loss(table), expected.law.loss(table), rtol=5e-3)
-
-
-def test_the_law_s_csv_is_the_table_that_its_command_reads(index: Path) -> None:
-    figure = Page(index).figure("The law")
-    head, *rows = figure["csv"]
-    assert head == ["N_once", "N_rec", "r", "D", "loss"]
-    assert [float(row[-1]) for row in rows] == law_table().loss.tolist()
-    assert figure["file"] == "scaling_law-tiny-01234567.csv"
-
-
-def test_a_picture_s_csv_becomes_panels(tmp_path: Path) -> None:
-    path = tmp_path / "toy.csv"
-    rows = ["1,1,0.1,2,0.5,7,", "10,10,0.2,3,0.5,8,9", "100,1000,0.3,4,0.5,9,10"]
-    head = "loops,norm_none_mean,norm_none_standard_error,norm_sqrt_mean"
-    path.write_text(
-        "\n".join([f"{head},norm_sqrt_standard_error,change_none_mean,change_sqrt_mean", *rows]),
-        encoding="utf-8",
-    )
-    norm, change = panels_of(path, "toy")
-    assert (norm["x"], norm["log_x"], norm["log_y"]) == ([1, 10, 100], True, True)
-    none, sqrt = norm["curves"]
-    assert (none["label"], none["kind"]) == ("none", "none")
-    np.testing.assert_allclose(np.array(none["low"], dtype=float), [0.9, 9.8, 999.7])
-    np.testing.assert_allclose(np.array(sqrt["high"], dtype=float), [2.5, 3.5, 4.5])
-    assert change["curves"][1]["mean"] == [None, 9, 10]
-    assert not change["log_y"]
-
-
-def test_a_csv_without_numbers_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "names.csv"
-    path.write_text("run,error_mean\na,1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="no axis of numbers"):
-        panels_of(path, "names")
+def test_the_law_has_a_slider_over_phi(index: Path) -> None:
+    figure = Page(index).figure("The law with phi")
+    phis = sorted({float(name.split("_")[1]) for name in figure["csv"][0] if name.startswith("r-")})
+    assert (phis[0], phis[-1]) == (-0.2, 1.2)
+    assert any(abs(phi - LAW.phi) < 0.1 for phi in phis)
+    assert figure["names"][-3:] == ["r = 1", "r = 2", "r = 4"]

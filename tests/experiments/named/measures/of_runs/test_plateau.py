@@ -15,7 +15,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.measuring import Group, Missing
+from looplab.experiments.measuring import Missing, SeedGroup
 from looplab.experiments.plateau import (
     Trajectory,
     compare,
@@ -43,7 +43,7 @@ def trajectory(
     zero = np.ones(len(_STEPS))
     row = np.stack([np.asarray(each, np.float64) for each in (error, attention, cosine, zero)], -1)
     values: Floats = np.broadcast_to(row, (2, 16, *row.shape)).copy()
-    return Trajectory(Group(str(optimizer), "looped", [run, run]), _STEPS, values)
+    return Trajectory(SeedGroup(str(optimizer), "looped", [run, run]), _STEPS, values)
 
 
 def mean(found: Any) -> float:
