@@ -325,7 +325,8 @@ def _scales(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
     if "y" in panel.log:
         _log_above_rounding(panel, axes, curves)
     low, high = panel.limits
-    axes.set_ylim(low, None if high is None else min(high, axes.get_ylim()[1]))
+    if panel.limits != (None, None):  # else levels beyond the curves move the ends of y
+        axes.set_ylim(low, None if high is None else min(high, axes.get_ylim()[1]))
 
 
 def _log_above_rounding(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:

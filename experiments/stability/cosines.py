@@ -4,13 +4,14 @@ shared weights, without residual scaling (arXiv 2606.18524, Figure 3)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded
 from looplab.evaluation.tables import Part
 from looplab.probing.dynamics.trajectory import cosines
 from looplab.training.progress import Progress
@@ -85,9 +86,13 @@ def matrix_panel(
 
 def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
     """Curves of `by_distance`, of any lengths."""
-    x = range(1, max(len(curve.mean) for curve in curves) + 1)
+    longest = max(len(curve.mean) for curve in curves)
+    ended = [
+        replace(curve, **{part: padded(getattr(curve, part), longest) for part in Interval._fields})
+        for curve in curves
+    ]
     axes = ("distance between two loops", "cosine of their increments, mean")
-    return Panel(f"{name}-by-distance", title, *axes, x, curves)
+    return Panel(f"{name}-by-distance", title, *axes, range(1, longest + 1), ended)
 
 
 def by_distance(matrices: Floats) -> Floats:
