@@ -27,8 +27,9 @@ Settings, with their defaults:
 {settings}
 init names a transformer of Llama blocks (width {width}):
 {transformers}
-null: the figure's own. A model is trained at all its loops from the first step. Into folder go
-PNGs, the CSV behind each, and a JSON with every seed's numbers. The same command resumes.
+null: the figure's own. A model is trained at all its loops from the first step. Into folder go a
+JSON with every seed's numbers and, in a folder of its name, PNGs with the CSV behind each. The same
+command resumes.
 """
 
 

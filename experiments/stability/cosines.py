@@ -4,14 +4,13 @@ shared weights, without residual scaling (arXiv 2606.18524, Figure 3)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from looplab.evaluation.bootstrap import Floats, Interval
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Curve, Panel, over_seeds
 from looplab.evaluation.tables import Part
 from looplab.probing.dynamics.trajectory import cosines
 from looplab.training.progress import Progress
@@ -69,7 +68,7 @@ def panels(result: dict[str, Any]) -> list[Panel]:
         name, kind = f"cosines-{sharing.replace('_', '-')}", KINDS[sharing]
         title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
         drawn.append(matrix_panel(name, title, of["mean"], "cosines"))
-        values = by_distance(np.array(of["by_seed"]))
+        values = by_distance(np.array(of["by_seed"]), len(of["mean"]))
         family = "looped" if sharing == "looped" else "standard"
         curves.append(Curve.of(kind, family, mean_of_seeds(values)))
     title = f"increments of {len(result['loops'])} loops, {result['what']}"
@@ -85,21 +84,17 @@ def matrix_panel(
 
 
 def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
-    """Curves of `by_distance`, of any lengths."""
-    longest = max(len(curve.mean) for curve in curves)
-    ended = [
-        replace(curve, **{part: padded(getattr(curve, part), longest) for part in Interval._fields})
-        for curve in curves
-    ]
+    """Curves of `by_distance`."""
     axes = ("distance between two loops", "cosine of their increments, mean")
-    return Panel(f"{name}-by-distance", title, *axes, range(1, longest + 1), ended)
+    x = range(1, len(curves[0].mean) + 1)
+    return Panel(f"{name}-by-distance", title, *axes, x, curves)
 
 
-def by_distance(matrices: Floats) -> Floats:
+def by_distance(matrices: Floats, longest: int) -> Floats:
     """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
-    nan, [seeds, loops - 1]: nan where all are."""
+    nan, [seeds, longest - 1]: nan where all are, and from `loops` on."""
     means = []
-    for distance in range(1, matrices.shape[1]):
+    for distance in range(1, longest):
         diagonal = np.diagonal(matrices, distance, 1, 2)
         counts = np.isfinite(diagonal).sum(1)
         means.append(np.where(counts, np.nansum(diagonal, 1) / np.maximum(counts, 1), np.nan))

@@ -159,7 +159,7 @@ def test_cosines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_mean_of_a_diagonal_is_over_what_it_has() -> None:
     nan = np.nan
     matrices = np.array([[[1, 0.5, nan], [0.5, 1, nan], [nan, nan, nan]]])
-    np.testing.assert_array_equal(cosines.by_distance(matrices), [[0.5, nan]])
+    np.testing.assert_array_equal(cosines.by_distance(matrices, 4), [[0.5, nan, nan]])
 
 
 def test_cosines_are_of_what_a_loop_adds() -> None:

@@ -32,8 +32,8 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
                     assert mean is not None
                     assert low <= mean <= high
         assert len(panel.x_names or panel.x) == len(panel.x)
-        text = json.dumps(panel.plain())
-        assert json.dumps(Panel.read(json.loads(text)).plain()) == text
+        text = json.dumps(panel.plain(), sort_keys=True)
+        assert json.dumps(Panel.read(json.loads(text)).plain(), sort_keys=True) == text
     with styled():
         for panel in panels:
             draw([panel], FigureSettings())
