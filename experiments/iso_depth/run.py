@@ -291,7 +291,7 @@ def _fit_and_write(
         "remarks": list(measurements.remarks),
         "law": None,
     }
-    drawn, problem = panels(result), ""
+    drawn, notes, problem = panels(result), list(measurements.remarks), ""
     parts: list[Part] = [*measurements.remarks, grid_table(off_plateau, on_plateau), ""]
     try:
         fits = fitted(off_plateau, {"E": measurements.bayes}, CLUSTERS, settings.resamples, seed=0)
@@ -305,13 +305,12 @@ def _fit_and_write(
         undetermined = list(fits.certainty.not_determined)
         result |= {"not_determined": undetermined, "phi": fits.phi(), "law": fits.to_json()}
         drawn += law_panels(fits)
+        notes += [f"not determined: {', '.join(undetermined)}"] if undetermined else []
         parts += [*report(fits), "", text]
     result |= {"verdict": text, "panels": [panel.plain() for panel in drawn]}
     shown(
         folder / "iso_depth.json", "iso_depth", result | {"figures": settings.figures.plain()},
-        lambda: save_panels(
-            folder / "figures", drawn, settings.figures, remarks=measurements.remarks
-        ),
+        lambda: save_panels(folder / "figures", drawn, settings.figures, remarks=notes),
     )  # fmt: skip
     document_text = document(parts, settings.tables.format)
     if problem:

@@ -124,10 +124,10 @@ def write(
         "panels": [panel.plain() for panel in drawn],
         "figures": figures.plain(),
     }
-    title = f"not determined: {unknown}" if unknown else ""
+    notes = [f"not determined: {unknown}"] if unknown else []
     shown(
         folder / "scaling_law.json", "scaling_law", content,
-        lambda: save_panels(folder / "figures", drawn, figures, title),
+        lambda: save_panels(folder / "figures", drawn, figures, remarks=notes),
     )  # fmt: skip
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from looplab.conf.mistakes import RunError
+from looplab.experiments.scaling_law import report as report_module
 from looplab.experiments.scaling_law.__main__ import main
 from looplab.experiments.scaling_law.certainty import (
     Certainty,
@@ -132,8 +132,15 @@ def test_of_the_published_minima_phi_alone_is_known_well() -> None:
 
 
 def test_the_command_says_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], saved: dict[str, Figure]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    notes: list[Sequence[str]] = []
+
+    def note(*_: object, remarks: Sequence[str]) -> list[Path]:
+        notes.append(remarks)
+        return []
+
+    monkeypatch.setattr(report_module, "save_panels", note)
     path = tmp_path / "mine.csv"
     path.write_text(csv_of(table_of([100.0, 6000.0])), encoding="utf-8")
     assert main([f"table={path}", "resamples=20", f"folder={tmp_path}"]) == 0
@@ -157,8 +164,8 @@ def test_the_command_says_it(
         assert found["high"][name] >= found["profiled"]["high"][name]
         assert found["high"][name] >= found["resampled"]["high"][name]
     assert found["low"]["E"] == 0
-    assert list(saved) == ["scaling_law"]
-    assert saved["scaling_law"].get_suptitle().splitlines()[1] == "not determined: E, B, beta"
+    assert notes == [["not determined: E, B, beta"]]
+    assert result["verdict"].endswith("; not determined by these losses: E, B, beta")
 
 
 @pytest.mark.slow
