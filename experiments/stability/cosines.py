@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, over_seeds
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.evaluation.tables import Part
 from looplab.probing.dynamics.trajectory import cosines
 from looplab.training.progress import Progress

@@ -143,7 +143,7 @@ def panels(result: dict[str, Any]) -> list[Panel]:
         norms.append(Curve.of(label, kind, interval, number=number))
         if b > 1:
             cosines = np.array([run["cosine"] for run in runs], dtype=np.float64)
-            interval = over_seeds(by_distance(cosines, longest - 1))
+            interval = mean_of_seeds(by_distance(cosines, longest - 1))
             apart.append(Curve.of(label, kind, interval, number=number))
             name, title = f"trained-cosines-{len(matrices) + 1}", f"{label}, step {runs[0]['step']}"
             matrices.append(matrix_panel(name, title, _mean(cosines)))
