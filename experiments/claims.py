@@ -26,10 +26,10 @@ from looplab.training.assemble import build_task
 
 _Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
-    *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "depth"),
+    *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
     *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
     *("plateau", "jacobian", "language_fully_looped", "language_residual_scaling"),
-    *("language_iso_depth", "language_test_loops"),
+    *("language_iso_depth", "language_test_loops", "stopping"),
 )
 
 

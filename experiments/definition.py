@@ -33,7 +33,7 @@ OF_RUNS = (  # files of experiments/ that measure trained runs
     *("halting", "language_fully_looped", "language_residual_scaling", "language_test_loops"),
     "language_iso_depth",
 )
-MEASURES = ("evaluation", "probing", "openml", "stability", "iso_depth", *OF_RUNS)
+MEASURES = ("evaluation", "probes", "tables", "stability", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 ALL, ALL_LANGUAGE = "all", "all_language"
 SCALES = ("small", "medium", "paper")

@@ -214,7 +214,8 @@ def _measured(
     request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
     if experiment.measure in OF_RUNS:
         return measure_runs(experiment.measure, request)
-    module = import_module(f"{__package__}.named.measures.{experiment.measure}")
+    place = "named.measures." if experiment.measure == "stability" else ""
+    module = import_module(f"{__package__}.{place}{experiment.measure}")
     answer: Measurement = module.measure(request)
     return answer
 

@@ -22,7 +22,6 @@ from looplab.evaluation.ship import ShipSettings
 from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.grids.command import GridSettings
 from looplab.experiments.grids.status import StatusSettings
-from looplab.experiments.iso_depth.settings import IsoDepthSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
@@ -41,7 +40,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m evaluation.ship": ShipSettings,
     "python -m experiments.stability": StabilitySettings,
     "python -m experiments.scaling_law": ScalingSettings,
-    "python -m experiments.iso_depth": IsoDepthSettings,
     "python run.py -m": GridSettings,
     "python run.py action=status, action=cancel": StatusSettings,
     "python run.py action=report": PageSettings,

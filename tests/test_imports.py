@@ -117,7 +117,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch", "hydra", "omegaconf", "openml", "pandas", "sklearn"],
         ),
         (
-            "looplab.experiments.scaling_law.__main__, looplab.experiments.iso_depth.__main__, "
+            "looplab.experiments.scaling_law.__main__, "
             "looplab.experiments.report.command, looplab.experiments.report.write, "
             "looplab.experiments.command, looplab.experiments.runs_table",
             ["torch", "hydra", "sklearn", "matplotlib", "pandas"],

@@ -67,7 +67,7 @@ def test_they_are_many_distinct_and_of_all_entry_points(tmp_path: Path) -> None:
     assert min(entries.values()) >= 20
     assert set(entries) == {
         *("run", "probing", "probing.dynamics", "experiments.stability", "openml_eval"),
-        *("experiments.scaling_law", "experiments.iso_depth"),
+        "experiments.scaling_law",
     }
 
 

@@ -17,7 +17,7 @@ from looplab.training.run_folder.status import is_run, named_runs, runs_in
 
 from .command import ReportSettings
 
-_LAWS = ("scaling_law.json", "iso_depth.json")
+_LAW = "scaling_law.json"
 _STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
 _GRID = re.compile(r"grid-[0-9a-f]{8}$")
 _DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
@@ -47,7 +47,7 @@ def find(settings: ReportSettings) -> Found:
         runs_in(folder),
         _results(folder),
         _below(folder, "comparison.json"),
-        sorted({path.parent for name in _LAWS for path in _below(folder, name)}),
+        [path.parent for path in _below(folder, _LAW)],
         _stability(folder),
     )
     if not any(found):

@@ -76,16 +76,15 @@ def comparison_part(path: Path, kept: Kept) -> dict[str, Any]:
 
 
 def law_part(folder: Path, kept: Kept) -> dict[str, Any]:
-    """The folder of a fitted scaling law, or of the iso-depth experiment."""
-    name = "iso_depth" if (folder / "iso_depth.json").exists() else "scaling_law"
-    path = folder / f"{name}.json"
-    result = _content(read_record(path, name), path)
+    """The folder of a fitted scaling law."""
+    path = folder / "scaling_law.json"
+    result = _content(read_record(path, "scaling_law"), path)
     return {
         "id": anchor("law", folder),
         "title": folder.name,
         "text": result["verdict"],
-        "remarks": list(result.get("remarks", [])),
-        **_drawn(path, result, f"experiments.{name}", kept, folder.name),
+        "remarks": [],
+        **_drawn(path, result, "experiments.scaling_law", kept, folder.name),
     }
 
 

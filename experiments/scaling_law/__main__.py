@@ -39,10 +39,9 @@ Settings, with their defaults:
 {settings}
 In context E is known, the Bayes error. With no clusters each row is resampled by itself.
 
-Intervals are 90 %: the outer ends of the fits to resampled rows and of the profile (each parameter
-is moved further and further out, the others refitted, until the losses reject it). What the losses
-do not determine is in brackets and named, with the reason: too few values of N, D or r (two of D
-do not determine E, B and beta together), a profile without an end, an E that may as well be 0.
+Intervals are 90 %: of fits to resampled clusters of rows. What the losses do not determine is in
+brackets and named, with the reason: too few values of N, D or r (two of D do not determine E, B and
+beta together), an interval without an end, an E that may as well be 0.
 """
 
 

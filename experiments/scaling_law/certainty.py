@@ -1,13 +1,12 @@
-"""The certainty of each parameter of a fitted law, from the counts of the table, the profiles and
-fits to rows resampled in clusters.
+"""The certainty of each parameter of a fitted law: intervals by fits to rows resampled in clusters,
+and what the counts of the table cannot tell.
 
-result = certainty(table, fit, intervals(table, fit, …), profiles(table, fit))
-result.low["phi"], result.high["phi"], result.not_determined
+known = certainty(table, fit, clusters, resamples=200, seed=0)
+known.low["phi"], known.high["phi"], known.not_determined
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Literal
@@ -17,49 +16,84 @@ from numpy.typing import NDArray
 
 from looplab.conf.mistakes import RunError
 
-from .fit import Fit, edges, fit_law, undetermined
-from .problem import NAMES, RANGES, Problem
-from .profile import LEAST_NOISE, Profiles
+from .law import NAMES, RANGES, Fit, Problem, edges, fit_law, undetermined
 from .table import Floats, ScalingTable
 
-_WIDER = 2.0  # a profile's interval over the resamples': beyond, these were fitted badly
 _NO_E = 0.05  # of the lowest loss: an E of at most this counts as determined, close to 0
 _BADLY = 2.0  # the ratio of the ends of an interval
 _NOTHING = 1e-9  # of the largest singular value, and of a direction: rounding
 
 
 @dataclass(frozen=True)
-class Intervals:
+class Certainty:
     """The 5th and 95th percentile of each parameter over the resamples that could be fitted, `used`
     in number; `low_at_edge` and `high_at_edge`, the exponents without a percentile, because it, or
-    the next resample outwards, ended at the edge of the search."""
+    the next resample outwards, ended at the edge of the search; `not_determined`, the reason for
+    each parameter that is not; `factors`, the ratio of the ends for each other one but phi whose
+    ends are far apart."""
 
     low: Mapping[str, float]
     high: Mapping[str, float]
     used: int
     low_at_edge: tuple[str, ...]
     high_at_edge: tuple[str, ...]
+    not_determined: Mapping[str, str]
+    factors: Mapping[str, float]
 
 
-def intervals(
+def certainty(
     table: ScalingTable, fit: Fit, clusters: NDArray[np.intp], resamples: int, seed: int
-) -> Intervals:
+) -> Certainty:
     """90 % intervals of a fit's parameters; `clusters` [rows] has the number of each row's cluster.
 
     Each resample weights the rows by how often their cluster was drawn, and its fit starts from the
-    fit's law. One that cannot determine the free parameters (e.g. with a single r) is left out.
-    Raises RunError for a single cluster, and if no more than half of the resamples can be fitted.
+    fit's law. One that cannot determine the free parameters (e.g. with a single r) is left out. A
+    parameter is not determined if the table has too few values for it, if its interval is open, and
+    if E may as well be 0. Raises RunError for a single cluster, and if no more than half of the
+    resamples can be fitted.
     """
+    samples = resampled(table, fit, clusters, resamples, seed)
+    free = [name for name in NAMES if name not in fit.fixed]
+    searched = [name for name in RANGES if name in free]
+    ends = np.percentile(samples, (5, 95), axis=0).tolist()
+    low, high = (dict(zip(NAMES, values, strict=True)) for values in ends)
+    below, above = (
+        _open_ends(samples, searched, 5, "lower"),
+        _open_ends(samples, searched, 95, "higher"),
+    )
+    unidentified = unidentifiable(table, fit.fixed)
+    reasons: dict[str, str] = {}
+    for name in free:
+        if name in unidentified:
+            reasons[name] = f"{describe_counts(table)} cannot tell, however exact the losses"
+        elif name in (*below, *above):
+            reasons[name] = "where the search for it ends, the losses are fitted as well"
+        elif name == "E" and low[name] < _NO_E * table.loss.min() < high[name]:
+            reasons[name] = f"all from {low[name]:.2g} to {high[name]:.3g} fit the losses as well"
+    for term, exponent in (("A", "alpha"), ("B", "beta")):
+        if exponent in reasons:
+            reasons.setdefault(term, reasons[exponent])
+    factors = {
+        name: high[name] / low[name]
+        for name in free
+        if name not in reasons and name != "phi" and high[name] > _BADLY * low[name] > 0
+    }
+    reasons = {name: reasons[name] for name in NAMES if name in reasons}
+    return Certainty(low, high, len(samples), below, above, reasons, factors)
+
+
+def resampled(
+    table: ScalingTable, fit: Fit, clusters: NDArray[np.intp], resamples: int, seed: int
+) -> list[tuple[float, ...]]:
+    """The parameters E, A, B, alpha, beta, phi fitted to each resample that determines them."""
     cluster_count = int(clusters.max()) + 1
     if cluster_count < 2:
         raise RunError("the table has one cluster only, of which there is nothing to resample")
     uniform = np.full(cluster_count, 1 / cluster_count)
-    resample_counts = np.random.default_rng(seed).multinomial(
-        cluster_count, uniform, size=resamples
-    )
+    drawn = np.random.default_rng(seed).multinomial(cluster_count, uniform, size=resamples)
     fixed = {name: getattr(fit.law, name) for name in fit.fixed}
     samples = []
-    for counts in resample_counts:
+    for counts in drawn:
         weights = counts[clusters].astype(np.float64)
         if undetermined(table, fixed, weights > 0) is None:
             samples.append(astuple(fit_law(table, fixed, weights, fit.law).law))
@@ -68,20 +102,7 @@ def intervals(
             f"only {len(samples)} of {resamples} resamples of the {cluster_count} clusters can be "
             "fitted"
         )
-    return percentiles(samples, [name for name in RANGES if name not in fixed])
-
-
-def percentiles(samples: Sequence[tuple[float, ...]], free: Sequence[str]) -> Intervals:
-    """The intervals of the parameters E, A, B, alpha, beta, phi of resamples; `free` are the
-    exponents that were searched."""
-    low, high = np.percentile(samples, (5, 95), axis=0).tolist()
-    return Intervals(
-        dict(zip(NAMES, low, strict=True)),
-        dict(zip(NAMES, high, strict=True)),
-        used=len(samples),
-        low_at_edge=_open_ends(samples, free, 5, "lower"),
-        high_at_edge=_open_ends(samples, free, 95, "higher"),
-    )
+    return samples
 
 
 def _open_ends(
@@ -93,76 +114,6 @@ def _open_ends(
     """The exponents whose percentile lies at the edge of the search, or between it and a value."""
     values = np.percentile(samples, percent, axis=0, method=outwards).tolist()
     return edges({name: values[NAMES.index(name)] for name in names})
-
-
-@dataclass(frozen=True)
-class Certainty:
-    """The outer ends of profile and resamples, for each parameter (both ends of a fixed one are its
-    value); `low_at_edge` and `high_at_edge`, those whose interval is open, because the search ends
-    before it; `not_determined`, the reason for each parameter that is not; `factors`, the ratio of
-    the ends for each other one but phi whose ends are far apart."""
-
-    low: Mapping[str, float]
-    high: Mapping[str, float]
-    low_at_edge: tuple[str, ...]
-    high_at_edge: tuple[str, ...]
-    not_determined: Mapping[str, str]
-    factors: Mapping[str, float]
-
-
-def certainty(
-    table: ScalingTable, fit: Fit, bootstrap_intervals: Intervals, profile_intervals: Profiles
-) -> Certainty:
-    """An interval is never narrower than the profile's. A parameter is not determined if the table
-    has too few values for it, if its profile is open, if E may as well be 0, and if the profile's
-    interval is more than twice as wide as the resamples': their fits then stayed near their start
-    although the losses do not require it."""
-    low = {**bootstrap_intervals.low} | {
-        k: min(v, bootstrap_intervals.low[k]) for k, v in profile_intervals.low.items()
-    }
-    high = {**bootstrap_intervals.high} | {
-        k: max(v, bootstrap_intervals.high[k]) for k, v in profile_intervals.high.items()
-    }
-    low_edges = {*bootstrap_intervals.low_at_edge, *profile_intervals.low_at_edge}
-    high_edges = {*bootstrap_intervals.high_at_edge, *profile_intervals.high_at_edge}
-    unidentified = unidentifiable(table, fit.fixed)
-    reasons: dict[str, str] = {}
-    for name in profile_intervals.low:
-        if name in unidentified:
-            reasons[name] = f"{describe_counts(table)} cannot tell, however exact the losses"
-        elif name in low_edges | high_edges:
-            reasons[name] = "where the search for it ends, the losses are fitted as well"
-        elif name == "E" and low[name] == 0 and high[name] > _NO_E * table.loss.min():
-            reasons[name] = f"all from 0 to {high[name]:.3g} fit the losses as well"
-        elif _flat(name, bootstrap_intervals, profile_intervals):
-            reasons[name] = "the losses leave it freer than resampling them shows"
-    for term, exponent in (("A", "alpha"), ("B", "beta")):
-        if exponent in reasons:
-            reasons.setdefault(term, reasons[exponent])
-    reasons = {name: reasons[name] for name in NAMES if name in reasons}
-    factors = {
-        name: high[name] / low[name]
-        for name in profile_intervals.low
-        if name not in reasons and name != "phi" and high[name] > _BADLY * low[name] > 0
-    }
-    low_at_edge, high_at_edge = (
-        tuple(name for name in NAMES if name in names) for names in (low_edges, high_edges)
-    )
-    return Certainty(low, high, low_at_edge, high_at_edge, reasons, factors)
-
-
-def _flat(name: str, bootstrap_intervals: Intervals, profile_intervals: Profiles) -> bool:
-    """Whether the profile's interval is much wider, for A and B on a logarithmic axis. False for
-    losses that the law fits exactly: the resamples' intervals then have no width."""
-    if profile_intervals.noise <= LEAST_NOISE:
-        return False
-    widths = []
-    for intervals in (bootstrap_intervals, profile_intervals):
-        low, high = intervals.low[name], intervals.high[name]
-        if name in ("A", "B"):
-            low, high = math.log(low), math.log(high)
-        widths.append(high - low)
-    return widths[1] > _WIDER * widths[0]
 
 
 def unidentifiable(table: ScalingTable, fixed: Collection[str]) -> tuple[str, ...]:

@@ -21,10 +21,8 @@ from looplab.evaluation.kept import shown
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.tables import Part, Table
 
-from .certainty import Certainty, Intervals, certainty, intervals
-from .fit import Fit, fit_law
-from .problem import NAMES
-from .profile import Profiles, profiles
+from .certainty import Certainty, certainty
+from .law import NAMES, Fit, fit_law
 from .table import COLUMNS, ScalingTable
 
 FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
@@ -36,8 +34,7 @@ _DARKEST = 64.0  # number of loops, from which on curves get no darker
 @dataclass(frozen=True)
 class Fitted:
     """The law with all but the `fixed` parameters free, and those with phi = 0 and phi = 1, by
-    name; the 90 % intervals of the free one by resampling `clusters` and by profiles; and the
-    certainty of its parameters, with the outer ends of both intervals."""
+    name; and the certainty of the free one's parameters, by resampling `clusters`."""
 
     table: ScalingTable
     fixed: Mapping[str, float]
@@ -46,8 +43,6 @@ class Fitted:
     resamples: int
     seed: int
     fits: Mapping[str, Fit]
-    resampled: Intervals
-    profiled: Profiles
     certainty: Certainty
 
     def request(self) -> dict[str, Any]:
@@ -76,8 +71,6 @@ class Fitted:
         fits = {name: asdict(fit) for name, fit in self.fits.items()}
         for fit in fits.values():
             del fit["fixed"]
-        ends["used"] = self.resampled.used
-        ends |= {"resampled": asdict(self.resampled), "profiled": asdict(self.profiled)}
         return {**self.request(), "fits": fits, "intervals": ends, **reasons}
 
 
@@ -95,13 +88,9 @@ def fitted(
     free = fit_law(table, fixed)
     phis = () if _loops_once(table) else (0.0, 1.0)
     fits = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in phis}
-    resampled = intervals(table, free, groups, resamples, seed)
-    profiled = profiles(table, free)
-    known = certainty(table, free, resampled, profiled)
-    return Fitted(
-        table, fixed, columns, int(groups.max()) + 1, resamples, seed, {"free": free, **fits},
-        resampled, profiled, known,
-    )  # fmt: skip
+    known = certainty(table, free, groups, resamples, seed)
+    clusters = int(groups.max()) + 1
+    return Fitted(table, fixed, columns, clusters, resamples, seed, {"free": free, **fits}, known)
 
 
 def _loops_once(table: ScalingTable) -> bool:
@@ -292,9 +281,8 @@ def _method(result: Fitted) -> str:
     columns = ", ".join(result.columns)
     units = f"clusters (rows with the same {columns})" if columns else "rows"
     return (
-        f"5 % and 95 %: of {result.resampled.used} resamples of {result.clusters} "
-        f"{units}; further out where a parameter's\n"
-        "profile (it is moved, the others fitted anew) reaches further; Huber: mean loss of log L"
+        f"5 % and 95 %: of {result.certainty.used} resamples of {result.clusters} {units}; "
+        "Huber: mean loss of log L"
     )
 
 

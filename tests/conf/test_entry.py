@@ -18,7 +18,6 @@ import pytest
 from looplab import main as run
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
-from looplab.experiments.iso_depth import __main__ as iso_depth
 from looplab.experiments.scaling_law import __main__ as scaling_law
 from looplab.experiments.stability import __main__ as stability
 from looplab.openml_eval.__main__ import main as openml_eval
@@ -27,7 +26,7 @@ from tests.conftest import HOME, python
 RUN = str(HOME / "run.py")
 MODULES = [
     *("probing", "probing.dynamics", "experiments.stability", "openml_eval"),
-    *("experiments.scaling_law", "experiments.iso_depth", "looplab.benchmarks.parity"),
+    *("experiments.scaling_law", "looplab.benchmarks.parity"),
 ]
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model=standard", "model.n_layer=1"),
@@ -116,7 +115,6 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
         ("run.py", ["task=linear"], "torch"),
         ("run.py", ["task=linear"], "torch.nn"),
         ("openml_eval", [], "hydra"),
-        ("experiments.iso_depth", [], "torch._C"),
         ("experiments.stability", ["figure=toy"], "numpy"),
         ("experiments.scaling_law", ["table=minima"], "scipy"),
     ],
@@ -249,7 +247,6 @@ def test_one_that_may_only_be_read_is_refused(name: str, nobodys: Path) -> None:
         (run.main, ["-m", *TRAIN, "seed=0,1"], "run.py", "folder"),
         (run.main, ["action=import", f"checkpoint={__file__}"], "run.py", "folder"),
         (stability.main, ["figure=toy"], "experiments.stability", "folder"),
-        (iso_depth.main, [], "experiments.iso_depth", "folder"),
         (scaling_law.main, ["table=minima"], "experiments.scaling_law", "folder"),
         (openml_eval, [], "openml_eval", "folder"),
         (openml_eval, ["action=fetch"], "openml_eval", "data_dir"),

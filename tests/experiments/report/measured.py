@@ -15,7 +15,7 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.evaluation import compare, drawing, evaluate
 from looplab.evaluation.panel import Curve, Panel
-from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.law import Law
 from looplab.experiments.scaling_law.report import fitted, write
 from looplab.experiments.scaling_law.table import ScalingTable
 from looplab.training import train

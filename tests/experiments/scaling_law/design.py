@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from looplab.experiments.scaling_law.problem import Law
+from looplab.experiments.scaling_law.law import Law
 from looplab.experiments.scaling_law.published import counts, published, table_of
 from looplab.experiments.scaling_law.table import ScalingTable
 

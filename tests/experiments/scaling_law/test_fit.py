@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import approx_fprime, least_squares
 
 from looplab.conf.mistakes import RunError
-from looplab.experiments.scaling_law.fit import edges, fit_law
-from looplab.experiments.scaling_law.problem import Law, Problem
+from looplab.experiments.scaling_law.law import Law, Problem, edges, fit_law
 from looplab.experiments.scaling_law.published import minima
 from looplab.experiments.scaling_law.table import ScalingTable
 from tests.experiments.scaling_law.design import design, published_law, sample_table

@@ -14,10 +14,8 @@ import pytest
 
 from looplab.evaluation.panel import Curve, Panel
 from looplab.experiments.scaling_law.__main__ import main
-from looplab.experiments.scaling_law.certainty import Certainty, Intervals
-from looplab.experiments.scaling_law.fit import Fit, fit_law
-from looplab.experiments.scaling_law.problem import NAMES, Law
-from looplab.experiments.scaling_law.profile import Profiles
+from looplab.experiments.scaling_law.certainty import Certainty
+from looplab.experiments.scaling_law.law import NAMES, Fit, Law, fit_law
 from looplab.experiments.scaling_law.published import minima
 from looplab.experiments.scaling_law.report import Fitted, panels, parabola_minimum
 from looplab.experiments.scaling_law.table import ScalingTable
@@ -39,11 +37,9 @@ def written(table: ScalingTable, path: Path, labels: Sequence[str] = ("budget",)
 def law_of(table: ScalingTable, law: Law) -> Fitted:
     """What panels are made of, with a law that was not fitted."""
     ends = {name: getattr(law, name) for name in NAMES}
-    none = Intervals(ends, ends, 20, (), ())
-    return Fitted(
-        table, {}, (), len(table), 20, 0, {"free": Fit(law, 0.0, 1.0, (), ())}, none,
-        Profiles(ends, ends, (), (), 0.0), Certainty(ends, ends, (), (), {}, {}),
-    )  # fmt: skip
+    known = Certainty(ends, ends, 20, (), (), {}, {})
+    fits = {"free": Fit(law, 0.0, 1.0, (), ())}
+    return Fitted(table, {}, (), len(table), 20, 0, fits, known)
 
 
 def parts(panel: Panel) -> list[list[Curve]]:

@@ -14,19 +14,10 @@ import pytest
 
 from looplab.experiments.stability.__main__ import main as stability
 from tests.openml_eval.leave_out import words, write_tables
-from tests.training.stopping.killed import Killable, result, until, written
+from tests.training.stopping.killed import Killable, result, written
 
 _KILLS = 34  # of each command
 _WHO = ("parent", "worker", "group")
-_ISO_DEPTH = (
-    "r=[1,2] widths=[8,16] steps=[40,150] depth=2 heads=2 dims=2 points=4 batch_size=4 "
-    "resamples=20 jobs=2"
-)
-_TWO_MODELS = (
-    "r=[1,2] widths=[8] steps=[150] depth=2 heads=2 dims=2 points=4 batch_size=4 resamples=20 "
-    "jobs=2"
-)
-_LAW = "iso_depth-????????/iso_depth.json"
 _SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 jobs=2"
 _OPENML = ("training.steps=150", "training.checkpoint_every=50", "model=looped", "jobs=2")
 
@@ -46,18 +37,14 @@ class Subject:
         return Killable([*self.words, f"folder={folder}"], says, **variables)
 
 
-@pytest.fixture(params=["openml_eval", "experiments.stability", "experiments.iso_depth"])
+@pytest.fixture(params=["openml_eval", "experiments.stability"])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     if request.param == "openml_eval":
         tables = write_tables(tmp_path / "tables")
         given = words(tables, tmp_path, *_OPENML, "evaluation_seeds=1")
         given = [each for each in given if not each.startswith(("folder=", "training.steps=6"))]
         return Subject(["openml_eval", *given], "openml-????????/openml.json")
-    if request.param == "experiments.stability":
-        return Subject(["experiments.stability", *_SWEEP.split()], "sweep-*.json")
-    # In so few steps nobody leaves the plateau: there is no law.
-    given = ["experiments.iso_depth", *_ISO_DEPTH.split()]
-    return Subject(given, _LAW, code=1)
+    return Subject(["experiments.stability", *_SWEEP.split()], "sweep-*.json")
 
 
 def undisturbed(subject: Subject, folder: Path, started: list[Killable]) -> tuple[Any, int]:
@@ -120,29 +107,6 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
         longest = max(subject.gone, default=0)
         print(f"{subject.words[0]}: {dict(subject.kills)}, {ended} ended, {longest:.1f} s")
     assert min(subject.kills[who] for who in _WHO) > 0
-
-
-@pytest.mark.slow
-def test_a_worker_and_its_parent_are_killed(tmp_path: Path, started: list[Killable]) -> None:
-    """The first is replaced; with the second the others save and end, while the same command starts
-    again. In the end there is what an undisturbed command finds."""
-    subject = Subject(["experiments.iso_depth", *_TWO_MODELS.split()], _LAW, code=1)
-    whole, folder, chance = tmp_path / "whole", tmp_path / "killed", random.Random(5)
-    expected, _ = undisturbed(subject, whole, started)
-    started.append(first := subject.start(folder, 1))
-    until(lambda: list(folder.glob("*/checkpoints/*.json")) and first.workers())
-    assert first.kill("worker", chance)
-    until(lambda: "its process was ended by SIGKILL, it is tried once more" in first.printed)
-    until(first.workers)
-    assert first.kill("parent", chance)
-    started.append(second := subject.start(folder, 2))
-    first.seconds_to_be_gone()
-    assert second.code() == subject.code, second.printed
-    assert "Traceback" not in first.printed + second.printed
-    assert result(folder, subject.pattern) == expected
-    losses, wanted = (next(each.glob("*/plateau.csv")).read_text() for each in (folder, whole))
-    assert losses == wanted
-    assert len(losses.splitlines()) == 3  # a title and both models
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Commands that are killed: who belongs to one, whom to kill, who is left, and what was found.
 
-command = Killable(["experiments.iso_depth", "widths=8"], tmp_path)
+command = Killable(["openml_eval", "held_out=720"], tmp_path)
 """
 
 from __future__ import annotations

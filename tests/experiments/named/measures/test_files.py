@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from looplab.conf.build import build
+from looplab.experiments import tables
 from looplab.experiments.definition import OF_RUNS, load, members_of, names
 from looplab.experiments.measuring import Request
-from looplab.experiments.named.measures import iso_depth, openml, stability
+from looplab.experiments.named.measures import stability
 from looplab.probing.settings import ProbingSettings
 
 MEASURED = [name for name in names() if load(name).measure not in ("evaluation", *OF_RUNS)]
@@ -33,13 +34,13 @@ def test_its_settings_are_the_commands(name: str, scale: str) -> None:
             assert (settings.figure == "trained") == bool(members)
             assert all(part.startswith(settings.figure) for part in shown)
     elif experiment.measure == "iso_depth":
-        assert iso_depth.settings_of(request).folder == "runs"
-    elif experiment.measure == "openml":
-        settings_of_tables, configs = openml.settings_of(request)
+        assert len(at_scale.settings) == 1
+    elif experiment.measure == "tables":
+        settings_of_tables, configs = tables.settings_of(request)
         assert set(configs) == set(settings_of_tables.model) == {"looped", "standard"}
         assert {config.scale for config in configs.values()} == {scale}
     else:
-        assert experiment.measure == "probing"
+        assert experiment.measure == "probes"
         assert labels == {"looped", "standard"}
         (entry,) = at_scale.settings
         build(ProbingSettings, {**entry, "run": "runs/x"})

@@ -9,7 +9,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.measuring import Request
-from looplab.experiments.named.measures.openml import measure, settings_of
+from looplab.experiments.tables import measure, settings_of
 from tests.experiments.named.measures.checks import check_panels
 from tests.openml_eval.leave_out import write_tables
 

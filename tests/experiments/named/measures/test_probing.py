@@ -12,7 +12,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.experiments.measuring import Request
-from looplab.experiments.named.measures.probing import measure
+from looplab.experiments.probes import measure
 from looplab.training import train
 from tests.conftest import tiny_config
 from tests.experiments.named.measures.checks import check_panels, handed_over
