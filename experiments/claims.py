@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from numpy.typing import NDArray
 
+from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.errors import evaluation_prompts
@@ -31,7 +32,10 @@ _MODULES = (  # of this folder, with claims
     *("plateau", "jacobian", "language_fully_looped", "language_residual_scaling"),
     *("language_iso_depth", "language_test_loops", "stopping"),
 )
-
+_WORST = 0.9  # of the error of predicting zero
+_PROMPTS = 1280  # on which that error is measured
+_HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
+_SENTENCE = 60  # characters
 
 VerdictName = Literal["holds", "fails", "not settled", "not measured"]
 
@@ -65,7 +69,8 @@ class NotMeasured(Exception):
 
 
 class Estimate(NamedTuple):
-    """The quantity of a claim with its 90 % interval, and the number of training seeds in it.
+    """A quantity with its 90 % interval (nan where there is none), the number of training seeds in
+    it, and what a reader of the interval must know: what measures find and claims are judged by.
 
     A claim on results of other commands says itself after how many training `steps` they were
     measured and on what `size` of model and task; for one on runs the judge reads both from them.
@@ -78,6 +83,21 @@ class Estimate(NamedTuple):
     steps: int | None = None
     size: str = ""
     note: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """The estimate of a measure as JSON has it: None where a number is not finite."""
+        mean, low, high = map(_finite, self[:3])
+        return {"mean": mean, "low": low, "high": high, "seeds": self.seeds, "note": self.note}
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Estimate:
+        """The estimate of what `plain` returned; NotMeasured if it is not finite."""
+        mean, low, high, note = (values[key] for key in ("mean", "low", "high", "note"))
+        if mean is None:
+            raise NotMeasured("the quantity is not finite")
+        if low is None or high is None:
+            raise NotMeasured(note or "its interval is not finite")
+        return cls(mean, low, high, values["seeds"], note=note)
 
 
 @dataclass(frozen=True)
@@ -155,6 +175,9 @@ class Evidence:
         return value
 
 
+Estimator = Callable[[Evidence], Estimate]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence that a number decides: it holds where the interval of the estimate lies on the
@@ -171,13 +194,11 @@ class Claim:
     quantity: str
     line: float
     holds_if: Literal["above", "below"]
-    estimate: Callable[[Evidence], Estimate]
+    estimate: Estimator
     published: str = ""
     published_steps: int | None = None
     published_size: str = ""
 
-
-Estimator = Callable[[Evidence], Estimate]
 
 CLAIMS: dict[str, Claim] = {}
 
@@ -251,19 +272,11 @@ def _add(items: list[_Item], item: _Item) -> None:
 
 
 def _matches(config: Config, settings: Mapping[str, Any]) -> bool:
-    from looplab.conf.build import config_to_mapping, flatten
-
     flat = flatten(config_to_mapping(config))
     return all(
         any(value == wanted for key, value in flat.items() if key.rpartition(".")[2] == name)
         for name, wanted in settings.items()
     )
-
-
-_WORST = 0.9  # of the error of predicting zero
-_PROMPTS = 1280  # on which that error is measured
-_HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
-_SENTENCE = 60  # characters
 
 
 def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:
@@ -275,32 +288,47 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     An end of its interval may be infinite: it is None in the verdict.
     """
     reasons = [(member, why_unfinished(member)) for member in evidence.members]
+    left_out = [Unfinished(member, reason) for member, reason in reasons if reason]
     usable = replace(
         evidence,
         members=[member for member, reason in reasons if not reason],
-        unfinished=[
-            *evidence.unfinished,
-            *(Unfinished(member, reason) for member, reason in reasons if reason),
-        ],
+        unfinished=[*evidence.unfinished, *left_out],
         asked=[],
         left_out=[],
     )
+    estimate: Estimate | None
     try:
         estimate = claim.estimate(usable)
         known = [] if estimate.steps is None else [estimate.steps]
         steps = min([*known, *(member.step for member in usable.asked)], default=0)  # the fewest
-        _check(claim, estimate, steps)
+        if steps == 0 and claim.published_steps != 0:
+            raise NotMeasured("no trained run")
+        if not math.isfinite(estimate.mean) or any(map(math.isnan, estimate[:3])):
+            raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
     except NotMeasured as reason:
-        note = "; ".join([str(reason), *_left_out(usable.left_out)])
-        return _verdict(claim, None, "not measured", 0, scale, note, command)
-    notes = [
-        _size_note(claim, estimate, usable.asked, steps, scale),
-        estimate.note,
-        *_left_out(usable.left_out),
-        *_remarks(usable.asked),
-    ]
-    note = "; ".join(filter(None, notes))
-    return _verdict(claim, estimate, decide(claim, estimate), steps, scale, note, command)
+        estimate, steps, notes = None, 0, [str(reason), *_left_out(usable.left_out)]
+    else:
+        size = _size_note(claim, estimate, usable.asked, steps, scale)
+        notes = [size, estimate.note, *_left_out(usable.left_out), *_remarks(usable.asked)]
+    return {
+        "claim": claim.name,
+        "sentence": claim.sentence,
+        "source": claim.source,
+        "quantity": claim.quantity,
+        "published": claim.published,
+        "mean": estimate.mean if estimate else None,
+        "low": _finite(estimate.low) if estimate else None,
+        "high": _finite(estimate.high) if estimate else None,
+        "line": claim.line,
+        "holds_if": claim.holds_if,
+        "seeds": estimate.seeds if estimate else 0,
+        "steps": steps,
+        "published_steps": claim.published_steps,
+        "scale": scale,
+        "verdict": decide(claim, estimate) if estimate else "not measured",
+        "note": "; ".join(filter(None, notes)),
+        "command": command,
+    }
 
 
 def decide(claim: Claim, estimate: Estimate) -> VerdictName:
@@ -335,14 +363,6 @@ def _learned_nothing(member: Measured) -> str:
     if not error > _WORST * zero:
         return ""
     return f"learned nothing: error {error:.2g} at the last query, {zero:.2g} of predicting zero"
-
-
-def _check(claim: Claim, estimate: Estimate, steps: int) -> None:
-    """Raises NotMeasured for an estimate that decides nothing."""
-    if steps == 0 and claim.published_steps != 0:
-        raise NotMeasured("no trained run")
-    if not math.isfinite(estimate.mean) or math.isnan(estimate.low) or math.isnan(estimate.high):
-        raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
 
 
 def _size_note(
@@ -387,36 +407,6 @@ def _left_out(found: Sequence[Unfinished]) -> list[str]:
     """A text on the runs that were left out, if any were."""
     runs = [f"{_named(member)} ({reason})" for member, reason in found]
     return [f"left out: {', '.join(runs)}"] if runs else []
-
-
-def _verdict(
-    claim: Claim,
-    estimate: Estimate | None,
-    name: VerdictName,
-    steps: int,
-    scale: str,
-    note: str,
-    command: str,
-) -> Verdict:
-    return {
-        "claim": claim.name,
-        "sentence": claim.sentence,
-        "source": claim.source,
-        "quantity": claim.quantity,
-        "published": claim.published,
-        "mean": estimate.mean if estimate else None,
-        "low": _finite(estimate.low) if estimate else None,
-        "high": _finite(estimate.high) if estimate else None,
-        "line": claim.line,
-        "holds_if": claim.holds_if,
-        "seeds": estimate.seeds if estimate else 0,
-        "steps": steps,
-        "published_steps": claim.published_steps,
-        "scale": scale,
-        "verdict": name,
-        "note": note,
-        "command": command,
-    }
 
 
 def _finite(end: float) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -18,186 +18,151 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks.conditioned_linear import ConditionedLinear
-from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import estimate_of, measured_groups
+from .evidence import measured_groups
 from .measuring import (
-    EstimateJson,
-    GroupsOnPrompts,
+    SQUARED_ERROR,
     SeedGroup,
     band,
     band_of,
     estimate,
     grouped,
+    one_over_other,
     unrolled,
 )
 
-_ERROR = "squared error of the last query over the variance of y"
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
+_LAST_QUERY = SQUARED_ERROR.replace("error", "error of the last query")
+_GATMIRY = "arXiv 2410.21698"
+_RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
 
 
-class ConditioningGroup(TypedDict):
-    """Runs of one kind: the error at b of the last query by condition number (all prompts have
-    this one), over the variance of y; at the largest of training `rise`, the factor by which the
-    error of a loop up to b exceeds the least of an earlier loop at most (1: it never rises), and
-    `beyond`, the error at ten times this condition number over that at it."""
-
-    label: str
-    family: str
-    b: int
-    condition: float
-    errors: dict[str, EstimateJson]
-    rise: EstimateJson
-    beyond: EstimateJson
-
-
-class ConditioningResult(GroupsOnPrompts[ConditioningGroup]):
-    """All groups, and the pictures. Of looped models `gain` has, by condition number, the error
-    with the fewest loops in training over that with the most, each at its own b; `gain_ratio` is
-    that at the largest condition number of training over that at the smallest measured one."""
-
-    gain: dict[str, EstimateJson]
-    gain_ratio: EstimateJson | None
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> ConditioningResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Errors of each run on `settings.prompts` prompts of each condition number. ConfigError for a
-    task other than conditioned_linear, and runs of different condition numbers."""
-    groups, curves = [], []
-    at_b: list[dict[float, Floats]] = []
+    task other than conditioned_linear, and runs of different condition numbers.
+
+    Each of the `groups` has `errors`, at b of the last query by condition number (all prompts have
+    this one), over the variance of y; and at the largest of training, `condition`, `rise`, the
+    factor by which the error of a loop up to b exceeds the least of an earlier loop at most (1: it
+    never rises), and `beyond`, the error at ten times this condition number over that at it. Of
+    looped models `gain` has, by condition number, the error with the fewest loops in training over
+    that with the most, each at its own b; `gain_ratio` is that at the largest condition number of
+    training over that at the smallest measured one. There is none with one number of loops.
+    """
+    found = list[tuple[SeedGroup, dict[float, Floats]]]()  # errors by condition number
+    largest = set[float]()
     for group in grouped(runs):
-        task = group.runs[0].task
+        task = group.task
         if not isinstance(task, ConditionedLinear) or task.condition == 1:
             raise ConfigError("task", "must be conditioned_linear with a condition above 1")
-        by_condition = {
-            max(1.0, factor * task.condition): _errors(group, task, factor, settings)
-            for factor in _FACTORS
-        }
-        result, line = _group(group, task, by_condition, settings)
-        groups.append(result)
-        curves.append(line)
-        at_b.append({κ: errors[..., -1:] for κ, errors in by_condition.items()})
-    if len({group["condition"] for group in groups}) > 1:
+        largest.add(task.condition)
+        κs = [max(1.0, factor * task.condition) for factor in _FACTORS]
+        found.append((group, {κ: _errors(group, task, κ, settings) for κ in κs}))
+    if len(largest) > 1:
         raise ConfigError("task.condition", "must be the same in all runs")
-    gain, gain_ratio = _gains(groups, at_b, settings)
+    κ = largest.pop()
+    groups = [_result(group, κ, errors, settings) for group, errors in found]
+    gain, gain_ratio = _gains(found, κ, settings)
+    by_condition = Panel(
+        "conditioning-by-condition",
+        f"by condition number (largest of training: {κ:g})",
+        "condition number",
+        _LAST_QUERY,
+        list(found[0][1]),
+        [
+            Curve.of(each["label"], each["family"], band_of(list(each["errors"].values())))
+            for each in groups
+        ],
+        log="xy",
+    )
     return {
         "prompts": settings.prompts,
         "groups": groups,
         "gain": gain,
         "gain_ratio": gain_ratio,
-        "panels": [_by_condition(groups), *_by_loop(groups, curves)],
+        "panels": [by_condition, *(_by_loop(group, κ, each[κ], settings) for group, each in found)],
     }
 
 
 def _errors(
-    group: SeedGroup, task: ConditionedLinear, factor: float, settings: EvaluationConfig
+    group: SeedGroup, task: ConditionedLinear, κ: float, settings: EvaluationConfig
 ) -> Floats:
-    """Errors of the last query, [seeds, prompts, b], at this factor of the largest condition number
-    of training. Prompts are drawn from the same numbers for every factor."""
-    config = group.runs[0].config
-    one = replace(task, condition=max(1.0, factor * task.condition), varied=False)
-    prompts = evaluation_prompts(one, settings.prompts, config.task.points, settings.seed)
-    loops, outputs = trained_loops(config), prompts.ys[:, -1].double().numpy()
-    models = unrolled(group.runs, prompts, loops, settings.batch_size)[..., -1]
+    """Errors of the last query, [seeds, prompts, b], at this condition number. Prompts are drawn
+    from the same numbers for every one."""
+    points = group.config.task.points
+    one = replace(task, condition=κ, varied=False)
+    prompts = evaluation_prompts(one, settings.prompts, points, settings.seed)
+    outputs = prompts.ys[:, -1].double().numpy()
+    models = unrolled(group, prompts, settings)[..., -1]
     return np.square(models - outputs).swapaxes(1, 2) / task.divisor
 
 
-def _group(
-    group: SeedGroup,
-    task: ConditionedLinear,
-    by_condition: Mapping[float, Floats],
-    settings: EvaluationConfig,
-) -> tuple[ConditioningGroup, Curve]:
-    b, κ = trained_loops(group.runs[0].config), task.condition
-    own = by_condition[κ]
-    beyond = np.stack((by_condition[10 * κ][..., -1], own[..., -1]), axis=-1)
-    result: ConditioningGroup = {
+def _result(
+    group: SeedGroup, κ: float, errors: Mapping[float, Floats], settings: EvaluationConfig
+) -> dict[str, Any]:
+    def rise(means: Sequence[Floats]) -> Floats:
+        """The largest error of a loop over the least of an earlier one, 1 at least."""
+        least = np.minimum.accumulate(means[0], axis=-1)
+        rises = means[0][..., 1:] / least[..., :-1]
+        return np.maximum(rises.max(-1, initial=1.0), 1.0)
+
+    def beyond(means: Sequence[Floats]) -> Floats:
+        return np.asarray(means[0][..., 0] / means[0][..., 1])
+
+    both = np.stack((errors[10 * κ][..., -1], errors[κ][..., -1]), axis=-1)
+    return {
         "label": group.label,
         "family": group.family,
-        "b": b,
+        "b": group.b,
         "condition": κ,
         "errors": {
-            f"{other:g}": estimate([errors], lambda means: means[0][..., -1], settings, log=True)
-            for other, errors in by_condition.items()
+            f"{other:g}": estimate([each[..., -1]], settings, log=True)
+            for other, each in errors.items()
         },
-        "rise": estimate([own], _rise, settings, log=True),
-        "beyond": estimate(
-            [beyond], lambda means: means[0][..., 0] / means[0][..., 1], settings, log=True
-        ),
+        "rise": estimate([errors[κ]], settings, rise, log=True),
+        "beyond": estimate([both], settings, beyond, log=True),
     }
-    by_loop = band([own], lambda means: means[0], settings)
-    return result, Curve.of(group.label, group.family, by_loop, name="model", b=b)
-
-
-def _rise(means: Sequence[Floats]) -> Floats:
-    """The largest error of a loop over the least of an earlier one, 1 at least."""
-    errors = means[0]
-    least = np.minimum.accumulate(errors, axis=-1)
-    rises = errors[..., 1:] / least[..., :-1]
-    return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
 
 def _gains(
-    groups: Sequence[ConditioningGroup],
-    errors: Sequence[Mapping[float, Floats]],
-    settings: EvaluationConfig,
-) -> tuple[dict[str, EstimateJson], EstimateJson | None]:
-    """The error of the looped models with the fewest loops over that with the most, by condition
-    number; and this gain at the largest condition number of training over that at the smallest
-    measured. Nothing where there is but one number of loops."""
-    places = [i for i, group in enumerate(groups) if group["family"] == "looped"]
-    if len({groups[i]["b"] for i in places}) < 2:
+    found: Sequence[tuple[SeedGroup, Mapping[float, Floats]]], κ: float, settings: EvaluationConfig
+) -> tuple[dict[str, Estimate], Estimate | None]:
+    """`gain` and `gain_ratio` of `measure`."""
+    looped = [each for each in found if each[0].family == "looped"]
+    if len({group.b for group, _ in looped}) < 2:
         return {}, None
-    few, many = (errors[choose(places, key=lambda i: groups[i]["b"])] for choose in (min, max))
-    largest, least = groups[0]["condition"], min(few)
-    gain = {f"{κ:g}": estimate([few[κ], many[κ]], _ratio, settings, log=True) for κ in few}
-    both = [np.concatenate((part[least], part[largest]), axis=-1) for part in (few, many)]
-    growth = estimate(
-        both, lambda means: _ratio(means) / (means[0] / means[1])[..., 0], settings, log=True
-    )
-    return gain, growth
-
-
-def _ratio(means: Sequence[Floats]) -> Floats:
-    """The first error over the second, at the last place."""
-    return np.asarray(means[0][..., -1] / means[1][..., -1])
-
-
-def _by_condition(groups: Sequence[ConditioningGroup]) -> Panel:
-    """Errors at b by condition number."""
-    curves = [
-        Curve.of(group["label"], group["family"], band_of(list(group["errors"].values())))
-        for group in groups
-    ]
-    title = f"by condition number (largest of training: {groups[0]['condition']:g})"
-    axes = ("condition number", _ERROR)
-    x = [float(κ) for κ in groups[0]["errors"]]
-    return Panel("conditioning-by-condition", title, *axes, x, curves, log="xy")
-
-
-def _by_loop(groups: Sequence[ConditioningGroup], curves: Sequence[Curve]) -> list[Panel]:
-    """Errors by loop, or by layer, at the largest condition number of training."""
-    return [
-        Panel(
-            f"conditioning-by-loop-{file_name(group['label'])}",
-            f"{group['label']}, condition number {group['condition']:g}",
-            "layer" if group["family"] == "standard" else "loop",
-            _ERROR,
-            range(1, group["b"] + 1),
-            [line],
-            log="y",
+    few, many = (choose(looped, key=lambda each: each[0].b)[1] for choose in (min, max))
+    gain = {
+        f"{each:g}": estimate(
+            [few[each][..., -1], many[each][..., -1]], settings, one_over_other, log=True
         )
-        for group, line in zip(groups, curves, strict=True)
-    ]
+        for each in few
+    }
+
+    def ratio(means: Sequence[Floats]) -> Floats:
+        gains = means[0] / means[1]  # at the smallest and the largest condition number
+        return np.asarray(gains[..., 1] / gains[..., 0])
+
+    both = [np.stack((each[min(few)][..., -1], each[κ][..., -1]), -1) for each in (few, many)]
+    return gain, estimate(both, settings, ratio, log=True)
 
 
-_GATMIRY = "arXiv 2410.21698"
-_RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
+def _by_loop(group: SeedGroup, κ: float, errors: Floats, settings: EvaluationConfig) -> Panel:
+    """Errors by loop, or by layer, at the largest condition number of training."""
+    return Panel(
+        f"conditioning-by-loop-{file_name(group.label)}",
+        f"{group.label}, condition number {κ:g}",
+        "layer" if group.family == "standard" else "loop",
+        _LAST_QUERY,
+        range(1, group.b + 1),
+        [Curve.of(group.label, group.family, band([errors], settings), name="model", b=group.b)],
+        log="y",
+    )
 
 
-@claim(
+claim(
     "looped_error_falls_with_every_loop",
     "The error of a looped model on ill-conditioned inputs never rises from loop to loop, up to "
     "those that it was trained with.",
@@ -206,12 +171,9 @@ _RISE = "largest factor by which the error of a loop exceeds an earlier one's, u
     line=1.1,  # a tenth: the noise of an error that is level, not a rise
     holds_if="below",
     published="the loss falls monotonically with the depth",
-)
-def looped_error_falls_with_every_loop(evidence: Evidence) -> Estimate:
-    return estimate_of(_deepest(evidence, "looped")["rise"])
+)(lambda evidence: _rise(evidence, "looped"))
 
-
-@claim(
+claim(
     "standard_error_rises_between_layers",
     "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
     source=f"{_GATMIRY}, on models without weight sharing",
@@ -219,9 +181,7 @@ def looped_error_falls_with_every_loop(evidence: Evidence) -> Estimate:
     line=1.1,
     holds_if="above",
     published="looped models alone are monotone",
-)
-def standard_error_rises_between_layers(evidence: Evidence) -> Estimate:
-    return estimate_of(_deepest(evidence, "standard")["rise"])
+)(lambda evidence: _rise(evidence, "standard"))
 
 
 @claim(
@@ -234,18 +194,17 @@ def standard_error_rises_between_layers(evidence: Evidence) -> Estimate:
     holds_if="above",
     published="the depth that is needed grows with κ",
 )
-def ill_conditioned_inputs_need_depth(evidence: Evidence) -> Estimate:
+def need_depth(evidence: Evidence) -> Estimate:
+    """Of looped models of two numbers of loops."""
     gain_ratio = evidence.result("conditioning")["gain_ratio"]
     evidence.where(family="looped")
     if gain_ratio is None:
         raise NotMeasured("looped models of two numbers of loops")
-    return estimate_of(gain_ratio)
+    return Estimate.read(gain_ratio)
 
 
-def _deepest(evidence: Evidence, family: str) -> Any:
-    """The group of a family with the most loops or layers."""
-    groups = measured_groups(evidence, "conditioning", family)
+def _rise(evidence: Evidence, family: str) -> Estimate:
+    """Of the group of a family with the most loops or layers."""
+    groups = measured_groups(evidence, "conditioning", family=family)
     evidence.where(family=family)
-    if not groups:
-        raise NotMeasured(f"no {family} model of ill-conditioned inputs")
-    return max(groups, key=lambda group: group["b"])
+    return Estimate.read(max(groups, key=lambda group: group["b"])["rise"])

@@ -1,5 +1,5 @@
 """What claims take from runs: the groups of one configuration's seeds, and their errors as arrays;
-and from what a measure of experiments/named/measures/of_runs/ found.
+and from what a measure of runs found.
 
 looped = group(evidence, family="looped", name="linear")
 last(looped)                            # [seeds, prompts], the last query's error
@@ -7,7 +7,7 @@ last(looped)                            # [seeds, prompts], the last query's err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -83,10 +83,18 @@ def pairs_by(
     return [(looped[name], standard[name]) for name in common]
 
 
-def measured_groups(evidence: Evidence, measure: str, family: str = "looped") -> list[Any]:
-    """The groups of a family that a measure was made of."""
-    found = evidence.result(measure)["groups"]
-    return [group for group in found if group["family"] == family]
+def measured_groups(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
+    """The groups that a measure found, those in which these keys have these values; NotMeasured if
+    there is none."""
+    found = [
+        each
+        for each in evidence.result(measure)["groups"]
+        if all(each[key] == value for key, value in same.items())
+    ]
+    if not found:
+        text = ", ".join(f"{key} = {value}" for key, value in same.items())
+        raise NotMeasured(f"{measure}: nothing was measured of runs with {text or 'any settings'}")
+    return found
 
 
 def both_families(evidence: Evidence, **settings: Any) -> None:
@@ -165,16 +173,6 @@ def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> 
         return np.exp(np.mean(logs, axis=0))
 
     return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
-
-
-def estimate_of(values: Mapping[str, Any]) -> Estimate:
-    """A number with its interval, as a measure has it; NotMeasured if it is not finite."""
-    mean, low, high = values["mean"], values["low"], values["high"]
-    if mean is None:
-        raise NotMeasured("the quantity is not finite")
-    if low is None or high is None:
-        raise NotMeasured(values["note"] or "its interval is not finite")
-    return Estimate(mean, low, high, values["seeds"], note=values["note"])
 
 
 def within(of: Sequence[Group], above: Errors, below: Errors) -> Estimate:

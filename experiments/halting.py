@@ -7,7 +7,7 @@ result = measure(runs, EvaluationConfig(prompts=512))      # looped runs, of one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,43 +22,30 @@ from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import estimate_of
+from .claims import Estimate, Evidence, claim
+from .evidence import measured_groups
 from .measuring import (
-    EstimateJson,
-    GroupsOnPrompts,
+    SQUARED_ERROR,
     SeedGroup,
     band,
+    batches,
     estimate,
     first_at_most,
     grouped,
     value_at,
 )
 
-_RULES = ("fixed", "measured", "learned")
-_LABELS = {
-    "fixed": "as many loops for all",
-    "measured": "until the state hardly changes",
-    "learned": "until a readout of the state says so",
+_RULES = {  # each one's label and kind of curve
+    "fixed": ("as many loops for all", "control"),
+    "measured": ("until the state hardly changes", "looped"),
+    "learned": ("until a readout of the state says so", "linear_probe"),
 }
-_STYLES = {"fixed": "control", "measured": "looped", "learned": "linear_probe"}
 _ALLOWED = 1.05  # times the error after b loops
 _THRESHOLDS = 40
 _LEAST = 1e-4  # smaller changes and distances are alike
 _RIDGE = 1e-3  # over the mean square of the features
-
-
-class HaltingGroup(TypedDict):
-    """Runs that differ in their seeds alone. By rule, `loops`: the mean number of loops with which
-    the error, mean over prompts and numbers of examples, is at most 5 % above that after b loops.
-    `learned_over_measured` and `measured_over_fixed` are ratios of these."""
-
-    label: str
-    task: str
-    b: int
-    loops: dict[str, EstimateJson]
-    learned_over_measured: EstimateJson
-    measured_over_fixed: EstimateJson
+_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
+_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 
 
 class _Batch(NamedTuple):
@@ -73,33 +60,29 @@ class _Batch(NamedTuple):
     features: Tensor
 
 
-class _Signals(NamedTuple):
-    """What the rules see of all prompts, [queries, b] each."""
-
-    errors: Floats
-    measured: Floats
-    learned: Floats
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> GroupsOnPrompts[HaltingGroup]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Halt on `settings.prompts` prompts; the readout is fitted on as many others. ConfigError for
-    runs of a standard model or of a classification."""
+    runs of a standard model or of a classification.
+
+    Each of the `groups` has, by rule, `loops`: the mean number of loops with which the error, mean
+    over prompts and numbers of examples, is at most 5 % above that after b loops.
+    `learned_over_measured` and `measured_over_fixed` are ratios of these.
+    """
     for run in runs:
         if run.config.model.family != "looped" or run.task.classes:
             raise ConfigError("model", f"must be looped, on a regression: {run.path} is not")
     groups = grouped(runs)
     # The rules one after another in one array, so that they are compared on the same seeds.
     found = [np.stack([_of_run(run, settings) for run in group.runs]) for group in groups]
-    titles = [group.runs[0].task.name.replace("_", " ") for group in groups]
+    titles = [group.task.name.replace("_", " ") for group in groups]
     if len(set(titles)) < len(titles):
         titles = [group.label for group in groups]
-    rows = list(zip(groups, found, titles, strict=True))
     return {
         "prompts": settings.prompts,
-        "groups": [_result(group, values, settings) for group, values, _ in rows],
+        "groups": [_result(*each, settings) for each in zip(groups, found, strict=True)],
         "panels": [
-            _panel(title, trained_loops(group.runs[0].config), values, settings)
-            for group, values, title in rows
+            _panel(title, group.b, values, settings)
+            for group, values, title in zip(groups, found, titles, strict=True)
         ],
     }
 
@@ -107,7 +90,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> GroupsOnPrompts[
 def _rule(values: Floats, rule: str, b: int) -> Floats:
     """The part of a rule, [..., thresholds, 2]."""
     ends = np.cumsum([0, b, _THRESHOLDS, _THRESHOLDS])
-    place = _RULES.index(rule)
+    place = list(_RULES).index(rule)
     return values[..., ends[place] : ends[place + 1], :]
 
 
@@ -115,14 +98,17 @@ def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
     """The error and the loops used at each threshold of each rule, from loose to strict, the rules
     one after another, [prompts, b + 2 thresholds, 2]."""
     b, points = trained_loops(run.config), run.config.task.points
-    signals = _signals(run, _readouts(run, settings), settings)
-    count = len(signals.errors)
-    columns = [(signals.errors[:, t], np.full(count, t + 1.0)) for t in range(b)]
-    for signal in (signals.measured, signals.learned):
+    readouts, parts = _readouts(run, settings), []
+    for batch in _batches(run, settings.seed, settings):
+        learned = (batch.features @ readouts[..., None])[..., 0].T
+        parts.append((batch.errors, batch.changes, learned))
+    errors, *signals = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+    columns = [(errors[:, t], np.full(len(errors), t + 1.0)) for t in range(b)]
+    for signal in signals:
         # From the threshold at which all halt at once to one at which none does before b.
         levels = np.quantile(signal[:, :-1], np.linspace(1, 0, _THRESHOLDS))
         levels[-1] = -np.inf
-        columns += [halted_at(signals.errors, signal, level, b) for level in levels]
+        columns += [halted_at(errors, signal, level, b) for level in levels]
     both = np.stack([np.stack(column, axis=-1) for column in columns], axis=1)
     return both.reshape(settings.prompts, points, -1, 2).mean(1)
 
@@ -142,20 +128,10 @@ def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
     return torch.linalg.solve(gram + penalty * torch.eye(gram.shape[-1]).to(gram), products)
 
 
-def _signals(run: Run, readouts: Tensor, settings: EvaluationConfig) -> _Signals:
-    found = []
-    for batch in _batches(run, settings.seed, settings):
-        learned = (batch.features @ readouts[..., None])[..., 0].T
-        found.append((batch.errors, batch.changes, learned))
-    return _Signals(*(torch.cat(part).numpy() for part in zip(*found, strict=True)))
-
-
 def _batches(run: Run, seed: int, settings: EvaluationConfig) -> Iterator[_Batch]:
     """All prompts of a seed, a batch at a time."""
-    size, points = settings.batch_size, run.config.task.points
-    prompts = evaluation_prompts(run.task, settings.prompts, points, seed)
-    for first in range(0, len(prompts), size):
-        yield _batch(run, prompts[first : first + size])
+    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, seed)
+    return (_batch(run, batch) for batch in batches(prompts, settings.batch_size))
 
 
 @torch.no_grad()
@@ -185,30 +161,29 @@ def _batch(run: Run, prompts: Prompts) -> _Batch:
     )
 
 
-def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> HaltingGroup:
-    config = group.runs[0].config
-    b = trained_loops(config)
-
+def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> dict[str, Any]:
     def loops_of(means: Floats, rule: str) -> Floats:
         """The mean loops of a rule at the allowed error."""
-        allowed = _ALLOWED * _rule(means, "fixed", b)[..., -1, 0]
-        own = _rule(means, rule, b)
+        allowed = _ALLOWED * _rule(means, "fixed", group.b)[..., -1, 0]
+        own = _rule(means, rule, group.b)
         return value_at(own[..., 1], first_at_most(own[..., 0], allowed))
 
-    def quantity(rule: str, over: str | None = None) -> EstimateJson:
-        def statistic(means: Sequence[Floats]) -> Floats:
-            loops = loops_of(means[0], rule)
-            return loops if over is None else loops / loops_of(means[0], over)
+    def loops(rule: str) -> Estimate:
+        return estimate([values], settings, lambda means: loops_of(means[0], rule), log=True)
 
-        return estimate([values], statistic, settings, log=True)
+    def ratio(rule: str, over: str) -> Estimate:
+        def statistic(means: Sequence[Floats]) -> Floats:
+            return loops_of(means[0], rule) / loops_of(means[0], over)
+
+        return estimate([values], settings, statistic, log=True)
 
     return {
         "label": group.label,
-        "task": config.task.name,
-        "b": b,
-        "loops": {rule: quantity(rule) for rule in _RULES},
-        "learned_over_measured": quantity("learned", over="measured"),
-        "measured_over_fixed": quantity("measured", over="fixed"),
+        "task": group.task.name,
+        "b": group.b,
+        "loops": {rule: loops(rule) for rule in _RULES},
+        "learned_over_measured": ratio("learned", over="measured"),
+        "measured_over_fixed": ratio("measured", over="fixed"),
     }
 
 
@@ -223,18 +198,14 @@ def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Pa
         return np.stack([value_at(error, place) for place in places], axis=-1)
 
     curves = [
-        Curve.of(_LABELS[rule], _STYLES[rule], band([_rule(values, rule, b)], at_loops, settings))
-        for rule in _RULES
+        Curve.of(label, kind, band([_rule(values, rule, b)], settings, at_loops))
+        for rule, (label, kind) in _RULES.items()
     ]
-    axes = ("mean number of loops", "squared error over the variance of y")
+    axes = ("mean number of loops", SQUARED_ERROR)
     return Panel(file_name(f"halting {title}"), title, *axes, x.tolist(), curves)
 
 
-_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
-_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
-
-
-@claim(
+claim(
     "halting_beats_a_fixed_number",
     "Halting each prediction once its state hardly changes takes fewer loops than a number that is "
     "the same for all, at the same error.",
@@ -242,12 +213,9 @@ _AT = "mean loops for an error at most 5 % above that after b loops, linear func
     quantity=_AT.format("measured halting over a fixed number"),
     line=1.0,
     holds_if="below",
-)
-def halting_beats_a_fixed_number(evidence: Evidence) -> Estimate:
-    return _of_linear(evidence, "measured_over_fixed")
+)(lambda evidence: _of_linear(evidence, "measured_over_fixed"))
 
-
-@claim(
+claim(
     "learned_halting_beats_measured",
     "Halting by a learned readout of the state takes fewer loops than halting once it hardly "
     "changes, at the same error.",
@@ -255,15 +223,11 @@ def halting_beats_a_fixed_number(evidence: Evidence) -> Estimate:
     quantity=_AT.format("learned halting over measured"),
     line=1.0,
     holds_if="below",
-)
-def learned_halting_beats_measured(evidence: Evidence) -> Estimate:
-    return _of_linear(evidence, "learned_over_measured")
+)(lambda evidence: _of_linear(evidence, "learned_over_measured"))
 
 
 def _of_linear(evidence: Evidence, key: str) -> Estimate:
     """A ratio of the looped model of linear functions."""
-    for group in evidence.result("halting")["groups"]:
-        if group["task"] == "linear":
-            evidence.where(family="looped", name="linear")
-            return estimate_of(group[key])
-    raise NotMeasured("no looped model of linear functions")
+    group = measured_groups(evidence, "halting", task="linear")[0]
+    evidence.where(family="looped", name="linear")
+    return Estimate.read(group[key])

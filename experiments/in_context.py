@@ -6,14 +6,17 @@ Published numbers are those printed in the paper's notebooks (evaluation/publish
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 
 from looplab.conf.schema import Config
+from looplab.evaluation.bootstrap import Floats
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import (
+    Errors,
     Group,
     alike,
     at_b,
@@ -36,6 +39,9 @@ from .statistics import hierarchical_bootstrap
 # paper's figures, whose axes span one to four decades.
 NO_WORSE = 1.1
 STAYS = 1.5  # an error that grows by half is still of one size on the figures' axes
+_FAR, _FARTHER = 3, 5  # times b: what an evaluation follows unless it is told more, and Figure 2's
+_FLAT = 0.8  # of an error that a third more loops leave
+_OVER_STANDARD = "mean error over all numbers of examples, looped over standard"
 
 of_paper = Paper("arXiv 2311.12424", steps=500_000, size="d = 20").claim
 
@@ -46,24 +52,32 @@ def _pair(evidence: Evidence, task: str) -> tuple[Group, Group]:
     return looped, group(evidence, family="standard", name=task, distinct_prompts=0)
 
 
-_AGAINST_SOLVER = (True, False)  # trainings, and a solver, which has no seeds
+def _over_standard(evidence: Evidence, task: str, of: Errors = over_examples) -> Estimate:
+    """The error of the looped model over that of the standard one."""
+    return ratio([_pair(evidence, task)], of)
 
 
-@of_paper(
-    "fig02_matches_standard",
-    "On linear functions one looped layer errs no more than a standard model of many layers.",
-    figure="Figure 2, right",
-    quantity="mean error over all numbers of examples, looped over standard",
-    line=NO_WORSE,
-    holds_if="below",
-    published="1.00 (.2612 / .2601)",
-)
-def linear_matches_standard(evidence: Evidence) -> Estimate:
-    """Over all numbers of examples."""
-    return ratio([_pair(evidence, "linear")], over_examples)
+def _over_solver(looped: Floats, solver: Floats) -> Estimate:
+    """The error of trainings over that of a solver, which has no seeds."""
+    return ratio_of([looped, solver], trained=(True, False))
 
 
-@of_paper(
+for _name, _figure, _task, _what, _published in (
+    ("fig02", "Figure 2, right", "linear", "linear functions", "1.00 (.2612 / .2601)"),
+    ("fig10_tree", "Figure 10", "decision_tree", "decision trees", ""),
+    ("fig10_relu", "Figure 10", "relu_network", "two-layer networks", "1.01 (.3148 / .3103)"),
+):
+    of_paper(
+        f"{_name}_matches_standard",
+        f"On {_what} one looped layer errs no more than a standard model of many layers.",
+        figure=_figure,
+        quantity=_OVER_STANDARD,
+        line=NO_WORSE,
+        holds_if="below",
+        published=_published,
+    )(partial(_over_standard, task=_task))
+
+of_paper(
     "fig02_last_query",
     "With all examples, too, the looped model's error on linear functions is of the standard "
     "model's size.",
@@ -72,10 +86,7 @@ def linear_matches_standard(evidence: Evidence) -> Estimate:
     line=2.0,  # the printed ratio is 1.62 and the paper calls the two matching
     holds_if="below",
     published="1.62 (7.79e-4 / 4.82e-4)",
-)
-def linear_last_query(evidence: Evidence) -> Estimate:
-    """At the last query alone, where the errors are least."""
-    return ratio([_pair(evidence, "linear")], last)
+)(partial(_over_standard, task="linear", of=last))
 
 
 @of_paper(
@@ -109,7 +120,7 @@ def sparse_below_least_squares(evidence: Evidence) -> Estimate:
     looped = group(evidence, family="looped", name="sparse_linear")
     half = looped.config.task.dims // 2
     least_squares = solver(looped, "least_squares")["least_squares"]
-    return ratio_of([errors(looped)[..., half], least_squares[..., half]], _AGAINST_SOLVER)
+    return _over_solver(errors(looped)[..., half], least_squares[..., half])
 
 
 @of_paper(
@@ -124,30 +135,25 @@ def sparse_below_least_squares(evidence: Evidence) -> Estimate:
 def sparse_near_lasso(evidence: Evidence) -> Estimate:
     """Over all numbers of examples."""
     looped = group(evidence, family="looped", name="sparse_linear")
-    lasso = solver(looped, "lasso")["lasso"].mean(-1)
-    return ratio_of([over_examples(looped), lasso], _AGAINST_SOLVER)
+    return _over_solver(over_examples(looped), solver(looped, "lasso")["lasso"].mean(-1))
 
 
-@of_paper(
+of_paper(
     "fig10_sparse_below_standard",
     "On sparse functions the looped model has less error than the standard one.",
     figure="Figure 10",
-    quantity="mean error over all numbers of examples, looped over standard",
+    quantity=_OVER_STANDARD,
     line=1.0,
     holds_if="below",
     published="0.93 (.1411 / .1518); 0.36 at the last query",
-)
-def sparse_below_standard(evidence: Evidence) -> Estimate:
-    """Over all numbers of examples."""
-    return ratio([_pair(evidence, "sparse_linear")], over_examples)
+)(partial(_over_standard, task="sparse_linear"))
 
 
 @of_paper(
     "fig11_below_standard_at_every_sparsity",
     "However many coordinates matter, the looped model has less error than the standard one.",
     figure="Figure 11",
-    quantity="mean error over all numbers of examples, looped over standard, the greatest over "
-    "sparsities",
+    quantity=f"{_OVER_STANDARD}, the greatest over sparsities",
     line=1.0,
     holds_if="below",
 )
@@ -161,68 +167,32 @@ def below_standard_at_every_sparsity(evidence: Evidence) -> Estimate:
     return max(found, key=lambda estimate: estimate.high)
 
 
-def _matching(name: str, task: str, what: str, published: str) -> None:
-    @of_paper(
-        name,
-        f"On {what} one looped layer errs no more than a standard model of many layers.",
-        figure="Figure 10",
-        quantity="mean error over all numbers of examples, looped over standard",
-        line=NO_WORSE,
-        holds_if="below",
-        published=published,
-    )
-    def matches(evidence: Evidence) -> Estimate:
-        return ratio([_pair(evidence, task)], over_examples)
+def _below_solvers(evidence: Evidence, task: str, solvers: Collection[str]) -> Estimate:
+    """The last query's error, looped over the best of the solvers."""
+    looped = group(evidence, family="looped", name=task)
+    by_solver = [each[..., -1] for each in solver(looped, *solvers).values()]
+    return _over_solver(last(looped), min(by_solver, key=np.mean))
 
 
-_matching("fig10_tree_matches_standard", "decision_tree", "decision trees", "")
-_matching(
-    "fig10_relu_matches_standard", "relu_network", "two-layer networks", "1.01 (.3148 / .3103)"
-)
-
-
-def _below_solvers(name: str, task: str, what: str, solvers: dict[str, str]) -> None:
-    @of_paper(
-        name,
-        f"On {what} the looped model has less error than {', '.join(solvers.values())}.",
+_NEIGHBOURS = {"nearest_neighbours": "3-nearest neighbours"}
+_ON_SIGNS = {"greedy_tree_4_signs": "a greedy tree on the inputs' signs"}
+_BOOSTED = {"boosted_trees": "boosted trees", "boosted_trees_signs": "boosted trees on signs"}
+for _name, _task, _what, _solvers in (
+    ("fig10_tree_below_solvers", "decision_tree", "decision trees",
+     {**_NEIGHBOURS, "greedy_tree_2": "a greedy tree of depth 2"}),
+    ("fig10_tree_below_tree_of_signs", "decision_tree", "decision trees", _ON_SIGNS),
+    ("fig10_tree_below_boosted_trees", "decision_tree", "decision trees", _BOOSTED),
+    ("fig10_relu_below_solvers", "relu_network", "two-layer networks",
+     {"least_squares": "least squares", **_NEIGHBOURS}),
+):  # fmt: skip
+    of_paper(
+        _name,
+        f"On {_what} the looped model has less error than {', '.join(_solvers.values())}.",
         figure="Figure 10",
         quantity="error of the last query, looped over the best of these solvers",
         line=1.0,
         holds_if="below",
-    )
-    def below(evidence: Evidence) -> Estimate:
-        looped = group(evidence, family="looped", name=task)
-        by_solver = [each[..., -1] for each in solver(looped, *solvers).values()]
-        return ratio_of([last(looped), min(by_solver, key=np.mean)], _AGAINST_SOLVER)
-
-
-_below_solvers(
-    "fig10_tree_below_solvers",
-    "decision_tree",
-    "decision trees",
-    {
-        "nearest_neighbours": "3-nearest neighbours",
-        "greedy_tree_2": "a greedy tree of depth 2",
-    },
-)
-_below_solvers(
-    "fig10_tree_below_tree_of_signs",
-    "decision_tree",
-    "decision trees",
-    {"greedy_tree_4_signs": "a greedy tree on the inputs' signs"},
-)
-_below_solvers(
-    "fig10_tree_below_boosted_trees",
-    "decision_tree",
-    "decision trees",
-    {"boosted_trees": "boosted trees", "boosted_trees_signs": "boosted trees on signs"},
-)
-_below_solvers(
-    "fig10_relu_below_solvers",
-    "relu_network",
-    "two-layer networks",
-    {"least_squares": "least squares", "nearest_neighbours": "3-nearest neighbours"},
-)
+    )(partial(_below_solvers, task=_task, solvers=_solvers))
 
 
 @of_paper(
@@ -253,43 +223,32 @@ def few_prompts(evidence: Evidence) -> Estimate:
     return ratio(pairs, last)
 
 
-# By figure; where several show a shift, by the first.
-_SHIFTS = {
-    "fig06_skewed_covariance": ("Figures 6 and 15", "inputs of skewed covariance"),
-    "fig06_noise": ("Figures 6 and 15", "noisy outputs"),
-    "fig06_scaled_x_3": ("Figures 6 and 16", "inputs three times as long"),
-    "fig15_half_subspace": ("Figure 15", "inputs from half of the dimensions"),
-    "fig15_orthogonal_query": ("Figure 15", "queries orthogonal to the examples"),
-    "fig15_repeated_query": ("Figure 15", "queries that are one of the examples"),
-    "fig15_random_orthants": ("Figure 15", "examples from one orthant"),
-    "fig16_scaled_x_2": ("Figure 16", "inputs twice as long"),
-    "fig16_scaled_w_2": ("Figure 16", "weights twice as large"),
-    "fig16_scaled_w_3": ("Figure 16", "weights three times as large"),
-}
+def _on_shift(evidence: Evidence, shift: str) -> Estimate:
+    return _over_standard(evidence, "linear", lambda g: over_examples(g, f"{shift}/model_at_b"))
 
 
-def _no_worse_on(name: str, figure: str, what: str) -> None:
-    shift = name.partition("_")[2]
-
-    @of_paper(
-        name,
-        f"On {what}, which it was not trained on, a looped model errs no more than a standard one.",
-        figure=figure,
-        quantity="mean error over all numbers of examples, looped over standard",
+for _figure, _shift, _what in (  # where several figures show a shift, its name has the first
+    ("Figures 6 and 15", "skewed_covariance", "inputs of skewed covariance"),
+    ("Figures 6 and 15", "noise", "noisy outputs"),
+    ("Figures 6 and 16", "scaled_x_3", "inputs three times as long"),
+    ("Figure 15", "half_subspace", "inputs from half of the dimensions"),
+    ("Figure 15", "orthogonal_query", "queries orthogonal to the examples"),
+    ("Figure 15", "repeated_query", "queries that are one of the examples"),
+    ("Figure 15", "random_orthants", "examples from one orthant"),
+    ("Figure 16", "scaled_x_2", "inputs twice as long"),
+    ("Figure 16", "scaled_w_2", "weights twice as large"),
+    ("Figure 16", "scaled_w_3", "weights three times as large"),
+):
+    of_paper(
+        f"fig{int(_figure.split()[1]):02}_{_shift}",
+        f"On {_what}, which it was not trained on, a looped model errs no more than a standard "
+        "one.",
+        figure=_figure,
+        quantity=_OVER_STANDARD,
         line=NO_WORSE,
         holds_if="below",
         published="better or equal",
-    )
-    def no_worse(evidence: Evidence) -> Estimate:
-        models = _pair(evidence, "linear")
-        return ratio([models], lambda g: over_examples(g, f"{shift}/model_at_b"))
-
-
-for _name, (_figure, _what) in _SHIFTS.items():
-    _no_worse_on(_name, _figure, _what)
-
-_FAR, _FARTHER = 3, 5  # times b: what an evaluation follows unless it is told more, and Figure 2's
-_FLAT = 0.8  # of an error that a third more loops leave
+    )(partial(_on_shift, shift=_shift))
 
 
 def growth(of: Sequence[Group], times: int = _FAR) -> Estimate:
@@ -297,43 +256,32 @@ def growth(of: Sequence[Group], times: int = _FAR) -> Estimate:
     return within(of, lambda g: at_loop(g, times * g.loops), at_b)
 
 
-@of_paper(
+of_paper(
     "fig02_stays_beyond_b",
     "Run for five times the loops of its training, a looped model is still about as good.",
     figure="Figure 2, left",
     quantity="error of the last query after 5 b loops over that after b",
     line=STAYS,
     holds_if="below",
-)
-def stays_beyond_b(evidence: Evidence) -> Estimate:
-    """All looped models on linear functions."""
-    return growth(groups(evidence, family="looped", name="linear"), _FARTHER)
+)(lambda evidence: growth(groups(evidence, family="looped", name="linear"), _FARTHER))
 
-
-@of_paper(
+of_paper(
     "fig03_tied_grows",
     "Without injection of the prompt the error grows when the loop runs on beyond its training.",
     figure="Figure 3",
     quantity="error of the last query after 3 b loops over that after b, without injection",
     line=2.0,  # beyond what a loop that stays may do
     holds_if="above",
-)
-def tied_grows(evidence: Evidence) -> Estimate:
-    """All weight-tied models."""
-    return growth(groups(evidence, family="tied", name="linear"))
+)(lambda evidence: growth(groups(evidence, family="tied", name="linear")))
 
-
-@of_paper(
+of_paper(
     "fig03_injected_stays",
     "With injection of the prompt the error stays when the loop runs on beyond its training.",
     figure="Figure 3",
     quantity="error of the last query after 3 b loops over that after b, with injection",
     line=STAYS,
     holds_if="below",
-)
-def injected_stays(evidence: Evidence) -> Estimate:
-    """All looped models with injection."""
-    return growth(_injected(evidence))
+)(lambda evidence: growth(_injected(evidence)))
 
 
 @of_paper(
@@ -354,20 +302,16 @@ def injection_decides(evidence: Evidence) -> Estimate:
     return _growth_ratio(pairs)
 
 
-@of_paper(
+of_paper(
     "fig04_large_T_stays",
     "With a large window of the loss a loop stays converged beyond its training.",
     figure="Figures 4 and 12",
     quantity="error of the last query after 3 b loops over that after b, at each b's largest T",
     line=STAYS,
     holds_if="below",
-)
-def large_window_stays(evidence: Evidence) -> Estimate:
-    """The largest T of each task and b."""
-    return growth([largest for _, largest in _windows(evidence)])
+)(lambda evidence: growth([largest for _, largest in _windows(evidence)]))
 
-
-@of_paper(
+of_paper(
     "fig04_small_T_grows",
     "With a small window of the loss the error grows more beyond the training's loops than with a "
     "large one.",
@@ -375,10 +319,7 @@ def large_window_stays(evidence: Evidence) -> Estimate:
     quantity="growth of the error from b to 3 b loops, at each b's smallest T over its largest",
     line=1.0,
     holds_if="above",
-)
-def small_window_grows(evidence: Evidence) -> Estimate:
-    """The smallest T of each task and b over the largest."""
-    return _growth_ratio(_windows(evidence))
+)(lambda evidence: _growth_ratio(_windows(evidence)))
 
 
 @of_paper(
@@ -405,20 +346,16 @@ def one_layer_is_enough(evidence: Evidence) -> Estimate:
     return ratio(found, at_b)
 
 
-@of_paper(
+of_paper(
     "fig07_width_helps",
     "A wider looped block has less error.",
     figure="Figure 7",
     quantity="error of the last query after b loops, the widest over the narrowest",
     line=1.0,
     holds_if="below",
-)
-def width_helps(evidence: Evidence) -> Estimate:
-    """One layer, the same heads and b."""
-    return ratio([(widths[-1], widths[0]) for widths in _widths(evidence, 2)], at_b)
+)(lambda evidence: ratio([(found[-1], found[0]) for found in _widths(evidence, 2)], at_b))
 
-
-@of_paper(
+of_paper(
     "fig07_width_saturates",
     "Beyond some width a looped block gains little.",
     figure="Figure 7",
@@ -426,23 +363,16 @@ def width_helps(evidence: Evidence) -> Estimate:
     line=_FLAT,
     holds_if="above",
     published="saturates at 256",
-)
-def width_saturates(evidence: Evidence) -> Estimate:
-    """The last two of at least three widths."""
-    return ratio([(widths[-1], widths[-2]) for widths in _widths(evidence, 3)], at_b)
+)(lambda evidence: ratio([(found[-1], found[-2]) for found in _widths(evidence, 3)], at_b))
 
-
-@of_paper(
+of_paper(
     "fig09_more_loops_help",
     "Trained with more loops a model ends with less error.",
     figure="Figure 9",
     quantity="error of the last query after b loops, at the largest b over the smallest",
     line=1.0,
     holds_if="below",
-)
-def more_loops_help(evidence: Evidence) -> Estimate:
-    """The geometric mean over tasks."""
-    return ratio([(by_b[-1], by_b[0]) for by_b in _by_b(evidence)], at_b)
+)(lambda evidence: ratio([(found[-1], found[0]) for found in _by_b(evidence)], at_b))
 
 
 @of_paper(

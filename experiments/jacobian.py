@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from looplab.evaluation.bootstrap import Floats
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Evidence, NotMeasured, claim
 from .evidence import Group, at_b, at_loop, groups, ratio, within, within_ratio
 from .in_context import NO_WORSE, STAYS
 
@@ -12,7 +12,7 @@ _PENALTY = "arXiv 2106.14342 (for equilibrium models)"
 _FAR = 10  # times b
 
 
-@claim(
+claim(
     "jacobian_penalty_settles_the_loop",
     "A penalty on the last loop's Jacobian lowers the growth of the error far beyond the loops of "
     "training.",
@@ -20,24 +20,18 @@ _FAR = 10  # times b
     quantity="growth of the last query's error from b to 10 b loops, with the penalty over without",
     line=1.0,
     holds_if="below",
-)
-def settles_the_loop(evidence: Evidence) -> Estimate:
-    return within_ratio([_pair(evidence, "looped")], _far, at_b)
+)(lambda evidence: within_ratio([_pair(evidence, "looped")], _far, at_b))
 
-
-@claim(
+claim(
     "jacobian_penalty_is_free_at_b",
     "After the loops of training a looped model errs no more with the penalty than without it.",
     source=_PENALTY,
     quantity="error of the last query after b loops, with the penalty over without",
     line=NO_WORSE,
     holds_if="below",
-)
-def free_at_b(evidence: Evidence) -> Estimate:
-    return ratio([_pair(evidence, "looped")], at_b)
+)(lambda evidence: ratio([_pair(evidence, "looped")], at_b))
 
-
-@claim(
+claim(
     "jacobian_penalty_needs_injection",
     "Without injection of the prompt the error grows far beyond the loops of training with the "
     "penalty, too.",
@@ -46,9 +40,7 @@ def free_at_b(evidence: Evidence) -> Estimate:
     "without injection",
     line=STAYS,
     holds_if="above",
-)
-def needs_injection(evidence: Evidence) -> Estimate:
-    return within([_pair(evidence, "tied")[0]], _far, at_b)
+)(lambda evidence: within([_pair(evidence, "tied")[0]], _far, at_b))
 
 
 def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:

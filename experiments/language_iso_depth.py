@@ -7,9 +7,10 @@ result = measure(runs, EvaluationConfig())    # model=recurrent, several loops, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,41 +30,29 @@ from .statistics import over_seeds
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
 _CLUSTERS = ("r", "width")
 _STEP = 0.25  # of log10: budgets nearer than half of it are one
+_NOTE = "one seed: the interval is over runs alone"
+_WORTH = "φ of the fitted law (0: nothing, 1: as much as layers of its own)"
 
-
-class Point(TypedDict):
-    """A run: its `kind`, recurrences, width, budget in FLOPs as spent, tokens, and its loss: nats a
-    byte of the held-out text."""
-
-    run: str
-    kind: str
-    r: int
-    width: int
-    flops: float
-    tokens: int
-    loss: float
-
-
-class IsoFlopResult(TypedDict):
-    """All runs; by budget (log10 of its FLOPs) the least loss over widths by r, of the runs with
-    all gradients; φ by kind, each with the runs of one loop: its value with the ends of its 90 %
-    interval (None: open) and why the losses do not determine it, empty where they do; None where no
-    law can be fitted."""
-
-    points: list[Point]
-    minima: dict[str, dict[str, float]]
-    phi: dict[str, dict[str, Any] | None]
-    panels: list[Panel]
+_iso_depth = Paper(
+    "arXiv 2604.21106", "language_iso_depth_", size="116 runs of 20 layers, 4.64e17 to 2.15e19 FLOP"
+).claim
 
 
 class _Measured(NamedTuple):
-    point: Point
+    point: dict[str, Any]
     row: Row
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> IsoFlopResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Fit L = E + A (N_once + r^φ N_rec)^-α + B D^-β to the runs of each kind. ConfigError for runs
-    of pairs of numbers, and of models without a loop."""
+    of pairs of numbers, and of models without a loop.
+
+    `points` has for each run its `kind`, recurrences `r`, `width`, budget in `flops` as spent,
+    `tokens`, and its `loss`: nats a byte of the held-out text. `minima` is by budget (log10 of its
+    FLOPs) the least loss over widths by r, of the runs with all gradients. `phi` is by kind, each
+    with the runs of one loop: its value with the ends of its 90 % interval (None: open) and why the
+    losses do not determine it, empty where they do; None where no law can be fitted.
+    """
     found = [_measured(run) for run in runs]
     points = [each.point for each in found]
     minima: dict[str, dict[str, float]] = {}
@@ -95,7 +84,7 @@ def _measured(run: Run) -> _Measured:
     loss = float(arrays["held_out"][:, b - 1].mean()) * math.log(2)
     once, rec = parameter_counts(run.model)
     kind = PLAIN if stage.grad_loops >= b else TRUNCATED
-    point: Point = {
+    point = {
         "run": run.path.name,
         "kind": LANES if config.model.lanes else kind,
         "r": b,
@@ -121,12 +110,12 @@ def _phi(
     return {**fits.phi(), "not_determined": fits.certainty.not_determined.get("phi", "")}
 
 
-def _budget(point: Point) -> str:
+def _budget(point: Mapping[str, Any]) -> str:
     """log10 of the FLOPs, rounded, so that the runs of a budget are together."""
     return f"{round(math.log10(point['flops']) / _STEP) * _STEP:g}"
 
 
-def _panels(points: Sequence[Point]) -> list[Panel]:
+def _panels(points: Sequence[Mapping[str, Any]]) -> list[Panel]:
     """The loss by width, a panel for each kind and budget, a curve for each r."""
     panels = []
     for kind in (PLAIN, TRUNCATED, LANES):
@@ -145,15 +134,7 @@ def _panels(points: Sequence[Point]) -> list[Panel]:
     return panels
 
 
-_Side = Literal["above", "below"]
-_NOTE = "one seed: the interval is over runs alone"
-
-_iso_depth = Paper(
-    "arXiv 2604.21106", "language_iso_depth_", size="116 runs of 20 layers, 4.64e17 to 2.15e19 FLOP"
-).claim
-
-
-def _claimed_phi(evidence: Evidence, kind: str) -> Estimate:
+def _phi_of(evidence: Evidence, kind: str) -> Estimate:
     phi = evidence.result("language_iso_depth", "phi").get(kind)
     if phi is None:
         raise NotMeasured(f"the runs with {kind} determine no law")
@@ -165,22 +146,12 @@ def _claimed_phi(evidence: Evidence, kind: str) -> Estimate:
     return Estimate(phi["value"], low, high, 1, note=note)
 
 
-@_iso_depth(
-    "sharing_costs",
-    "At equal FLOPs and depth each further sharing of layers costs: r1 < r2 < r4 < r8.",
-    "the empirical minima",
-    "least nats a byte over widths, r over the next smaller r: the smallest ratio of a budget, "
-    "geometric mean over budgets",
-    1.0,
-    "above",
-    "1.009 (six budgets)",
-)
-def sharing_costs(evidence: Evidence) -> Estimate:
+def _sharing(evidence: Evidence) -> Estimate:
     """Over budgets at which several r were trained. The order holds at a budget if its smallest
     ratio is above 1; the mean of all ratios would forgive a pair in the wrong order."""
     least = []
     for by_r in evidence.result("language_iso_depth", "minima").values():
-        losses = [loss for _, loss in sorted(by_r.items(), key=lambda item: int(item[0]))]
+        losses = [by_r[r] for r in sorted(by_r, key=int)]
         if len(losses) > 1:
             least.append(min(after / before for before, after in pairwise(losses)))
     if len(least) < 2:
@@ -189,37 +160,46 @@ def sharing_costs(evidence: Evidence) -> Estimate:
     return over_seeds(least, log=True, what="budget")._replace(seeds=1, note=_NOTE)
 
 
-def _worth(name: str, sentence: str, line: float, side: _Side) -> None:
-    quantity = "φ of the fitted law (0: nothing, 1: as much as layers of its own)"
-
-    @_iso_depth(f"recurrence_is_worth_{name}", sentence, "", quantity, line, side, "0.459")
-    def worth(evidence: Evidence) -> Estimate:
-        return _claimed_phi(evidence, PLAIN)
-
-
-_worth(
-    "something",
-    "Running a block again is worth something: it counts for more parameters than it has.",
-    0.0,
-    "above",
-)
-_worth(
-    "less_than_layers",
-    "Running a block again is worth less than layers of its own.",
-    1.0,
-    "below",
-)
-
-
 def _difference(evidence: Evidence, kind: str) -> Estimate:
     """φ of a kind less that of all gradients, by the outer ends of both intervals."""
-    one, other = (_claimed_phi(evidence, each) for each in (kind, PLAIN))
+    one, other = (_phi_of(evidence, each) for each in (kind, PLAIN))
     return Estimate(
         one.mean - other.mean, one.low - other.high, one.high - other.low, 1, note=_NOTE
     )
 
 
-@_iso_depth(
+_iso_depth(
+    "sharing_costs",
+    "At equal FLOPs and depth each further sharing of layers costs: r1 < r2 < r4 < r8.",
+    "the empirical minima",
+    "least nats a byte over widths, r over the next smaller r: the smallest ratio of a budget, "
+    "geometric mean over budgets",
+    1.0,
+    "above",
+    "1.009 (six budgets)",
+)(_sharing)
+
+_iso_depth(
+    "recurrence_is_worth_something",
+    "Running a block again is worth something: it counts for more parameters than it has.",
+    "",
+    _WORTH,
+    0.0,
+    "above",
+    "0.459",
+)(partial(_phi_of, kind=PLAIN))
+
+_iso_depth(
+    "recurrence_is_worth_less_than_layers",
+    "Running a block again is worth less than layers of its own.",
+    "",
+    _WORTH,
+    1.0,
+    "below",
+    "0.459",
+)(partial(_phi_of, kind=PLAIN))
+
+_iso_depth(
     "truncated_gradients_are_worth_less",
     "With gradients through half of the loops a recurrence is worth less.",
     "",
@@ -227,12 +207,9 @@ def _difference(evidence: Evidence, kind: str) -> Estimate:
     0.0,
     "below",
     "-0.08 to -0.11 (0.38 or 0.35 against 0.459)",
-)
-def truncated_gradients_are_worth_less(evidence: Evidence) -> Estimate:
-    return _difference(evidence, TRUNCATED)
+)(partial(_difference, kind=TRUNCATED))
 
-
-@_iso_depth(
+_iso_depth(
     "lanes_are_worth_more",
     "With hyper-connections between the loops a recurrence is worth more.",
     "",
@@ -240,6 +217,4 @@ def truncated_gradients_are_worth_less(evidence: Evidence) -> Estimate:
     0.0,
     "above",
     "0.19 to 0.20 (0.65 or 0.66 against 0.459)",
-)
-def lanes_are_worth_more(evidence: Evidence) -> Estimate:
-    return _difference(evidence, LANES)
+)(partial(_difference, kind=LANES))

@@ -7,7 +7,8 @@ result = measure(runs, EvaluationConfig())   # runs of several rates, scalings, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.experiments.stability.tables import LABELS
-from looplab.experiments.stability.verdict import Verdict, collapse, gain, movement, optimum
+from looplab.experiments.stability.verdict import collapse, gain, movement, optimum
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
@@ -27,21 +28,12 @@ from .statistics import absolute, over_seeds
 
 _SCALINGS = ("none", "sqrt", "linear")
 
-
-class RatesResult(TypedDict):
-    """Bits per byte [rates][seeds] by scaling and R, None where training collapsed; the best rate
-    of each (None: no rate came through with every seed); by scaling how many octaves the best rate
-    moves from the fewest loops to the most; and how many bits per byte linear gains over sqrt, and
-    over none, at the most loops. One loop is the same for all scalings."""
-
-    rates: list[float]
-    loops: list[int]
-    steps: int
-    bits: dict[str, dict[str, list[list[float | None]]]]
-    best: dict[str, dict[str, float | None]]
-    move: dict[str, Verdict]
-    gain: dict[str, Verdict]
-    panels: list[Panel]
+_residual_scaling = Paper(
+    "arXiv 2606.18524",
+    "language_scaling_",
+    steps=20_000,
+    size="12 to 48 layers, d = 768, FineWeb-Edu",
+).claim
 
 
 class _Cell(NamedTuple):
@@ -51,8 +43,15 @@ class _Cell(NamedTuple):
     seed: int
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> RatesResult:
-    """Read each run's bits per byte after b loops. ConfigError for runs of pairs of numbers."""
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Read each run's bits per byte after b loops. ConfigError for runs of pairs of numbers.
+
+    `bits` are those per byte, [rates][seeds], by scaling and R, None where training collapsed;
+    `best` is the best rate of each (None: no rate came through with every seed); `move` by scaling
+    how many octaves the best rate moves from the fewest loops to the most; and `gain` how many bits
+    per byte linear gains over sqrt, and over none, at the most loops. One loop is the same for all
+    scalings.
+    """
     bits = {}
     for run in runs:
         cell, collapsed = _cell(run), collapse([each["loss"] for each in logged(run)])
@@ -120,15 +119,6 @@ def _panel(scaling: str, rates: Sequence[float], errors: Mapping[int, Floats]) -
     return Panel(f"rates-{scaling}", title, *axes, rates, curves, log="x")
 
 
-_Side = Literal["above", "below"]
-_residual_scaling = Paper(
-    "arXiv 2606.18524",
-    "language_scaling_",
-    steps=20_000,
-    size="12 to 48 layers, d = 768, FineWeb-Edu",
-).claim
-
-
 def _verdict(evidence: Evidence, kind: str, key: str) -> Any:
     """A movement or a gain; NotMeasured, with its reason, if it is unknown."""
     found = evidence.result("language_residual_scaling", kind)
@@ -140,25 +130,29 @@ def _verdict(evidence: Evidence, kind: str, key: str) -> Any:
     return found[key]
 
 
-def _gains(name: str, scaling: str, label: str, published: str = "") -> None:
-    @_residual_scaling(
-        name,
-        f"At its best learning rate 1/R has fewer bits per byte than {label} with many loops.",
+def _gain(evidence: Evidence, scaling: str) -> Estimate:
+    return over_seeds(_verdict(evidence, "gain", scaling)["by_seed"])
+
+
+def _fall(evidence: Evidence, scaling: str) -> Estimate:
+    return over_seeds(np.negative(_verdict(evidence, "move", scaling)["by_seed"]))
+
+
+for _name, _scaling, _label, _published in (
+    ("linear_gains", "sqrt", "1/√R", "0.025 nats a token at R = 8"),
+    ("linear_gains_over_none", "none", "no scaling", ""),
+):
+    _residual_scaling(
+        _name,
+        f"At its best learning rate 1/R has fewer bits per byte than {_label} with many loops.",
         "Figure 5",
-        f"least bits per byte with {label} less those with 1/R, at the most loops",
+        f"least bits per byte with {_label} less those with 1/R, at the most loops",
         0.0,
         "above",
-        published,
-    )
-    def gains(evidence: Evidence) -> Estimate:
-        return over_seeds(_verdict(evidence, "gain", scaling)["by_seed"])
+        _published,
+    )(partial(_gain, scaling=_scaling))
 
-
-_gains("linear_gains", "sqrt", "1/√R", "0.025 nats a token at R = 8")
-_gains("linear_gains_over_none", "none", "no scaling")
-
-
-@_residual_scaling(
+_residual_scaling(
     "linear_rate_stays",
     "With 1/R the best learning rate stays where it is however many loops there are.",
     "Figure 5",
@@ -166,25 +160,14 @@ _gains("linear_gains_over_none", "none", "no scaling")
     1.0,  # a step of the grid of rates
     "below",
     "a narrow band",
-)
-def linear_rate_stays(evidence: Evidence) -> Estimate:
-    """The size of the movement."""
-    return absolute(over_seeds(_verdict(evidence, "move", "linear")["by_seed"]))
+)(lambda evidence: absolute(_fall(evidence, "linear")))
 
-
-def _falls(scaling: str, label: str) -> None:
-    @_residual_scaling(
-        f"{scaling}_rate_falls",
-        f"With {label} the best learning rate falls with the number of loops.",
+for _scaling, _label in (("none", "no residual scaling"), ("sqrt", "1/√R")):
+    _residual_scaling(
+        f"{_scaling}_rate_falls",
+        f"With {_label} the best learning rate falls with the number of loops.",
         "Figure 5",
-        f"octaves by which the best rate falls, most loops against one, {scaling}",
+        f"octaves by which the best rate falls, most loops against one, {_scaling}",
         0.5,  # half a step of the grid of rates
         "above",
-    )
-    def falls(evidence: Evidence) -> Estimate:
-        found = _verdict(evidence, "move", scaling)["by_seed"]
-        return over_seeds([-each for each in found])
-
-
-_falls("none", "no residual scaling")
-_falls("sqrt", "1/√R")
+    )(partial(_fall, scaling=_scaling))

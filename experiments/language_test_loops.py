@@ -6,7 +6,8 @@ result = measure(runs, EvaluationConfig(max_loops=48))     # looped runs, loops 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,56 +20,39 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import estimate_of
-from .measuring import EstimateJson, Groups, SeedGroup, band, estimate, first_at_most, grouped
+from .measuring import SeedGroup, band, estimate, first_at_most, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
+# In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
+_KEEPS = 1.01
 
 
-class UsefulGroup(TypedDict):
-    """Runs that differ in their seeds alone, with the loops whose loss counted (T) and the most
-    loops of training. `reached`: the loops after which bits per byte come within 1 % of the least,
-    interpolated; `useful`: the last loop before they leave it again, over the most loops of
-    training; `at_most` and `beyond`: the bits per byte after the most loops of training, and after
-    the last loop that was evaluated over these."""
-
-    label: str
-    T: int
-    most_loops: int
-    reached: EstimateJson
-    useful: EstimateJson
-    at_most: EstimateJson
-    beyond: EstimateJson
-
-
-class UsefulResult(Groups[UsefulGroup]):
-    """All groups, by T, and the pictures; `loops`, the most that were evaluated, limit `useful`.
-    `all_over_last`: the loops reached with the loss of the most loops over those with the loss of
-    the fewest."""
-
-    loops: int
-    all_over_last: EstimateJson
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> UsefulResult:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Bits per byte of the held-out text by loop. ConfigError for runs of pairs of numbers, and of
-    a standard model."""
+    a standard model.
+
+    Each of the `groups`, by the loops whose loss counted (`T`), has the `most_loops` of training;
+    `reached`: the loops after which bits per byte come within 1 % of the least, interpolated;
+    `useful`: the last loop before they leave it again, over the most loops of training, limited by
+    `loops`, the most that were evaluated; `at_most` and `beyond`: the bits per byte after the most
+    loops of training, and after the last loop that was evaluated over these. `all_over_last`: the
+    loops reached with the loss of the most loops over those with the loss of the fewest.
+    """
     for run in runs:
         if not run.task.is_text or run.config.model.family != "looped":
             raise ConfigError("task", f"must be a text, read by a looped model: {run.path} is not")
-    groups = sorted(grouped(runs), key=lambda group: group.runs[0].config.loops.T)
+    groups = sorted(grouped(runs), key=lambda group: group.config.loops.T)
     curves = [_bits(group) for group in groups]
     loops = min(values.shape[-1] for values in curves)
     pairs = [(group, values[..., :loops]) for group, values in zip(groups, curves, strict=True)]
+
+    def ratio(means: Sequence[Floats]) -> Floats:
+        return _reached(means[0]) / _reached(means[1])
+
     return {
         "loops": loops,
         "groups": [_result(group, values, settings) for group, values in pairs],
-        "all_over_last": estimate(
-            [pairs[-1][1], pairs[0][1]],
-            lambda means: _reached(means[0]) / _reached(means[1]),
-            settings,
-            log=True,
-        ),
+        "all_over_last": estimate([pairs[-1][1], pairs[0][1]], settings, ratio, log=True),
         "panels": [_panel(pairs, settings)],
     }
 
@@ -81,33 +65,25 @@ def _bits(group: SeedGroup) -> Floats:
 
 
 def _most(group: SeedGroup) -> int:
-    loops = group.runs[0].config.loops
+    loops = group.config.loops
     return most_loops(loops.sampling, loops.b, loops.least)
 
 
-def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> UsefulGroup:
+def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> dict[str, Any]:
     most = _most(group)
-
-    def useful(means: Sequence[Floats]) -> Floats:
-        return _last_near_best(means[0]) / most
-
-    def reached(means: Sequence[Floats]) -> Floats:
-        return _reached(means[0])
-
-    def at_most(means: Sequence[Floats]) -> Floats:
-        return np.asarray(means[0][..., most - 1])
+    last = np.stack((values[..., -1], values[..., most - 1]), axis=-1)
 
     def beyond(means: Sequence[Floats]) -> Floats:
-        return np.asarray(means[0][..., -1] / means[0][..., most - 1])
+        return np.asarray(means[0][..., 0] / means[0][..., 1])
 
     return {
         "label": group.label,
-        "T": group.runs[0].config.loops.T,
+        "T": group.config.loops.T,
         "most_loops": most,
-        "reached": estimate([values], reached, settings, log=True),
-        "useful": estimate([values], useful, settings),
-        "at_most": estimate([values], at_most, settings),
-        "beyond": estimate([values], beyond, settings, log=True),
+        "reached": estimate([values], settings, lambda means: _reached(means[0]), log=True),
+        "useful": estimate([values], settings, lambda means: _last_near_best(means[0]) / most),
+        "at_most": estimate([values[..., most - 1]], settings),
+        "beyond": estimate([last], settings, beyond, log=True),
     }
 
 
@@ -128,24 +104,14 @@ def _panel(pairs: Sequence[tuple[SeedGroup, Floats]], settings: EvaluationConfig
     """Bits per byte by loop, a curve for each group."""
     curves = []
     for group, values in pairs:
-        T, most = group.runs[0].config.loops.T, _most(group)
+        T, most = group.config.loops.T, _most(group)
         label = "loss of the last loop" if T == 1 else f"loss of the last {T} loops"
         label = "loss of all loops" if most <= T else label
-        curves.append(
-            Curve.of(
-                label, "loops", band([values], lambda means: means[0], settings), number=T, b=most
-            )
-        )
-    loops = pairs[0][1].shape[-1]
-    axes = ("loop", "bits per byte")
-    drawn = {(each.config.loops.least, _most(group)) for group, _ in pairs for each in group.runs}
+        curves.append(Curve.of(label, "loops", band([values], settings), number=T, b=most))
+    drawn = {(group.config.loops.least, _most(group)) for group, _ in pairs}
     title = "trained on " + ", ".join(f"{least} to {most} loops" for least, most in sorted(drawn))
-    return Panel("useful-loops", title, *axes, range(1, loops + 1), curves)
-
-
-_Side = Literal["above", "below"]
-# In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
-_KEEPS = 1.01
+    x = range(1, pairs[0][1].shape[-1] + 1)
+    return Panel("useful-loops", title, "loop", "bits per byte", x, curves)
 
 
 def _window(evidence: Evidence, which: str) -> Any:
@@ -158,23 +124,24 @@ def _window(evidence: Evidence, which: str) -> Any:
     raise NotMeasured(f"no runs with the loss of {which} loops")
 
 
-def _keeps_beyond(name: str, which: str, text: str) -> None:
-    @claim(
-        f"language_{name}",
-        f"With the loss of {text}, four times the loops of training do not make a language model "
+def _beyond(evidence: Evidence, which: str) -> Estimate:
+    return Estimate.read(_window(evidence, which)["beyond"])
+
+
+for _name, _which, _text in (
+    ("last_loop_keeps", "last", "the last loop alone"),
+    ("window_keeps", "window", "a window of loops"),
+    ("all_loops_keep", "all", "all loops"),
+):
+    claim(
+        f"language_{_name}",
+        f"With the loss of {_text}, four times the loops of training do not make a language model "
         "worse.",
         source="arXiv 2605.18797, on budgets of loops, and arXiv 2311.12424, on the window",
         quantity="bits per byte after the most loops evaluated over those of training",
         line=_KEEPS,
         holds_if="below",
-    )
-    def keeps(evidence: Evidence) -> Estimate:
-        return estimate_of(_window(evidence, which)["beyond"])
-
-
-_keeps_beyond("last_loop_keeps", "last", "the last loop alone")
-_keeps_beyond("window_keeps", "window", "a window of loops")
-_keeps_beyond("all_loops_keep", "all", "all loops")
+    )(partial(_beyond, which=_which))
 
 
 @claim(
@@ -187,6 +154,7 @@ _keeps_beyond("all_loops_keep", "all", "all loops")
     holds_if="below",
 )
 def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
+    """All over last."""
     for which in ("last", "all"):
         _window(evidence, which)
-    return estimate_of(evidence.result("language_test_loops", "all_over_last"))
+    return Estimate.read(evidence.result("language_test_loops", "all_over_last"))

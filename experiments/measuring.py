@@ -1,35 +1,43 @@
 """What a measurement is asked and what it answers; and what the measures of runs share: runs
-grouped by their settings, predictions loop by loop, intervals."""
+grouped by their settings, predictions loop by loop, intervals and curves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import EvaluationConfig
+from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
-from looplab.evaluation.bootstrap import Band, Floats, Interval, crossed_means
+from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.panel import Panel
+from looplab.evaluation.panel import Curve, Panel
 from looplab.tasks import Prompts, Task
-from looplab.tasks.linear import Linear, NoisyLinear
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import IRRELEVANT, Run
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .claims import Estimate, Measured, why_unfinished
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
+
+SQUARED_ERROR = "squared error over the variance of y"  # of an axis
+_ENDS = (5, 95)  # percentiles of a 90 % interval
+# Settings by which runs are not grouped.
+_NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
+
+
+class Missing(Exception):
+    """What runs lack for a measure: its message, one line."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +84,8 @@ class Measurement:
 
 
 def measure_runs(name: str, request: Request) -> Measurement:
-    """What the module of this name in of_runs/ measures in the request's runs: the stored result,
-    or that of now. Raises ConfigError for runs that it cannot measure."""
+    """What the `measure` of the module of this name finds in the request's runs, as plain values:
+    the stored result, or that of now. Raises ConfigError for runs that it cannot measure."""
     members = [run for run in request.runs if not why_unfinished(run)]
     if not members:
         return Measurement()
@@ -94,9 +102,9 @@ def measure_runs(name: str, request: Request) -> Measurement:
     folder = Path(request.folder) / "experiments" / "measures" / name
 
     def compute() -> tuple[Mapping[str, object], None]:
-        result = import_module(f"{__package__}.{name}").measure(runs, settings)
-        panels = [panel.plain() for panel in result["panels"]]
-        return {"result": {**result, "panels": panels}}, None
+        return {
+            "result": _plain(import_module(f"{__package__}.{name}").measure(runs, settings))
+        }, None
 
     if request.stored_only and found(folder, "measure", key) is None:
         return Measurement(missing=(f"{name}: not measured yet of these runs",))
@@ -107,86 +115,87 @@ def measure_runs(name: str, request: Request) -> Measurement:
     return Measurement({name: result}, [Panel.read(panel) for panel in result["panels"]])
 
 
-_ENDS = (5, 95)  # percentiles of a 90 % interval
-# Settings by which runs are not grouped.
-_NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
+def _plain(value: Any) -> Any:
+    """A measure's result as JSON has it."""
+    if isinstance(value, Estimate | Panel):
+        return value.plain()
+    if isinstance(value, Interval):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return list(map(_plain, value)) if isinstance(value, list) else value
 
 
-class Missing(Exception):
-    """What runs lack for a measure: its message, one line."""
-
-
-class EstimateJson(TypedDict):
-    """A number with its 90 % interval (None where not finite), the training seeds in it, and what a
-    reader of the interval must know."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    seeds: int
-    note: str
-
-
-_Group = TypeVar("_Group")
-
-
-class Groups(TypedDict, Generic[_Group]):
-    """What a measure found of all groups of runs, and the pictures."""
-
-    groups: list[_Group]
-    panels: list[Panel]
-
-
-class GroupsOnPrompts(Groups[_Group]):
-    """The same, on so many prompts."""
-
-    prompts: int
-
-
-class SeedGroup(NamedTuple):
+@dataclass(frozen=True)
+class SeedGroup:
     """Runs that differ in their seeds alone; `label` has the settings in which groups differ."""
 
     label: str
     family: str
-    runs: list[Run]
+    runs: Sequence[Run]
+
+    @property
+    def config(self) -> Config:
+        """That of the first seed."""
+        return self.runs[0].config
+
+    @property
+    def task(self) -> Task:
+        """What all of them were trained on."""
+        return self.runs[0].task
+
+    @property
+    def b(self) -> int:
+        """The loops at the end of training, or the layers of a standard model."""
+        return trained_loops(self.config)
 
 
 def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
     """The runs by their settings, in the order of the first of each, by rising seeds in a group."""
-    parts: dict[tuple[str, ...], list[Run]] = {}
+    parts: dict[str, list[Run]] = {}
     for run in runs:
-        parts.setdefault(tuple(sorted(map(repr, _named(run).items()))), []).append(run)
+        parts.setdefault(repr(sorted(_named(run).items())), []).append(run)
     firsts = [_named(members[0]) for members in parts.values()]
-    families = [first["model.family"] for first in firsts]
+    families = {first["model.family"] for first in firsts}
     groups = []
     for members, first in zip(parts.values(), firsts, strict=True):
-        family = first["model.family"]
+        family = str(first["model.family"])
         beside = [other for other in firsts if other["model.family"] == family]
         differing = [key for key in first if any(o.get(key) != first[key] for o in beside)]
         # A schedule that follows from another setting would say the same again.
-        own = [key for key in differing if not key.startswith("curriculum.")]
-        differing = own or differing
+        differing = [key for key in differing if not key.startswith("curriculum.")] or differing
         texts = [
             f"{key.rpartition('.')[2]} = {first[key]}"
             for key in differing
             if not isinstance(first[key], list | dict)
         ]
-        words = [str(family)] if len(set(families)) > 1 or not texts else []
-        label = ", ".join([*words, *texts])
-        groups.append(
-            SeedGroup(label, str(family), sorted(members, key=lambda run: run.config.seed))
-        )
+        words = [family] if len(families) > 1 or not texts else []
+        members.sort(key=lambda run: run.config.seed)
+        groups.append(SeedGroup(", ".join([*words, *texts]), family, members))
     return groups
 
 
-def unrolled(runs: Sequence[Run], prompts: Prompts, loops: int, batch_size: int) -> Floats:
-    """The predictions of each run after each of these loops, [runs, loops, B, n], on the CPU."""
-    batches = [prompts[slice(i, i + batch_size)] for i in range(0, len(prompts), batch_size)]
+def _named(run: Run) -> dict[str, object]:
+    flat = flatten(config_to_mapping(run.config))
+    return {key: value for key, value in flat.items() if not key.startswith(_NOT_NAMED)}
+
+
+def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:
+    """The prompts, so many at a time."""
+    for first in range(0, len(prompts), size):
+        yield prompts[first : first + size]
+
+
+def unrolled(
+    group: SeedGroup, prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
+) -> Floats:
+    """The predictions of each run after each of these loops (None: of its b), [runs, loops, B, n],
+    on the CPU."""
     found = []
-    for run in runs:
+    for run in group.runs:
         parts = []
-        for batch in batches:
-            steps = [prediction for _, prediction in run.model.unroll(batch, loops)]
+        for batch in batches(prompts, settings.batch_size):
+            steps = [prediction for _, prediction in run.model.unroll(batch, loops or group.b)]
             parts.append(torch.stack(steps[1:]).double())  # without the read-in
         found.append(torch.cat(parts, dim=1).numpy())
     return np.stack(found)
@@ -198,17 +207,19 @@ def bits_per_byte(run: Run) -> float:
     return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
 
 
-def penalty(task: Task) -> float:
-    """The λ of the ridge regression that is optimal for a task of dense linear functions, in the
-    unit of its outputs; ConfigError for a task of other functions."""
-    if isinstance(task, NoisyLinear):
-        return task.noise_std**2
-    if isinstance(task, Linear) and task.name != "sparse_linear":
-        return 0.0
-    raise ConfigError("task", f"must be one of dense linear functions, got {task.name}")
+def itself(means: Sequence[Floats]) -> Floats:
+    """The statistic of one group that is its mean."""
+    return means[0]
 
 
-def band(groups: Sequence[Floats], statistic: Statistic, settings: EvaluationConfig) -> Interval:
+def one_over_other(means: Sequence[Floats]) -> Floats:
+    """The statistic of two groups that is the ratio of their means."""
+    return means[0] / means[1]
+
+
+def band(
+    groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itself
+) -> Interval:
     """A curve of a picture: a statistic, [...], of the means of groups of trainings [seeds,
     prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
     resampled). Of few seeds it is too narrow to decide by: `estimate`."""
@@ -217,21 +228,45 @@ def band(groups: Sequence[Floats], statistic: Statistic, settings: EvaluationCon
     return Interval(statistic([group.mean((0, 1)) for group in groups]), low, high)
 
 
+def band_of(estimates: Sequence[Estimate]) -> Interval:
+    """Estimates one after another, as the values of a curve."""
+    return Interval(*np.array([each[:3] for each in estimates], np.float64).T)
+
+
 def estimate(
     groups: Sequence[Floats],
-    statistic: Statistic,
     settings: EvaluationConfig,
-    *,
-    log: bool = False,
-    trained: Sequence[bool] | None = None,
-) -> EstimateJson:
+    statistic: Statistic = itself,
+    **options: Any,
+) -> Estimate:
     """A number from groups [seeds, prompts, ...], with the interval of claims: see
-    `hierarchical_bootstrap`, which has the arguments."""
-    resamples, seed = settings.resamples, settings.seed
-    found = hierarchical_bootstrap(
-        groups, statistic, log=log, trained=trained, resamples=resamples, seed=seed
+    `hierarchical_bootstrap`, which has the other arguments (`log`, `trained`)."""
+    return hierarchical_bootstrap(
+        groups, statistic, resamples=settings.resamples, seed=settings.seed, **options
     )
-    return _json(found)
+
+
+def over_runs(values: Sequence[float]) -> Estimate:
+    """The mean of a number that is the runs' own, of no prompts; no interval for one run."""
+    if len(values) < 2:
+        return Estimate(values[0], math.nan, math.nan, 1, note="one seed has no spread")
+    return over_seeds(values)
+
+
+def beside_solvers(
+    group: SeedGroup,
+    models: Floats,
+    solvers: Mapping[str, Floats],
+    labels: Mapping[str, str],
+    settings: EvaluationConfig,
+) -> list[Curve]:
+    """The curve of errors [seeds, prompts, loops] of a group, and those of solvers [1, prompts,
+    steps] by name."""
+    own = band([models], settings)
+    curves = [Curve.of(group.label, group.family, own, name="model", b=group.b)]
+    for name, errors in solvers.items():
+        curves.append(Curve.of(labels[name], name, band([errors], settings), name=name))
+    return curves
 
 
 def first_at_most(values: Floats, level: Floats | float) -> Floats:
@@ -252,31 +287,3 @@ def value_at(values: Floats, place: Floats) -> Floats:
     before = np.clip(np.nan_to_num(place).astype(int), 0, values.shape[-1] - 2)
     low, high = (np.take_along_axis(values, (before + i)[..., None], -1)[..., 0] for i in (0, 1))
     return np.asarray(low + (place - before) * (high - low))
-
-
-def over_runs(values: Sequence[float]) -> EstimateJson:
-    """The mean of a number that is the runs' own, of no prompts; no interval for one run."""
-    if len(values) < 2:
-        return _json(Estimate(values[0], math.nan, math.nan, 1, note="one seed has no spread"))
-    return _json(over_seeds(values))
-
-
-def band_of(estimates: Sequence[EstimateJson]) -> Band:
-    """Estimates one after another, as the values of a curve."""
-    return {
-        "mean": [each["mean"] for each in estimates],
-        "low": [each["low"] for each in estimates],
-        "high": [each["high"] for each in estimates],
-    }
-
-
-def _json(found: Estimate) -> EstimateJson:
-    mean, low, high = (
-        value if math.isfinite(value) else None for value in (found.mean, found.low, found.high)
-    )
-    return {"mean": mean, "low": low, "high": high, "seeds": found.seeds, "note": found.note}
-
-
-def _named(run: Run) -> dict[str, object]:
-    flat = flatten(config_to_mapping(run.config))
-    return {key: value for key, value in flat.items() if not key.startswith(_NOT_NAMED)}

@@ -7,7 +7,7 @@ result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.sn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,13 +27,13 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import check_same_prompts, estimate_of, group, over_examples
+from .evidence import check_same_prompts, group, measured_groups, over_examples
 from .measuring import (
-    EstimateJson,
-    GroupsOnPrompts,
+    SQUARED_ERROR,
     Missing,
     SeedGroup,
     band,
+    batches,
     estimate,
     first_at_most,
     grouped,
@@ -42,6 +42,12 @@ from .measuring import (
 from .statistics import hierarchical_bootstrap
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
+QUANTITIES = ("error", "attention", "cosine", "zero")
+_ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
+_LEAST = 3  # snapshots
+_PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
+_SOURCE = "arXiv 2506.13688"
+_SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
 
 
 def has_left_plateau(loss: float, bayes: float, zero: float) -> bool:
@@ -65,10 +71,6 @@ def bayes_error(dims: int, points: int) -> float:
     return sum(max(dims - k, 0) for k in range(points)) / (dims * points)
 
 
-QUANTITIES = ("error", "attention", "cosine", "zero")
-_LEAST = 3  # snapshots
-
-
 class Trajectory(NamedTuple):
     """What the snapshots of a group show at `steps`: `values` [seeds, prompts, steps, 4], in the
     order of `QUANTITIES`; `zero` is the error of predicting zero, the same at all steps. Errors are
@@ -81,7 +83,7 @@ class Trajectory(NamedTuple):
     @property
     def optimizer(self) -> str:
         """muon or adam, with or without decay of the weights."""
-        return self.group.runs[0].config.training.optimizer.removesuffix("w")
+        return self.group.config.training.optimizer.removesuffix("w")
 
 
 def trajectories(runs: Sequence[Run], settings: EvaluationConfig) -> list[Trajectory]:
@@ -114,12 +116,11 @@ def _common_steps(runs: Sequence[Run]) -> list[int]:
 def _of_run(run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig) -> Floats:
     """[prompts, steps, 4] of one run. The head is the one that attends most to the previous token
     after the last step, in the loop where it does."""
-    folders, size = snapshots_of(run.path), settings.batch_size
-    batches = [prompts[slice(i, i + size)] for i in range(0, len(prompts), size)]
+    folders = snapshots_of(run.path)
     loops, head, found = trained_loops(run.config), -1, list[Floats]()
     for step in reversed(steps):
         model = load_run(folders[step]).model
-        parts = [_measured(model, batch, loops) for batch in batches]
+        parts = [_measured(model, batch, loops) for batch in batches(prompts, settings.batch_size)]
         others, shares = (torch.cat(part, dim=-1) for part in zip(*parts, strict=True))
         head = int(shares.mean(-1).argmax()) if head < 0 else head
         error, cosine, zero = others
@@ -145,60 +146,39 @@ def _measured(model: Model, prompts: Prompts, loops: int) -> tuple[Tensor, Tenso
     return torch.stack((error, cosine, prompts.ys.square().mean(-1))), torch.cat(shares)
 
 
-_PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
-_ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
-_AXES = {
-    _ERROR: "squared error over the variance of y",
-    _ATTENTION: "attention at y to its own x",
-    _COSINE: "cosine between states of different queries",
-}
-
-
-class PlateauGroup(TypedDict):
-    """Runs that differ in their seeds alone. `left_at`: the step at which the error, mean over all
-    numbers of examples, is half-way from that of predicting zero to the least of all groups.
-    `attention_done`: of the rise of the attention to the previous token, the share that is done
-    when a tenth of the error's fall is. `parallel`: the mean cosine between the states of different
-    queries at that time."""
-
-    label: str
-    optimizer: str
-    left_at: EstimateJson
-    attention_done: EstimateJson
-    parallel: EstimateJson
-
-
-class PlateauResult(GroupsOnPrompts[PlateauGroup]):
-    """All groups; `muon_over_adam`, the step at which Muon's runs leave the plateau over that of
-    Adam's, None without both; and the pictures."""
-
-    steps: list[int]
-    muon_over_adam: EstimateJson | None
-
-
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> PlateauResult:
-    """Measure every snapshot of the runs; errors as `trajectories`."""
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Measure every snapshot of the runs; errors as `trajectories`, result as `compare`."""
     return compare(trajectories(runs, settings), runs[0].config.task.points, settings)
 
 
-def compare(found: Sequence[Trajectory], points: int, settings: EvaluationConfig) -> PlateauResult:
+def compare(found: Sequence[Trajectory], points: int, settings: EvaluationConfig) -> dict[str, Any]:
     """The quantities of groups whose prompts have so many points. ConfigError for several groups of
-    one optimiser."""
+    one optimiser.
+
+    Each of the `groups` has its `optimizer` and `left_at`: the step at which the error, mean over
+    all numbers of examples, is half-way from that of predicting zero to the least of all groups;
+    `attention_done`: of the rise of the attention to the previous token, the share that is done
+    when a tenth of the error's fall is; `parallel`: the mean cosine between the states of different
+    queries at that time. `muon_over_adam` is the step at which Muon's runs leave the plateau over
+    that of Adam's, None without both.
+    """
     by_optimizer = {each.optimizer: each for each in found}
     if len(by_optimizer) < len(found):
         raise ConfigError("training.optimizer", "must differ between the groups of runs")
     least = min(float(each.values[..., _ERROR].mean((0, 1)).min()) for each in found)
-    both = [by_optimizer[name] for name in ("muon", "adam") if name in by_optimizer]
+    ratio = None
+    if by_optimizer.keys() >= {"muon", "adam"}:
+        ratio = _left_ratio(by_optimizer["muon"], by_optimizer["adam"], least, settings)
     return {
         "prompts": settings.prompts,
         "steps": list(found[0].steps),
         "groups": [_result(each, least, settings) for each in found],
-        "muon_over_adam": _left_ratio(both, least, settings) if len(both) == 2 else None,
+        "muon_over_adam": ratio,
         "panels": _panels(found, least, uniform_share(points), settings),
     }
 
 
-def _result(each: Trajectory, least: float, settings: EvaluationConfig) -> PlateauGroup:
+def _result(each: Trajectory, least: float, settings: EvaluationConfig) -> dict[str, Any]:
     def at_end(values: Floats, means: Floats) -> Floats:
         """Values at the end of the plateau."""
         return value_at(values, _place(means, _PLATEAU, least))
@@ -217,23 +197,22 @@ def _result(each: Trajectory, least: float, settings: EvaluationConfig) -> Plate
     return {
         "label": each.group.label,
         "optimizer": each.optimizer,
-        "left_at": estimate([each.values], left_at, settings, log=True),
-        "attention_done": estimate([each.values], attention_done, settings),
-        "parallel": estimate([each.values], parallel, settings),
+        "left_at": estimate([each.values], settings, left_at, log=True),
+        "attention_done": estimate([each.values], settings, attention_done),
+        "parallel": estimate([each.values], settings, parallel),
     }
 
 
 def _left_ratio(
-    both: Sequence[Trajectory], least: float, settings: EvaluationConfig
-) -> EstimateJson:
+    first: Trajectory, second: Trajectory, least: float, settings: EvaluationConfig
+) -> Estimate:
     """The step at which the first leaves the plateau over that of the second."""
 
     def ratio(means: Sequence[Floats]) -> Floats:
-        first, second = (_step(e, mean, least) for e, mean in zip(both, means, strict=True))
         with np.errstate(invalid="ignore", divide="ignore"):  # off the plateau at the first step
-            return first / second
+            return _step(first, means[0], least) / _step(second, means[1], least)
 
-    return estimate([each.values for each in both], ratio, settings, log=True)
+    return estimate([first.values, second.values], settings, ratio, log=True)
 
 
 def _step(each: Trajectory, means: Floats, least: float) -> Floats:
@@ -253,38 +232,28 @@ def _panels(
 ) -> list[Panel]:
     """Each quantity by the step."""
     zero = float(found[0].values[..., _ZERO].mean())
-    levels = {
-        _ERROR: {"half of the fall": zero - LEAVES * (zero - least)},
-        _ATTENTION: {"the same attention to all tokens": uniform},
-        _COSINE: {},
-    }
-    return [
-        Panel(
-            f"plateau-{QUANTITIES[quantity]}",
-            "training step by step",
-            "training step",
-            axis,
-            found[0].steps,
-            [
-                Curve.of(
-                    each.optimizer.capitalize(),
-                    each.optimizer,
-                    band([each.values[..., quantity]], lambda means: means[0], settings),
-                )
-                for each in found
-            ],
-            log="y" if quantity == _ERROR else "",
-            levels=levels[quantity],
-        )
-        for quantity, axis in _AXES.items()
-    ]
+    half = zero - LEAVES * (zero - least)
+    panels = []
+    for quantity, label, levels in (
+        (_ERROR, SQUARED_ERROR, {"half of the fall": half}),
+        (_ATTENTION, "attention at y to its own x", {"the same attention to all tokens": uniform}),
+        (_COSINE, "cosine between states of different queries", {}),
+    ):
+        name, log = f"plateau-{QUANTITIES[quantity]}", "y" if quantity == _ERROR else ""
+        curves = [
+            Curve.of(
+                each.optimizer.capitalize(),
+                each.optimizer,
+                band([each.values[..., quantity]], settings),
+            )
+            for each in found
+        ]
+        axes, x = ("training step by step", "training step", label), found[0].steps
+        panels.append(Panel(name, *axes, x, curves, log=log, levels=levels))
+    return panels
 
 
-_SOURCE = "arXiv 2506.13688"
-_SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
-
-
-@claim(
+claim(
     "attention_rises_on_the_plateau",
     "Attention to the previous token, which binds x and y to a pair, rises before the error falls.",
     source=f"{_SOURCE}, on the attention that a task needs",
@@ -294,12 +263,9 @@ _SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2"
     holds_if="above",
     published="attention makes progress during the plateau",
     published_size="one layer, other tasks",
-)
-def attention_rises_on_the_plateau(evidence: Evidence) -> Estimate:
-    return estimate_of(_with(evidence, "adam")["attention_done"])
+)(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
 
-
-@claim(
+claim(
     "states_are_parallel_on_the_plateau",
     "On the plateau the states of different queries are nearly parallel.",
     source=f"{_SOURCE}, on the collapse of representations",
@@ -309,9 +275,7 @@ def attention_rises_on_the_plateau(evidence: Evidence) -> Estimate:
     holds_if="above",
     published="nearly parallel",
     published_size="one layer, other tasks",
-)
-def states_are_parallel_on_the_plateau(evidence: Evidence) -> Estimate:
-    return estimate_of(_with(evidence, "adam")["parallel"])
+)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))
 
 
 @claim(
@@ -329,7 +293,7 @@ def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
         raise NotMeasured("no run of Muon beside one of Adam")
     for optimizer in ("muon", "adam"):
         _with(evidence, optimizer)
-    return estimate_of(ratio)
+    return Estimate.read(ratio)
 
 
 @claim(
@@ -358,11 +322,9 @@ def muon_suffers_more_from_shifts(evidence: Evidence) -> Estimate:
 
 def _with(evidence: Evidence, optimizer: str) -> Any:
     """The group of an optimiser, whose runs the verdict rests on."""
-    for found in evidence.result("plateau")["groups"]:
-        if found["optimizer"] == optimizer:
-            evidence.where(optimizer=_name(evidence, optimizer))
-            return found
-    raise NotMeasured(f"no run of {optimizer.capitalize()} with snapshots")
+    (found,) = measured_groups(evidence, "plateau", optimizer=optimizer)
+    evidence.where(optimizer=_name(evidence, optimizer))
+    return found
 
 
 def _name(evidence: Evidence, optimizer: str) -> str:

@@ -1,14 +1,62 @@
-"""The Bayes error over all prefixes, by formula and by the solver; who has left the plateau."""
+"""The plateau: the Bayes error over all prefixes, by formula and by the solver; who has left it;
+courses of training whose turning points are chosen, and those of real snapshots."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
 import numpy as np
 import pytest
+import torch
 
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.baselines import solvers
+from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.plateau import LEAVES, bayes_error, has_left_plateau, highest
+from looplab.experiments.measuring import Missing, SeedGroup
+from looplab.experiments.plateau import (
+    LEAVES,
+    Trajectory,
+    bayes_error,
+    compare,
+    has_left_plateau,
+    highest,
+    measure,
+    trajectories,
+)
+from looplab.probing.attention import recorded_shares
 from looplab.tasks import make_task
+from looplab.training import Run, train
+from tests.training.tiny import tiny
+
+_SETTINGS = EvaluationConfig(prompts=16, resamples=40)
+_STEPS = (0, 10, 20, 30, 40)
+_FALL = (1.0, 1.0, 0.5, 0.0, 0.0)  # half of it is done at step 20, a tenth at step 12
+
+
+def trajectory(
+    tmp_path: Path,
+    optimizer: Any,
+    error: Any = _FALL,
+    attention: Any = (0.1, 0.6, 0.9, 1.1, 1.1),
+    cosine: Any = (0.0, 0.9, 0.4, 0.2, 0.2),
+) -> Trajectory:
+    """Two seeds of 16 prompts, all alike."""
+    run = cast(Run, type("R", (), {"config": tiny(tmp_path, optimizer=optimizer)})())
+    zero = np.ones(len(_STEPS))
+    row = np.stack([np.asarray(each, np.float64) for each in (error, attention, cosine, zero)], -1)
+    values: Floats = np.broadcast_to(row, (2, 16, *row.shape)).copy()
+    return Trajectory(SeedGroup(str(optimizer), "looped", [run, run]), _STEPS, values)
+
+
+def mean(found: Any) -> float:
+    assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
+    return float(found.mean)
 
 
 def test_bayes_errors_by_hand() -> None:
@@ -36,3 +84,97 @@ def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
     assert not has_left_plateau(limit + 1e-9, 0.25, 1.0)
     assert not has_left_plateau(1.0, 0.25, 1.0)
     assert has_left_plateau(0.25, 0.25, 1.0)
+
+
+def test_turning_points(tmp_path: Path) -> None:
+    later = (1.0, 1.0, 1.0, 0.5, 0.0)
+    found = [trajectory(tmp_path, "muon"), trajectory(tmp_path, "adamw", error=later)]
+    result = compare(found, 5, _SETTINGS)
+    muon, adam = result["groups"]
+    assert mean(muon["left_at"]) == pytest.approx(20)
+    assert mean(adam["left_at"]) == pytest.approx(30)
+    assert adam["optimizer"] == "adam"
+    assert mean(result["muon_over_adam"]) == pytest.approx(2 / 3)
+    assert mean(muon["attention_done"]) == pytest.approx(0.56)  # at step 12: .6 + .2 · .3
+    assert mean(muon["parallel"]) == pytest.approx(0.8)
+    assert [len(panel.curves) for panel in result["panels"]] == [2, 2, 2]
+
+
+def test_a_run_that_never_leaves_has_no_step(tmp_path: Path) -> None:
+    stays = trajectory(tmp_path, "adam", error=(1.0, 1.0, 1.0, 1.0, 1.0))
+    result = compare([trajectory(tmp_path, "muon"), stays], 5, _SETTINGS)
+    for key in ("left_at", "attention_done", "parallel"):
+        assert math.isnan(result["groups"][1][key].mean)
+    assert math.isnan(result["muon_over_adam"].mean)
+
+
+def test_one_optimizer_has_no_ratio(tmp_path: Path) -> None:
+    assert compare([trajectory(tmp_path, "muon")], 5, _SETTINGS)["muon_over_adam"] is None
+
+
+def test_real_snapshots(tmp_path: Path) -> None:
+    runs = [
+        train(tiny(tmp_path, optimizer=name, snapshots=(0, 20, 40, 60)))
+        for name in ("muon", "adamw")
+    ]
+    result = measure(runs, _SETTINGS)
+    assert result["steps"] == [0, 20, 40, 60]
+    error, attention, cosine = result["panels"]
+    for panel in (error, attention, cosine):
+        assert [curve.label for curve in panel.curves] == ["Muon", "Adam"]
+        assert panel.x == [0, 20, 40, 60]
+    # Both begin with the same weights.
+    first, second = (curve.mean[0] for curve in cosine.curves)
+    assert first == pytest.approx(second)
+    assert all(0 <= (share or 0) <= 1 for curve in attention.curves for share in curve.mean)
+
+
+def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:
+    run = train(tiny(tmp_path, optimizer="muon", snapshots=(0, 20, 60)))
+    (found,) = trajectories([run], _SETTINGS)
+    assert found.steps == [0, 20, 60]
+    prompts = evaluation_prompts(run.task, 16, 5, _SETTINGS.seed)
+    for place, path in enumerate(snapshots_of(run.path).values()):
+        model = load_run(path).model
+        *_, (state, predictions) = model.unroll(prompts, 4)
+        error = (predictions - prompts.ys).square().mean(1) / run.task.divisor
+        np.testing.assert_allclose(found.values[0, :, place, 0], error, rtol=1e-5)
+        states = state.stream[:, ::2]
+        pairs = [
+            torch.cosine_similarity(states[:, i], states[:, j])
+            for i in range(5)
+            for j in range(5)
+            if i != j
+        ]
+        np.testing.assert_allclose(
+            found.values[0, :, place, 2], torch.stack(pairs).mean(0), rtol=1e-4, atol=1e-5
+        )
+    zero = prompts.ys.square().mean(1) / run.task.divisor
+    np.testing.assert_allclose(found.values[0, :, 0, 3], zero, rtol=1e-5)
+    with recorded_shares(model) as shares:
+        list(model.unroll(prompts, 4))
+    at_end = torch.stack(shares).mean(-1)
+    assert found.values[0, :, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
+
+
+def test_steps_that_all_runs_have_are_measured(tmp_path: Path) -> None:
+    first = train(tiny(tmp_path, snapshots=(0, 20, 30, 60)))
+    other = train(replace(tiny(tmp_path, snapshots=(0, 20, 60)), seed=1))
+    (found,) = trajectories([first, other], _SETTINGS)
+    assert found.steps == [0, 20, 60]
+    assert len(found.values) == 2
+
+
+def test_runs_without_common_snapshots_say_so(tmp_path: Path) -> None:
+    kept = train(tiny(tmp_path, snapshots=(0, 20, 60)))
+    other = train(replace(tiny(tmp_path, snapshots=(0, 60)), seed=1))
+    with pytest.raises(Missing, match=r"has 2 snapshots.*again=true"):
+        measure([kept, other], _SETTINGS)
+    shorter = replace(tiny(tmp_path), task=replace(tiny(tmp_path).task, points=4))
+    with pytest.raises(ConfigError, match="task"):
+        measure([kept, train(shorter)], _SETTINGS)
+
+
+def test_two_groups_of_one_optimizer_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"training\.optimizer must differ"):
+        compare([trajectory(tmp_path, "adam"), trajectory(tmp_path, "adamw")], 5, _SETTINGS)

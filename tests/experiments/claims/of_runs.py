@@ -1,16 +1,16 @@
-"""Results of the measures of runs (experiments/named/measures/of_runs) with a chosen quantity."""
+"""Results of the measures of runs with a chosen quantity."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from looplab.experiments.claims import Evidence
+from looplab.experiments.claims import Estimate, Evidence
 
 from .synthetic import DIMS, Made, evidence, seeds
 
 
-def number(value: float | None) -> dict[str, Any]:
-    return {"mean": value, "low": value, "high": value, "seeds": 2, "note": ""}
+def number(value: float) -> dict[str, Any]:
+    return Estimate(value, value, value, 2).plain()
 
 
 def iterates(method: str, key: str) -> Made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from .of_runs import number
 _MEMBER = Measured("looped", Config(), Config().training.steps, {})
 
 
-def _found(b: int, newton: float | None, descent: float) -> dict[str, Any]:
+def _found(b: int, newton: float, descent: float) -> dict[str, Any]:
     values = {"newton": newton, "gradient_descent": descent}
     methods = {
         method: {name: number(value) for name in ("per_loop", "acceleration", "nearer")}
@@ -44,7 +45,7 @@ def test_a_claim_reads_its_own_method_of_the_model_with_the_most_loops(
 
 @pytest.mark.parametrize("name", ["loop_makes_newton_steps", "descent_step_accelerates"])
 def test_what_is_missing_or_not_finite_is_not_measured(name: str) -> None:
-    found = {"iterates": {"groups": [_found(12, None, 1.0)]}}
+    found = {"iterates": {"groups": [_found(12, math.nan, 1.0)]}}
     for members, results in (
         ([], found),
         ([_MEMBER], {}),

@@ -18,7 +18,7 @@ def _minima(*losses: tuple[float, ...]) -> Evidence:
         str(budget): {str(2**i): loss for i, loss in enumerate(by_r)}
         for budget, by_r in enumerate(losses, start=12)
     }
-    return evidence(language(2.0, 8), iso_flop={"minima": minima})
+    return evidence(language(2.0, 8), language_iso_depth={"minima": minima})
 
 
 def test_one_pair_in_the_wrong_order_is_enough_to_refute_it() -> None:

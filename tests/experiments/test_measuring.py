@@ -22,33 +22,28 @@ def test_the_interval_of_two_trainings_covers_the_truth_as_often_as_it_says() ->
     random, covered, repeats = np.random.default_rng(0), 0, 200
     for _ in range(repeats):
         errors = 1 + random.normal(size=(2, 1)) + 0.1 * random.normal(size=(2, 64))
-        found = estimate([errors], lambda means: means[0], _SETTINGS)
-        low, high = found["low"], found["high"]
-        assert low is not None
-        assert high is not None
-        covered += low <= 1 <= high
+        found = estimate([errors], _SETTINGS)
+        covered += found.low <= 1 <= found.high
     assert 0.84 <= covered / repeats <= 0.96  # 0.9 by Student's t, ± 3 standard errors
 
 
 def test_a_band_lies_within_the_interval_that_decides() -> None:
     errors = np.random.default_rng(1).lognormal(size=(2, 64, 3))
-    drawn = band([errors], lambda means: means[0], _SETTINGS)
+    drawn = band([errors], _SETTINGS)
     rounding = 1e-12
     for place in range(3):
-        found = estimate([errors[..., place]], lambda means: means[0], _SETTINGS, log=True)
-        assert found["mean"] == pytest.approx(drawn.mean[place])
-        assert found["low"] is not None
-        assert found["high"] is not None
-        assert found["low"] <= drawn.low[place] + rounding
-        assert found["high"] >= drawn.high[place] - rounding
+        found = estimate([errors[..., place]], _SETTINGS, log=True)
+        assert found.mean == pytest.approx(drawn.mean[place])
+        assert found.low <= drawn.low[place] + rounding
+        assert found.high >= drawn.high[place] - rounding
 
 
 def test_one_run_alone_has_no_interval_and_says_so() -> None:
-    one = over_runs([3.0])
+    one = over_runs([3.0]).plain()
     assert (one["mean"], one["low"], one["high"], one["seeds"]) == (3.0, None, None, 1)
     assert one["note"] == "one seed has no spread"
     two = over_runs([3.0, 3.0])
-    assert (two["low"], two["high"], two["seeds"]) == (3.0, 3.0, 2)
+    assert (two.low, two.high, two.seeds) == (3.0, 3.0, 2)
 
 
 def test_where_values_first_fall_to_a_level() -> None:

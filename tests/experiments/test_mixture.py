@@ -15,7 +15,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.mixture import MixtureResult, measure
+from looplab.experiments.mixture import measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
@@ -57,11 +57,11 @@ def run(
 
 
 def mean(found: Any) -> float:
-    assert found["low"] - 1e-9 <= found["mean"] <= found["high"] + 1e-9
-    return cast(float, found["mean"])
+    assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
+    return float(found.mean)
 
 
-def both(result: MixtureResult) -> None:
+def both(result: dict[str, Any]) -> None:
     for panel in result["panels"]:
         assert len(panel.x) == 9
         for curve in panel.curves:

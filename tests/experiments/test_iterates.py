@@ -21,13 +21,7 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments.iterates import (
-    GroupResult,
-    NearestIterate,
-    _falling,
-    measure,
-)
-from looplab.experiments.measuring import GroupsOnPrompts
+from looplab.experiments.iterates import _falling, measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
@@ -61,7 +55,7 @@ def solved(method: str, seed: int = 0, noise: float = 0.0, config: Config = _CON
     return Run(Path(f"{method}-{seed}"), config, build_task(config), model, config.training.steps)
 
 
-def nearest(result: GroupsOnPrompts[GroupResult], method: str) -> NearestIterate:
+def nearest(result: dict[str, Any], method: str) -> Any:
     (group,) = result["groups"]
     return group["methods"][method]
 
@@ -69,25 +63,24 @@ def nearest(result: GroupsOnPrompts[GroupResult], method: str) -> NearestIterate
 def test_a_model_that_makes_two_newton_steps_a_loop_is_found_out() -> None:
     result = measure([solved("newton")], _SETTINGS)
     found = nearest(result, "newton")
-    assert found["nearest"]["mean"][:4] == [2, 4, 6, 8]
-    assert found["nearest_at_last"]["mean"][:4] == [2, 4, 6, 8]
-    assert found["cosine"]["mean"][:4] == pytest.approx([1, 1, 1, 1])
-    assert found["distance"]["mean"][:4] == pytest.approx([0] * 4, abs=1e-12)
-    assert found["per_loop"]["mean"] == pytest.approx(2)
-    assert found["acceleration"]["mean"] == pytest.approx(1)
+    assert found["nearest"].mean[:4].tolist() == [2, 4, 6, 8]
+    assert found["nearest_at_last"].mean[:4].tolist() == [2, 4, 6, 8]
+    assert found["cosine"].mean[:4] == pytest.approx([1, 1, 1, 1])
+    assert found["distance"].mean[:4] == pytest.approx([0] * 4, abs=1e-12)
+    assert found["per_loop"].mean == pytest.approx(2)
+    assert found["acceleration"].mean == pytest.approx(1)
     # Its iterates are none of gradient descent's, of which it takes ever more to come near.
     descent = nearest(result, "gradient_descent")
-    assert cast(float, descent["acceleration"]["mean"]) > 2
-    assert cast(float, found["nearer"]["low"]) > 0
-    assert descent["nearer"]["mean"] == 0
+    assert descent["acceleration"].mean > 2
+    assert found["nearer"].low > 0
+    assert descent["nearer"].mean == 0
 
 
 def test_one_that_makes_steps_of_conjugate_gradients_is_nearest_to_these() -> None:
     result = measure([solved("conjugate_gradients", noise=0.01)], _SETTINGS)
-    assert nearest(result, "conjugate_gradients")["nearest"]["mean"][0] == 2
+    assert nearest(result, "conjugate_gradients")["nearest"].mean[0] == 2
     ours, newtons = (
-        cast(float, nearest(result, name)["cosine"]["mean"][0])
-        for name in ("conjugate_gradients", "newton")
+        nearest(result, name)["cosine"].mean[0] for name in ("conjugate_gradients", "newton")
     )
     assert ours > newtons
 
@@ -96,11 +89,11 @@ def test_seeds_are_one_group_and_widen_the_interval() -> None:
     one = measure([solved("newton", 0, 0.02)], _SETTINGS)
     two = measure([solved("newton", 0, 0.02), solved("newton", 1, 1.0)], _SETTINGS)
     (group,) = two["groups"]
-    assert group["methods"]["newton"]["mean_cosine"]["seeds"] == 2
+    assert group["methods"]["newton"]["mean_cosine"].seeds == 2
 
-    def width(result: GroupsOnPrompts[GroupResult]) -> float:
+    def width(result: dict[str, Any]) -> float:
         values = nearest(result, "newton")["mean_cosine"]
-        return cast(float, values["high"]) - cast(float, values["low"])
+        return float(values.high - values.low)
 
     assert width(two) > 2 * width(one)
 

@@ -20,7 +20,7 @@ from looplab.experiments import language_test_loops as useful_loops
 from looplab.experiments.measuring import Missing
 from looplab.models import Model, ModelSpec
 from looplab.training.assemble import build_task
-from tests.experiments.named.measures.of_runs.texts import give, run
+from tests.experiments.texts import give, run
 from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(resamples=40)
@@ -52,16 +52,16 @@ def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     last, every = result["groups"]
     assert (last["T"], every["T"], last["most_loops"], result["loops"]) == (1, 12, 12, 48)
     # Within 1 % of 1.99, 2.0099, between loops 9 (2.1) and 10 (1.99).
-    assert last["reached"]["mean"] == pytest.approx(9 + (2.1 - 2.0099) / 0.11)
-    assert last["useful"]["mean"] == pytest.approx(20 / 12)
-    assert last["at_most"]["mean"] == pytest.approx(2)
-    assert last["beyond"]["mean"] == pytest.approx(bowl[-1] / 2)
-    assert every["useful"]["mean"] == 4
+    assert last["reached"].mean == pytest.approx(9 + (2.1 - 2.0099) / 0.11)
+    assert last["useful"].mean == pytest.approx(20 / 12)
+    assert last["at_most"].mean == pytest.approx(2)
+    assert last["beyond"].mean == pytest.approx(bowl[-1] / 2)
+    assert every["useful"].mean == 4
     near = 1.01 * (1 + 3 / 48)
-    assert every["reached"]["mean"] == pytest.approx(3 / (near - 1), rel=0.02)
-    ratio = float(every["reached"]["mean"] or 0) / float(last["reached"]["mean"] or 1)
-    assert result["all_over_last"]["mean"] == pytest.approx(ratio)
-    assert every["beyond"]["mean"] == pytest.approx((1 + 3 / 48) / (1 + 3 / 12))
+    assert every["reached"].mean == pytest.approx(3 / (near - 1), rel=0.02)
+    ratio = every["reached"].mean / last["reached"].mean
+    assert result["all_over_last"].mean == pytest.approx(ratio)
+    assert every["beyond"].mean == pytest.approx((1 + 3 / 48) / (1 + 3 / 12))
     (panel,) = result["panels"]
     assert [curve.b for curve in panel.curves] == [12, 12]
 

@@ -57,13 +57,13 @@ def test_growth_with_the_length() -> None:
     runs = [run(0.1), run(0.3, "gpt2"), run(0.2, family="standard")]
     result = measure(runs, _SETTINGS)
     growths = [
-        {times: found["mean"] for times, found in group["growth"].items()}
+        {times: found.mean for times, found in group["growth"].items()}
         for group in result["groups"]
     ]
     assert growths[0] == pytest.approx({"2": 1, "4": 1})
     assert growths[1] == pytest.approx({"2": 9, "4": 9})
     assert list(result["looped_over_standard"]) == ["llama"]
-    assert result["looped_over_standard"]["llama"]["mean"] == pytest.approx(0.25)
+    assert result["looped_over_standard"]["llama"].mean == pytest.approx(0.25)
     (panel,) = result["panels"]
     assert len(panel.x) == 4 * _POINTS
     assert len({curve.kind for curve in panel.curves}) == 3

@@ -21,7 +21,7 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments.conditioning import ConditioningResult, measure
+from looplab.experiments.conditioning import measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
@@ -69,8 +69,8 @@ def solved(
     )
 
 
-def number(result: ConditioningResult, group: int, key: str) -> float:
-    return cast(float, cast(Any, result["groups"][group])[key]["mean"])
+def number(result: dict[str, Any], group: int, key: str) -> float:
+    return float(result["groups"][group][key].mean)
 
 
 def test_descent_never_rises_and_forgetting_is_seen() -> None:
@@ -84,16 +84,15 @@ def test_the_error_grows_with_the_condition_number_and_loops_help_more() -> None
     runs = [solved("descent", 4), solved("descent", 16), solved("descent", 16, seed=1)]
     result = measure(runs, _SETTINGS)
     for group in result["groups"]:
-        errors = [cast(float, value["mean"]) for value in group["errors"].values()]
+        errors = [value.mean for value in group["errors"].values()]
         assert list(group["errors"]) == ["1", "3", "10", "30", "100"]
         assert errors == sorted(errors)
     assert number(result, 0, "beyond") > 1
     few, many = result["groups"]
-    expected = cast(float, few["errors"]["10"]["mean"]) / cast(float, many["errors"]["10"]["mean"])
-    assert result["gain"]["10"]["mean"] == pytest.approx(expected)
-    assert result["gain_ratio"] is not None
-    ratio = cast(float, result["gain"]["10"]["mean"]) / cast(float, result["gain"]["1"]["mean"])
-    assert result["gain_ratio"]["mean"] == pytest.approx(ratio)
+    expected = few["errors"]["10"].mean / many["errors"]["10"].mean
+    assert result["gain"]["10"].mean == pytest.approx(expected)
+    ratio = result["gain"]["10"].mean / result["gain"]["1"].mean
+    assert result["gain_ratio"].mean == pytest.approx(ratio)
 
 
 def test_errors_are_those_on_prompts_of_exactly_this_condition_number() -> None:
@@ -105,7 +104,7 @@ def test_errors_are_those_on_prompts_of_exactly_this_condition_number() -> None:
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
     last = predictions(xs, newton(normal_equations(xs, ys)), [5])[0, :, -1]
     expected = float(np.square(last - ys[:, -1]).mean()) / 3
-    assert result["groups"][0]["errors"]["100"]["mean"] == pytest.approx(expected)
+    assert result["groups"][0]["errors"]["100"].mean == pytest.approx(expected)
     assert result["gain_ratio"] is None  # one number of loops
 
 

@@ -17,7 +17,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
-from looplab.experiments.diversity import DiversityResult, measure
+from looplab.experiments.diversity import measure
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
@@ -66,8 +66,8 @@ def solved(
     return Run(path, config, task, cast(Any, model), config.training.steps)
 
 
-def value(result: DiversityResult, group: int, part: str, key: str) -> float:
-    return cast(float, cast(Any, result["groups"][group])[part][key]["mean"])
+def value(result: dict[str, Any], group: int, part: str, key: str) -> float:
+    return float(result["groups"][group][part][key].mean)
 
 
 def test_dmmse_has_memorised_and_ridge_regression_has_not() -> None:
@@ -103,16 +103,16 @@ def test_looped_over_standard_is_paired_and_by_number_of_functions() -> None:
     result = measure(runs, _SETTINGS)
     assert set(result["looped_over_standard"]) == {"8", "4"}
     same = result["looped_over_standard"]["8"]
-    assert [same["mean"], same["low"], same["high"]] == pytest.approx([1, 1, 1], rel=1e-12)
-    assert same["seeds"] == 1  # the fewest of both
-    assert same["note"] == "some models have one seed, of which it shows no spread"
-    assert cast(float, result["looped_over_standard"]["4"]["high"]) < 1
+    assert [same.mean, same.low, same.high] == pytest.approx([1, 1, 1], rel=1e-12)
+    assert same.seeds == 1  # the fewest of both
+    assert same.note == "some models have one seed, of which it shows no spread"
+    assert result["looped_over_standard"]["4"].high < 1
     for panel in result["panels"]:
         assert panel.x == [4, 8, 32]
         assert all(len(curve.mean) == 3 for curve in panel.curves)
     (memorises, _) = result["panels"]
     (standard,) = (c for c in memorises.curves if c.name == "standard-new-functions")
-    assert np.isfinite(cast(float, standard.mean[0]))
+    assert np.isfinite(standard.mean[0])
     assert standard.mean[2] is None  # no standard model of 32 functions
 
 
