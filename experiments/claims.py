@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from numpy.typing import NDArray
 
@@ -25,7 +25,6 @@ from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.tables import Part, Table
 from looplab.training.assemble import build_task
 
-_Item = TypeVar("_Item")
 _MODULES = (  # of this folder, with claims
     *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
     *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
@@ -100,10 +99,10 @@ class Estimate(NamedTuple):
         return cls(mean, low, high, values["seeds"], note=note)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measured:
-    """A run: its errors prompt by prompt, on the same prompts for all members of an experiment at
-    one scale.
+    """A run, equal to itself alone: its errors prompt by prompt, on the same prompts for all
+    members of an experiment at one scale.
 
     `arrays` are those of its evaluation: `model_at_b` [prompts, k] at its b loops, `model`
     [prompts, k] at `evaluation.loops`, `by_loop` [prompts, loops] of the last query, each solver's
@@ -154,15 +153,13 @@ class Evidence:
         `b=12`, `name="linear"` for the task), in the order of their seeds.
 
         Raises NotMeasured if there is none."""
-        found = [member for member in self.members if _matches(member.config, settings)]
-        for each in self.unfinished:
-            if _matches(each.member.config, settings):
-                _add(self.left_out, each)
+        found = [each for each in self.members if _matches(each.config, settings)]
+        left_out = [each for each in self.unfinished if _matches(each.member.config, settings)]
+        self.left_out.extend(each for each in left_out if each not in self.left_out)
         if not found:
             text = ", ".join(f"{key} = {value}" for key, value in settings.items())
             raise NotMeasured(f"no finished run with {text or 'any settings'}")
-        for member in found:
-            _add(self.asked, member)
+        self.asked.extend(each for each in found if each not in self.asked)
         return sorted(found, key=lambda member: member.config.seed)
 
     def result(self, *names: str) -> Any:
@@ -263,12 +260,6 @@ def find_claim(name: str) -> Claim:
     if name not in claims:
         raise ConfigError("claims", f"cannot hold {name!r}{nearest(name, claims)}")
     return claims[name]
-
-
-def _add(items: list[_Item], item: _Item) -> None:
-    """Add an item that is not in the list yet; runs hold arrays, which have no truth value."""
-    if all(each is not item for each in items):
-        items.append(item)
 
 
 def _matches(config: Config, settings: Mapping[str, Any]) -> bool:

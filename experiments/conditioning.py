@@ -28,6 +28,7 @@ from .measuring import (
     band,
     band_of,
     estimate,
+    first_over_second,
     grouped,
     one_over_other,
     unrolled,
@@ -108,9 +109,6 @@ def _result(
         rises = means[0][..., 1:] / least[..., :-1]
         return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
-    def beyond(means: Sequence[Floats]) -> Floats:
-        return np.asarray(means[0][..., 0] / means[0][..., 1])
-
     both = np.stack((errors[10 * κ][..., -1], errors[κ][..., -1]), axis=-1)
     return {
         "label": group.label,
@@ -122,7 +120,7 @@ def _result(
             for other, each in errors.items()
         },
         "rise": estimate([errors[κ]], settings, rise, log=True),
-        "beyond": estimate([both], settings, beyond, log=True),
+        "beyond": estimate([both], settings, first_over_second, log=True),
     }
 
 

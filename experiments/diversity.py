@@ -33,7 +33,7 @@ from .measuring import (
     band_of,
     estimate,
     grouped,
-    one_over_other,
+    looped_over_standard,
     unrolled,
 )
 
@@ -54,7 +54,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     `looped_over_standard` is, by number of functions, the error of the looped model over that of
     the standard one on new functions.
     """
-    groups, errors = [], dict[tuple[str, int], Floats]()
+    groups, errors = [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         task, points = group.task, group.config.task.points
         if not isinstance(task, NoisyLinear) or task.renormalize or not task.distinct_functions:
@@ -72,15 +72,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         )
         found = {"label": group.label, "family": group.family, "functions": task.distinct_functions}
         groups.append({**found, "training": training, "new": on_new})
-    ratios = {
-        str(count): estimate([errors["looped", count], values], settings, one_over_other, log=True)
-        for (family, count), values in errors.items()
-        if family == "standard" and ("looped", count) in errors
-    }
     return {
         "prompts": settings.prompts,
         "groups": groups,
-        "looped_over_standard": ratios,
+        "looped_over_standard": looped_over_standard(errors, settings),
         "panels": _panels(groups),
     }
 

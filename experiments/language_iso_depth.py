@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,11 +38,6 @@ _iso_depth = Paper(
 ).claim
 
 
-class _Measured(NamedTuple):
-    point: dict[str, Any]
-    row: Row
-
-
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Fit L = E + A (N_once + r^φ N_rec)^-α + B D^-β to the runs of each kind. ConfigError for runs
     of pairs of numbers, and of models without a loop.
@@ -54,7 +49,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     losses do not determine it, empty where they do; None where no law can be fitted.
     """
     found = [_measured(run) for run in runs]
-    points = [each.point for each in found]
+    points = [point for point, _ in found]
     minima: dict[str, dict[str, float]] = {}
     for point in sorted(points, key=lambda each: (each["flops"], each["r"])):
         if point["kind"] == PLAIN:
@@ -70,7 +65,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     }
 
 
-def _measured(run: Run) -> _Measured:
+def _measured(run: Run) -> tuple[dict[str, Any], Row]:
+    """Of a run its point, and what its loss is fitted by."""
     config = run.config
     if not run.task.is_text or config.model.family != "looped":
         raise ConfigError("task", f"must be a text, read by a looped model: {run.path} is not")
@@ -93,16 +89,15 @@ def _measured(run: Run) -> _Measured:
         "tokens": tokens,
         "loss": loss,
     }
-    return _Measured(point, Row(run.path.name, once, rec, b, tokens, loss, ()))
+    return point, Row(run.path.name, once, rec, b, tokens, loss, ())
 
 
 def _phi(
-    found: Sequence[_Measured], kind: str, settings: EvaluationConfig
+    found: Sequence[tuple[dict[str, Any], Row]], kind: str, settings: EvaluationConfig
 ) -> dict[str, Any] | None:
     """Of the runs of a kind, and those of one loop, which are the same for all kinds."""
-    part = [each for each in found if each.point["kind"] == kind or each.point["r"] == 1]
-    widths = [each.point["width"] for each in part]
-    table = table_of([each.row for each in part], width=widths)
+    part = [each for each in found if each[0]["kind"] == kind or each[0]["r"] == 1]
+    table = table_of([row for _, row in part], width=[point["width"] for point, _ in part])
     try:
         fits = fitted(table, {}, _CLUSTERS, settings.resamples, settings.seed)
     except RunError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +36,6 @@ _residual_scaling = Paper(
 ).claim
 
 
-class _Cell(NamedTuple):
-    scaling: str
-    loops: int
-    rate: float
-    seed: int
-
-
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Read each run's bits per byte after b loops. ConfigError for runs of pairs of numbers.
 
@@ -54,15 +47,24 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """
     bits = {}
     for run in runs:
-        cell, collapsed = _cell(run), collapse([each["loss"] for each in logged(run)])
+        if not run.task.is_text:
+            raise ConfigError("task", f"must be a text: {run.path} is not")
+        scaling, rate = run.config.model.residual_scaling, run.config.training.learning_rate
+        cell = (scaling, trained_loops(run.config), rate, run.config.seed)
+        collapsed = collapse([each["loss"] for each in logged(run)])
         bits[cell] = np.nan if collapsed else bits_per_byte(run)
-    rates = sorted({cell.rate for cell in bits})
-    loops = sorted({cell.loops for cell in bits})
-    seeds = sorted({cell.seed for cell in bits})
-    scalings = [each for each in _SCALINGS if any(cell.scaling == each for cell in bits)]
+    found, loops, rates, seeds = (sorted(set(part)) for part in zip(*bits, strict=True))
+    scalings = [each for each in _SCALINGS if each in found]
+
+    def value(scaling: str, R: int, rate: float, seed: int) -> float:
+        """Of one loop, that of any scaling."""
+        same = (scaling, *_SCALINGS) if R == 1 else (scaling,)
+        cells = [(each, R, rate, seed) for each in same]
+        return next((bits[cell] for cell in cells if cell in bits), np.nan)
+
     errors = {
         (scaling, R): np.array(
-            [[_value(bits, scaling, R, rate, seed) for seed in seeds] for rate in rates]
+            [[value(scaling, R, rate, seed) for seed in seeds] for rate in rates]
         )
         for scaling in scalings
         for R in loops
@@ -85,21 +87,6 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         },
         "panels": [_panel(s, rates, {R: errors[s, R] for R in loops}) for s in scalings],
     }
-
-
-def _cell(run: Run) -> _Cell:
-    config = run.config
-    if not run.task.is_text:
-        raise ConfigError("task", f"must be a text: {run.path} is not")
-    scaling, loops = config.model.residual_scaling, trained_loops(config)
-    return _Cell(scaling, loops, config.training.learning_rate, config.seed)
-
-
-def _value(bits: Mapping[_Cell, float], scaling: str, loops: int, rate: float, seed: int) -> float:
-    """Of one loop, that of any scaling."""
-    wanted = [_Cell(scaling, loops, rate, seed)]
-    wanted += [_Cell(each, 1, rate, seed) for each in _SCALINGS if loops == 1]
-    return next((bits[cell] for cell in wanted if cell in bits), float("nan"))
 
 
 def _plain(values: Floats) -> list[list[float | None]]:

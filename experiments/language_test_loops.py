@@ -20,7 +20,7 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .measuring import SeedGroup, band, estimate, first_at_most, grouped
+from .measuring import SeedGroup, band, estimate, first_at_most, first_over_second, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
 # In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
@@ -72,10 +72,6 @@ def _most(group: SeedGroup) -> int:
 def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> dict[str, Any]:
     most = _most(group)
     last = np.stack((values[..., -1], values[..., most - 1]), axis=-1)
-
-    def beyond(means: Sequence[Floats]) -> Floats:
-        return np.asarray(means[0][..., 0] / means[0][..., 1])
-
     return {
         "label": group.label,
         "T": group.config.loops.T,
@@ -83,7 +79,7 @@ def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> dic
         "reached": estimate([values], settings, lambda means: _reached(means[0]), log=True),
         "useful": estimate([values], settings, lambda means: _last_near_best(means[0]) / most),
         "at_most": estimate([values[..., most - 1]], settings),
-        "beyond": estimate([last], settings, beyond, log=True),
+        "beyond": estimate([last], settings, first_over_second, log=True),
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
@@ -19,7 +20,15 @@ from looplab.training.run_folder.run import Run
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups
 from .in_context import NO_WORSE
-from .measuring import SQUARED_ERROR, band, estimate, grouped, one_over_other, unrolled
+from .measuring import (
+    SQUARED_ERROR,
+    band,
+    estimate,
+    first_over_second,
+    grouped,
+    looped_over_standard,
+    unrolled,
+)
 
 TIMES = (2, 4)  # the lengths over that of training
 _FAN = "arXiv 2409.15647"
@@ -45,7 +54,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     # The shorter prompts are the beginnings of the longest.
     prompts = evaluation_prompts(runs[0].task, settings.prompts, longest, settings.seed)
     ys = prompts.ys.double().numpy()
-    groups, curves, errors = [], [], {}
+    groups, curves, errors = [], [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         family, block = group.family, group.config.model.block
         if (family, block) in errors:
@@ -56,7 +65,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             str(times): estimate(
                 [squares[..., [times * points - 1, points - 1]]],
                 settings,
-                lambda means: means[0][..., 0] / means[0][..., 1],
+                first_over_second,
                 log=True,
             )
             for times in TIMES
@@ -71,11 +80,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         "prompts": settings.prompts,
         "points": points,
         "groups": groups,
-        "looped_over_standard": {
-            block: estimate([last["looped", block], values], settings, one_over_other, log=True)
-            for (family, block), values in last.items()
-            if family == "standard" and ("looped", block) in last
-        },
+        "looped_over_standard": looped_over_standard(last, settings),
         "panels": [Panel("length", title, *axes, range(longest), curves, log="y")],
     }
 

@@ -217,6 +217,11 @@ def one_over_other(means: Sequence[Floats]) -> Floats:
     return means[0] / means[1]
 
 
+def first_over_second(means: Sequence[Floats]) -> Floats:
+    """The statistic of one group with two numbers, [..., 2], that is their ratio."""
+    return np.asarray(means[0][..., 0] / means[0][..., 1])
+
+
 def band(
     groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itself
 ) -> Interval:
@@ -244,6 +249,18 @@ def estimate(
     return hierarchical_bootstrap(
         groups, statistic, resamples=settings.resamples, seed=settings.seed, **options
     )
+
+
+def looped_over_standard(
+    errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
+) -> dict[str, Estimate]:
+    """Of errors [seeds, prompts] by family and what else tells groups apart, by the latter: those
+    of the looped models over those of the standard ones, where there are both."""
+    return {
+        str(key): estimate([errors["looped", key], values], settings, one_over_other, log=True)
+        for (family, key), values in errors.items()
+        if family == "standard" and ("looped", key) in errors
+    }
 
 
 def over_runs(values: Sequence[float]) -> Estimate:

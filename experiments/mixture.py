@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,16 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups
-from .measuring import SQUARED_ERROR, SeedGroup, band, estimate, grouped, unrolled
+from .measuring import (
+    SQUARED_ERROR,
+    SeedGroup,
+    band,
+    estimate,
+    grouped,
+    looped_over_standard,
+    one_over_other,
+    unrolled,
+)
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
@@ -35,9 +45,9 @@ class _Errors(NamedTuple):
     group: SeedGroup
     by_set: Mapping[str, Floats]
 
-    def last(self, *names: str) -> Floats:
-        """Of the last query, [seeds, prompts, names]."""
-        return np.stack([self.by_set[name][..., -1] for name in names], axis=-1)
+    def last(self, name: str) -> Floats:
+        """Of the last query, [seeds, prompts]."""
+        return self.by_set[name][..., -1]
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -71,14 +81,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             scale = classes[name].divisor ** 0.5  # the class's own outputs are not of variance 1
             by_set = {name: _errors(group, prompts[name], scale, settings)}
             alone.append(_Errors(group, by_set))
-    families = {each.group.family: each for each in mixed}
-    ratio = None
-    if families.keys() >= {"looped", "standard"}:
-        ratio = _ratio(families["looped"], families["standard"], classes, settings)
+    means = {
+        (each.group.family, "mixture"): np.mean([each.last(name) for name in classes], axis=0)
+        for each in mixed
+    }
     return {
         "prompts": settings.prompts,
         "groups": [_result(each, alone, list(classes), settings) for each in mixed],
-        "looped_over_standard": ratio,
+        "looped_over_standard": looped_over_standard(means, settings).get("mixture"),
         "panels": [_panel(name, [*mixed, *alone], settings) for name in tasks],
     }
 
@@ -107,36 +117,30 @@ def _errors(group: SeedGroup, prompts: Prompts, scale: float, settings: Evaluati
 def _result(
     own: _Errors, alone: Sequence[_Errors], classes: Sequence[str], settings: EvaluationConfig
 ) -> dict[str, Any]:
-    family = own.group.family
-    others = {name: each for each in alone for name in each.by_set if each.group.family == family}
+    family, positive = own.group.family, partial(estimate, settings=settings, log=True)
+    beside = [each for each in alone if each.group.family == family]
+    others = {name: each.last(name) for each in beside for name in each.by_set}
+
+    def lasts(names: Iterable[str]) -> Floats:
+        return np.stack([own.last(name) for name in names], axis=-1)
 
     def worst(means: Sequence[Floats]) -> Floats:
-        return np.asarray((means[0] / np.concatenate(means[1:], axis=-1)).max(-1))
+        return np.asarray((means[0] / np.stack(means[1:], axis=-1)).max(-1))
 
     def sums(means: Sequence[Floats]) -> Floats:
         return np.asarray(means[0][..., -1] / means[0][..., :-1].mean(-1))
 
-    beside = [each.last(name) for name, each in others.items()]
     return {
         "label": own.group.label,
         "family": family,
-        "errors": {
-            name: estimate([own.by_set[name][..., -1]], settings, log=True) for name in classes
+        "errors": {name: positive([own.last(name)]) for name in classes},
+        "over_alone": {
+            name: positive([own.last(name), other], statistic=one_over_other)
+            for name, other in others.items()
         },
-        "over_alone": {name: _ratio(own, each, [name], settings) for name, each in others.items()},
-        "worst": estimate([own.last(*others), *beside], settings, worst, log=True)
-        if others
-        else None,
-        "sums": estimate([own.last(*classes, _SUMS)], settings, sums, log=True),
+        "worst": positive([lasts(others), *others.values()], statistic=worst) if others else None,
+        "sums": positive([lasts([*classes, _SUMS])], statistic=sums),
     }
-
-
-def _ratio(
-    first: _Errors, second: _Errors, names: Iterable[str], settings: EvaluationConfig
-) -> Estimate:
-    """The error of the first over that of the second, means over these classes."""
-    both = [each.last(*names) for each in (first, second)]
-    return estimate(both, settings, lambda means: means[0].mean(-1) / means[1].mean(-1), log=True)
 
 
 def _panel(name: str, errors: Sequence[_Errors], settings: EvaluationConfig) -> Panel:
