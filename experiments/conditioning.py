@@ -193,7 +193,6 @@ claim(
     published="the depth that is needed grows with κ",
 )
 def need_depth(evidence: Evidence) -> Estimate:
-    """Of looped models of two numbers of loops."""
     gain_ratio = evidence.result("conditioning")["gain_ratio"]
     evidence.where(family="looped")
     if gain_ratio is None:

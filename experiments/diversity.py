@@ -167,7 +167,6 @@ claim(
     holds_if="below",
 )
 def needs_no_more_functions(evidence: Evidence) -> Estimate:
-    """Of at least three numbers of functions."""
     ratios = evidence.result("diversity")["looped_over_standard"]
     counts = sorted(map(int, ratios))
     if len(counts) < 3:

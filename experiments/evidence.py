@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.training.assemble import trained_loops
 
 from .claims import Estimate, Evidence, Measured, NotMeasured
 from .statistics import hierarchical_bootstrap
@@ -31,10 +32,9 @@ class Group(NamedTuple):
     members: list[Measured]
 
     @property
-    def loops(self) -> int:
-        """b, or the layers of a standard model."""
-        config = self.config
-        return config.model.n_layer if config.model.family == "standard" else config.loops.b
+    def b(self) -> int:
+        """The loops in training, or the layers of a standard model."""
+        return trained_loops(self.config)
 
 
 def groups(evidence: Evidence, **settings: Any) -> list[Group]:
@@ -42,7 +42,9 @@ def groups(evidence: Evidence, **settings: Any) -> list[Group]:
     width, b and T. Raises NotMeasured if there is none."""
     found: dict[str, Group] = {}
     for member in evidence.where(**settings):
-        config = _without_seed(member.config)
+        # What the runs of a group share: nothing that says where or how they are evaluated.
+        config = replace(member.config, folder="", device="auto", backend="auto")
+        config = replace(config, seed=0, evaluation=EvaluationConfig())
         found.setdefault(repr(config), Group(config, [])).members.append(member)
 
     def size(each: Group) -> tuple[int, ...]:
@@ -136,7 +138,7 @@ def at_loop(of: Group, loop: int) -> Floats:
 
 def at_b(of: Group) -> Floats:
     """The same after the loops of training."""
-    return at_loop(of, of.loops)
+    return at_loop(of, of.b)
 
 
 def solver(of: Group, *names: str) -> dict[str, Floats]:
@@ -225,10 +227,3 @@ def _array(member: Measured, name: str) -> NDArray[Any]:
         hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
         raise NotMeasured(f"{member.label} has no errors{hint}")
     return np.asarray(member.arrays[name])
-
-
-def _without_seed(config: Config) -> Config:
-    """What the runs of a group share: nothing that says where or how they are evaluated."""
-    return replace(
-        config, seed=0, evaluation=EvaluationConfig(), folder="", device="auto", backend="auto"
-    )

@@ -253,7 +253,7 @@ for _figure, _shift, _what in (  # where several figures show a shift, its name 
 
 def growth(of: Sequence[Group], times: int = _FAR) -> Estimate:
     """The last query's error at `times` b loops over that at b, the geometric mean over groups."""
-    return within(of, lambda g: at_loop(g, times * g.loops), at_b)
+    return within(of, lambda g: at_loop(g, times * g.b), at_b)
 
 
 of_paper(
@@ -295,8 +295,8 @@ of_paper(
 )
 def injection_decides(evidence: Evidence) -> Estimate:
     """The two at the same b."""
-    tied = {each.loops: each for each in groups(evidence, family="tied", name="linear")}
-    pairs = [(tied[each.loops], each) for each in _injected(evidence) if each.loops in tied]
+    tied = {each.b: each for each in groups(evidence, family="tied", name="linear")}
+    pairs = [(tied[each.b], each) for each in _injected(evidence) if each.b in tied]
     if not pairs:
         raise NotMeasured("no models with and without injection of the same b")
     return _growth_ratio(pairs)
@@ -386,7 +386,7 @@ of_paper(
 def flattens(evidence: Evidence) -> Estimate:
     """The largest b of each task."""
     largest = [by_b[-1] for by_b in _by_b(evidence)]
-    return within(largest, at_b, lambda g: at_loop(g, max(3 * g.loops // 4, 1)))
+    return within(largest, at_b, lambda g: at_loop(g, max(3 * g.b // 4, 1)))
 
 
 @of_paper(
@@ -425,15 +425,15 @@ def _injected(evidence: Evidence) -> list[Group]:
 
 def _growth_ratio(pairs: Sequence[tuple[Group, Group]]) -> Estimate:
     """The growth from b to 3 b loops of each pair's first group over its second's."""
-    return within_ratio(pairs, lambda g: at_loop(g, _FAR * g.loops), at_b)
+    return within_ratio(pairs, lambda g: at_loop(g, _FAR * g.b), at_b)
 
 
 def _windows(evidence: Evidence) -> list[tuple[Group, Group]]:
     """Of each task and b the groups of the smallest and the largest window, at most b."""
     found = []
     for same in alike(groups(evidence, family="looped"), lambda c: (c.task, c.model, c.loops.b)):
-        by_window = sorted(same, key=lambda g: min(g.config.loops.T, g.loops))
-        small, large = (min(g.config.loops.T, g.loops) for g in (by_window[0], by_window[-1]))
+        by_window = sorted(same, key=lambda g: min(g.config.loops.T, g.b))
+        small, large = (min(g.config.loops.T, g.b) for g in (by_window[0], by_window[-1]))
         if small < large:
             found.append((by_window[0], by_window[-1]))
     if not found:
@@ -455,7 +455,7 @@ def _widths(evidence: Evidence, least: int) -> list[list[Group]]:
 def _by_b(evidence: Evidence) -> list[list[Group]]:
     """Of each task the looped models that differ in b, from few loops to many."""
     same = alike(groups(evidence, family="looped"), lambda c: (c.task, c.model, c.loops.T))
-    found = [each for each in same if len({g.loops for g in each}) > 1]
+    found = [each for each in same if len({g.b for g in each}) > 1]
     if not found:
         raise NotMeasured("no two numbers of loops b of the same task")
     return found

@@ -53,4 +53,4 @@ def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
 
 
 def _far(of: Group) -> Floats:
-    return at_loop(of, _FAR * of.loops)
+    return at_loop(of, _FAR * of.b)

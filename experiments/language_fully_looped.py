@@ -95,14 +95,14 @@ def _panel(name: str, found: Sequence[Mapping[str, Any]]) -> Panel:
 
 def bits(of: Group) -> Floats:
     """Bits per byte of each block of the held-out text after b loops, [seeds, blocks]."""
-    return errors(of, "held_out")[..., of.loops - 1]
+    return errors(of, "held_out")[..., of.b - 1]
 
 
 def _by_loops(evidence: Evidence, variant: str) -> list[Group]:
     """The groups of a variant of more than one loop, by their loops; NotMeasured for fewer than
     two."""
     found = groups(evidence, name="language", connectivity=variant)
-    found = sorted((each for each in found if each.loops > 1), key=lambda each: each.loops)
+    found = sorted((each for each in found if each.b > 1), key=lambda each: each.b)
     if len(found) < 2:
         raise NotMeasured(f"{variant} has one number of loops")
     return found

@@ -150,7 +150,6 @@ for _name, _which, _text in (
     holds_if="below",
 )
 def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
-    """All over last."""
     for which in ("last", "all"):
         _window(evidence, which)
     return Estimate.read(evidence.result("language_test_loops", "all_over_last"))

@@ -115,7 +115,6 @@ claim(
     published="looped models generalise to longer inputs (other tasks)",
 )
 def looped_errs_less_than_standard(evidence: Evidence) -> Estimate:
-    """Of both families."""
     ratios = evidence.result("length")["looped_over_standard"]
     if "llama" not in ratios:
         raise NotMeasured("no looped and standard model with relative positions")

@@ -168,7 +168,6 @@ def _panel(name: str, errors: Sequence[_Errors], settings: EvaluationConfig) -> 
     published="nearly as good as models of one class",
 )
 def is_told_apart(evidence: Evidence) -> Estimate:
-    """Of a model of each class."""
     group = _of_mixture(evidence)
     for name in group["over_alone"]:
         evidence.where(family="looped", name=name)
@@ -186,7 +185,6 @@ def is_told_apart(evidence: Evidence) -> Estimate:
     holds_if="below",
 )
 def looped_matches_standard(evidence: Evidence) -> Estimate:
-    """Of both families."""
     ratio = evidence.result("mixture")["looped_over_standard"]
     if ratio is None:
         raise NotMeasured("a looped and a standard model of the mixture")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from looplab.conf.schema import EvaluationConfig
+from looplab.experiments.claims import Estimate, NotMeasured
 from looplab.experiments.measuring import (
     band,
     estimate,
@@ -44,6 +47,17 @@ def test_one_run_alone_has_no_interval_and_says_so() -> None:
     assert one["note"] == "one seed has no spread"
     two = over_runs([3.0, 3.0])
     assert (two.low, two.high, two.seeds) == (3.0, 3.0, 2)
+
+
+def test_what_is_kept_of_an_estimate_is_read_back_and_no_number_is_not_measured() -> None:
+    found = Estimate(1.5, 1.0, 2.0, 3, note="a note")
+    assert found.plain() == {"mean": 1.5, "low": 1.0, "high": 2.0, "seeds": 3, "note": "a note"}
+    assert Estimate.read(found.plain()) == found
+    for lost in (found._replace(mean=math.nan), found._replace(mean=math.inf)):
+        with pytest.raises(NotMeasured, match="not finite"):
+            Estimate.read(lost.plain())
+    with pytest.raises(NotMeasured, match="a note"):
+        Estimate.read(found._replace(low=math.nan).plain())
 
 
 def test_where_values_first_fall_to_a_level() -> None:
