@@ -102,9 +102,8 @@ def measure_runs(name: str, request: Request) -> Measurement:
     folder = Path(request.folder) / "experiments" / "measures" / name
 
     def compute() -> tuple[Mapping[str, object], None]:
-        return {
-            "result": _plain(import_module(f"{__package__}.{name}").measure(runs, settings))
-        }, None
+        result = import_module(f"{__package__}.{name}").measure(runs, settings)
+        return {"result": _plain(result)}, None
 
     if request.stored_only and found(folder, "measure", key) is None:
         return Measurement(missing=(f"{name}: not measured yet of these runs",))
