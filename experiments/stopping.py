@@ -17,7 +17,7 @@ _FAR = 3  # times b: the last loop that counts
 def variances(of: Group) -> Floats:
     """The variance over loops b to 3 b of the last query's mean error, of each seed, [seeds]."""
     by_loop = errors(of, "by_loop").mean(1)
-    return np.asarray(by_loop[:, of.loops - 1 : _FAR * of.loops].var(axis=1))
+    return np.asarray(by_loop[:, of.b - 1 : _FAR * of.b].var(axis=1))
 
 
 @claim(

@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from looplab.experiments.claims import Evidence, Measured, find_claim, judge
-from looplab.experiments.definition import load, members_of
+from looplab.experiments.claims import Evidence, find_claim, judge
+
+from .claims.scenarios import drawn_loops
 
 
-@pytest.mark.parametrize(("drawn", "verdict"), [(0.1, "holds"), (10.0, "fails")])
-def test_a_level_error_holds_and_a_rising_one_fails(drawn: float, verdict: str) -> None:
-    """Errors rise linearly beyond b loops, `drawn` times as far where loops were drawn."""
-    runs = []
-    for member in members_of(load("stopping"), "small"):
-        config = member.config
-        far = np.clip(np.arange(18) - 5, 0, None) * (1 + 0.01 * config.seed) / 100
-        far = far * (1.0 if config.loops.sampling == "none" else drawn)
-        arrays = {"by_loop": 0.1 + np.tile(far, (8, 1)), "model_at_b": np.full((8, 7), 0.1)}
-        runs.append(Measured(member.label, config, config.training.steps, arrays))
-    found = judge(
-        find_claim("stopping_drawn_loops_level_the_error"),
-        Evidence(runs),
-        scale="small",
-        command="",
-    )
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.01, "holds"), (100.0, "fails")])
+def test_the_ratio_of_variances_over_loops_is_judged_over_seeds(ratio: float, verdict: str) -> None:
+    claim = find_claim("stopping_drawn_loops_level_the_error")
+    found = judge(claim, drawn_loops(ratio), scale="small", command="")
     assert (found["verdict"], found["seeds"]) == (verdict, 3)
-    assert found["mean"] == pytest.approx(drawn**2)
+    assert found["mean"] == pytest.approx(ratio)
+
+
+def test_loops_before_b_and_beyond_three_times_as_many_do_not_count() -> None:
+    claim, evidence = find_claim("stopping_drawn_loops_level_the_error"), drawn_loops(0.5)
+    for member in evidence.members:
+        by_loop = member.arrays["by_loop"]
+        far = np.full((len(by_loop), 3), 7.0)
+        changed = np.concatenate((by_loop[:, :5] + 9, by_loop[:, 5:], far), axis=1)
+        member.arrays["by_loop"] = changed  # type: ignore[index]
+    found = judge(claim, Evidence(evidence.members), scale="small", command="")
+    assert found["mean"] == pytest.approx(0.5)

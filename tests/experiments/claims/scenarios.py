@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from looplab.experiments.claims import Evidence
+import numpy as np
+
+from looplab.experiments.claims import Evidence, Measured
+from looplab.experiments.definition import load, members_of
 
 from .of_commands import (
     cosines,
@@ -66,6 +69,19 @@ def _two(made: Callable[[float], dict[str, Any]], other: dict[str, Any], **both:
 
 def _level(value: float) -> dict[str, Any]:
     return {"level": 0.1 * value}
+
+
+def drawn_loops(ratio: float) -> Evidence:
+    """Errors that rise linearly beyond b loops, with variances over loops b to 3 b that are `ratio`
+    times as large where the loops of training were drawn."""
+    runs = []
+    for member in members_of(load("stopping"), "small"):
+        config = member.config
+        far = np.clip(np.arange(18) - 5, 0, None) * (1 + 0.01 * config.seed) / 100
+        far = far * (1.0 if config.loops.sampling == "none" else ratio**0.5)
+        arrays = {"by_loop": 0.1 + np.tile(far, (8, 1)), "model_at_b": np.full((8, 7), 0.1)}
+        runs.append(Measured(member.label, config, config.training.steps, arrays))
+    return Evidence(runs)
 
 
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
@@ -223,4 +239,5 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "jacobian_penalty_needs_injection": (
         _two(lambda x: {"penalty": 0.1, "grows": x}, {}, family="tied"), 4.0, 1.0
     ),
+    "stopping_drawn_loops_level_the_error": (drawn_loops, 0.3, 3.0),
 }  # fmt: skip
