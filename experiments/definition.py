@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -25,6 +26,7 @@ from looplab.conf.command import as_word
 from looplab.conf.compose import command_of
 from looplab.conf.groups import choices, read_values
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
+from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
 from looplab.conf.words import read_yaml
 
@@ -105,10 +107,10 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Experiment:
-    """The experiment of a name, or in a .yaml file of the user's own; ConfigError for one that does
-    not exist, and for a file that cannot be read as one."""
+    """The experiment of a name, or in a .yaml or .py file of the user's own; ConfigError for one
+    that does not exist, and for a file that cannot be read as one."""
     try:
-        if name.endswith(".yaml"):
+        if name.endswith((".yaml", ".py")):
             return _experiment(_own_name(name), name, dict(_own_values(name)))
         check_choice("experiment", name, names())
         return _experiment(name, name, dict(read_values(f"experiment/{name}")))
@@ -148,8 +150,15 @@ def _own_name(path: str) -> str:
 
 
 def _own_values(path: str) -> Mapping[str, Any]:
+    """The content of a .yaml file, or the EXPERIMENT of a Python file; what it registers, claims
+    among them, can be named from here on."""
     if not Path(path).is_file():
         raise ConfigError("experiment", f"is no file: {path}")
+    if path.endswith(".py"):
+        load_plugins([path])
+        module = sys.modules[f"{PREFIX}{Path(path).stem}"]
+        own = {"measure": Path(path).stem} if hasattr(module, "measure") else {}
+        return {**getattr(module, "EXPERIMENT", {}), **own}
     values = read_yaml(Path(path).read_text(encoding="utf-8"))
     if not isinstance(values, Mapping):
         raise ValueError("it holds no settings")
@@ -162,7 +171,8 @@ def _experiment(name: str, word: str, content: dict[str, Any]) -> Experiment:
     if not scales:
         raise ValueError(f"it has settings at none of {', '.join(SCALES)}")
     experiment = build(Experiment, {"name": name, "word": word, "scales": {}} | content)
-    check_choice("measure", experiment.measure, MEASURES)
+    if not (word.endswith(".py") and experiment.measure == name):
+        check_choice("measure", experiment.measure, MEASURES)
     for at_scale in scales.values():
         for entry in at_scale.runs:
             if "label" not in entry or "scale" in entry:

@@ -212,7 +212,7 @@ def _measured(
     stored_only = settings.action == "figure"
     at_scale = experiment.at(settings.scale)
     request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
-    if experiment.measure in OF_RUNS:
+    if experiment.measure in OF_RUNS or experiment.word.endswith(".py"):
         return measure_runs(experiment.measure, request)
     place = "named.measures." if experiment.measure == "stability" else ""
     module = import_module(f"{__package__}.{place}{experiment.measure}")

@@ -4,6 +4,7 @@ grouped by their settings, predictions loop by loop, intervals and curves."""
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -15,6 +16,7 @@ import torch
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
@@ -89,6 +91,8 @@ def measure_runs(name: str, request: Request) -> Measurement:
     members = [run for run in request.runs if not why_unfinished(run)]
     if not members:
         return Measurement()
+    own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
+    module = own or import_module(f"{__package__}.{name}")
     runs = [load_run(run.path) for run in members]
     settings = members[0].config.evaluation
     key = {
@@ -97,13 +101,16 @@ def measure_runs(name: str, request: Request) -> Measurement:
             for run in runs
         ],
         "settings": asdict(settings),
-        "sources": sources_of(*EVALUATED, "probing", "experiments"),
+        "sources": sources_of(
+            *(*EVALUATED, "probing", "experiments/measuring.py", "experiments/statistics.py"),
+            *([] if own else [f"experiments/{name}.py"]),
+            plugins=[module.__name__],
+        ),
     }
     folder = Path(request.folder) / "experiments" / "measures" / name
 
     def compute() -> tuple[Mapping[str, object], None]:
-        result = import_module(f"{__package__}.{name}").measure(runs, settings)
-        return {"result": _plain(result)}, None
+        return {"result": _plain(module.measure(runs, settings))}, None
 
     if request.stored_only and found(folder, "measure", key) is None:
         return Measurement(missing=(f"{name}: not measured yet of these runs",))
@@ -111,7 +118,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
         result = kept(folder, "measure", key, compute)["result"]
     except Missing as lack:
         return Measurement(missing=(f"{name}: {lack}",))
-    return Measurement({name: result}, [Panel.read(panel) for panel in result["panels"]])
+    return Measurement({name: result}, [Panel.read(panel) for panel in result.get("panels", ())])
 
 
 def _plain(value: Any) -> Any:

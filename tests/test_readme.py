@@ -143,6 +143,30 @@ def test_the_classifier_of_the_guide_reads_a_real_table() -> None:
     assert names["accuracy"] > 0.87  # type: ignore[operator]
 
 
+def test_a_question_in_one_file(tmp_path: Path) -> None:
+    """As it stands, of shorter trainings; a second time nothing is measured."""
+    (code,) = [block for block in blocks("python") if "EXPERIMENT = {" in block]
+    assert len(code.splitlines()) < 60
+    # Few prompts: of a model that has seen all kinds and learned nothing, nothing is measured.
+    short = (
+        '"task": "linear", "training.steps": 20, "task.dims": 2, "task.points": 4, "loops.b": 3,'
+        '"curriculum.dims.start": 2, "curriculum.loops.start": 3, "task.distinct_prompts": 8,'
+    )
+    (tmp_path / "wide.py").write_text(code.replace('"task": "linear",', short), encoding="utf-8")
+    for _ in range(2):
+        said = shell("run.py experiment=wide.py jobs=1 device=cpu", tmp_path)
+        assert "wide: What one more loop moves, by width" in said
+    folder = tmp_path / "runs" / "experiments" / "wide-small"
+    names = {path.stem for path in (folder / "figures").glob("*.png")}
+    assert names == {"move", "by_loop-linear-d-2"}
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    (verdict,) = result["verdicts"]
+    assert verdict["claim"] == "wider_models_rest"
+    shell("run.py action=report experiment=wide", tmp_path)
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "What one more loop moves, by width" in page
+
+
 @pytest.mark.slow
 def test_a_search_for_settings(tmp_path: Path) -> None:
     """A second start goes on with the trials of the first."""

@@ -31,8 +31,8 @@ _RELEASE = "release"  # beside the files of unedited code of a release: its NUMB
 
 
 def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
-    """Path and digest of the Python files in these folders of the project, and of those of these
-    modules that are not the project's."""
+    """Path and digest of the Python files in these folders of the project, or of single files, and
+    of those of these modules that are not the project's."""
     files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
     for module in plugins:
         files |= {path.name: path for path in _outside(module)}
@@ -93,6 +93,8 @@ def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 @cache
 def _files(room: str) -> list[Path]:
     kernels = _HOME / KERNELS
+    if room.endswith(".py"):
+        return [_HOME / room]
     return [
         path
         for path in sorted((_HOME / room).rglob("*.py"))
