@@ -61,20 +61,19 @@ def evaluate(
     settings = resolved(run, settings or run.config.evaluation)
     figures, folder = figures or run.config.figures, run.path / "evaluations"
 
-    def compute() -> tuple[Summary, Arrays]:
+    def compute() -> tuple[dict[str, object], Arrays]:
         with RunFolder(run.path).lock(KIND):
-            return _measure(run, settings, device)
+            summary, arrays = _measure(run, settings, device)
+        return {**summary, "command": _command(run, settings)}, arrays
 
     result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
-    result |= {
-        "remarks": remarks(run),
-        "command": _command(run, settings),
-        "others": [
-            _command(run, _settings_of(other))
-            for other in all_kept(folder, KIND)
-            if other["key"] != result["key"] and other["weights"] == result["weights"]
-        ],
-    }
+    others = [
+        other["command"]
+        for other in all_kept(folder, KIND)
+        if other["weights"] == result["weights"] and "command" in other
+    ]
+    others = [each for each in dict.fromkeys(others) if each != result["command"]]
+    result |= {"remarks": remarks(run), "others": others}
 
     def make() -> Iterator[Path]:
         with RunFolder(run.path).lock(KIND):
@@ -154,10 +153,14 @@ def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
 def _command(run: Run, settings: EvaluationConfig) -> str:
     """The command that shows an evaluation by resolved settings."""
     default = resolved(run, run.config.evaluation)
+    text = run.task.eval if isinstance(run.task, Language) else ""
     words = [
-        f"evaluation.{key}={as_word(value)}"
-        for key, value in vars(settings).items()
-        if value != getattr(default, key)
+        *([f"task.eval={text}"] if text else []),
+        *(
+            f"evaluation.{key}={as_word(value)}"
+            for key, value in vars(settings).items()
+            if value != getattr(default, key)
+        ),
     ]
     return run_py("action=evaluate", f"run={run.path}", *words)
 

@@ -154,7 +154,7 @@ class Evaluation(Summary):
     sources: dict[str, str]
     key: str
     arrays_sha256: NotRequired[str]
-    command: NotRequired[str]
+    command: str
     others: NotRequired[list[str]]
 
 

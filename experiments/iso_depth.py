@@ -25,17 +25,16 @@ from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.evaluation.remarks import shared
+from looplab.experiments.claims import Estimate, Evidence, Measured, NotMeasured, Paper
+from looplab.experiments.measuring import Measurement, Request
+from looplab.experiments.plateau import LEAVES, bayes_error, has_left_plateau, highest
+from looplab.experiments.scaling_law.law import Fit
+from looplab.experiments.scaling_law.report import Fitted, fitted
+from looplab.experiments.scaling_law.report import panels as law_panels
+from looplab.experiments.scaling_law.runs import parameter_counts
+from looplab.experiments.scaling_law.table import COLUMNS, ScalingTable
+from looplab.experiments.statistics import over_seeds
 from looplab.training.assemble import build_task
-
-from .claims import Estimate, Evidence, Measured, NotMeasured, Paper
-from .measuring import Measurement, Request
-from .plateau import LEAVES, bayes_error, has_left_plateau, highest
-from .scaling_law.law import Fit
-from .scaling_law.report import Fitted, fitted
-from .scaling_law.report import panels as law_panels
-from .scaling_law.runs import parameter_counts
-from .scaling_law.table import COLUMNS, ScalingTable
-from .statistics import over_seeds
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 _WELL = 0.9  # the least R² at which the law describes the losses

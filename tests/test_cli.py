@@ -93,7 +93,13 @@ def test_halting_and_shifted_inputs_by_one_command(
     shifts = ["evaluation.shifts=[orthogonal_query,scaled_x_2]", "evaluation.baselines=[ridge]"]
     assert run.main([*TINY, *words, *shifts]) == 0
     out = capsys.readouterr().out
-    for text in ("looped, halting", "mean loops used", "orthogonal query", "x · 2", "ridge, λ = "):
+    for text in (
+        "looped, early exit",
+        "mean loops used",
+        "orthogonal query",
+        "x · 2",
+        "ridge, λ = ",
+    ):
         assert text in out
     assert "averaging" not in out
     (folder,) = (tmp_path / "runs").iterdir()

@@ -37,8 +37,8 @@ TAKES_ITS_SETTINGS = {
     HOME / "openml_eval" / "__main__.py",
     HOME / "experiments" / "grids" / "command.py",
     HOME / "experiments" / "grids" / "run.py",
-    HOME / "experiments" / "named" / "members.py",
-    HOME / "experiments" / "named" / "measures" / "openml.py",
+    HOME / "experiments" / "definition.py",
+    HOME / "experiments" / "tables.py",
 }
 ROOMS = (*MAY_USE, "benchmarks")
 FILES = [

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from looplab.conf.mistakes import ConfigError, RunError, one_line
 from looplab.training.run_folder.files import write_bytes
 
 from .command import ReportSettings
-from .figure import data_link
 from .folders import Found, find
-from .kept import Kept
+
+if TYPE_CHECKING:
+    from .kept import Kept
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _HERE = Path(__file__).parent
@@ -32,6 +33,8 @@ def write_report(settings: ReportSettings) -> str:
     settings, and where there is nothing to show."""
     settings.check()
     found = find(settings)
+    from .kept import Kept  # loads torch, when the settings are known to be right
+
     kept = Kept(Path(settings.folder) / "report_cache")
     content, problems = _gathered(found, kept)
     if settings.experiment is None and not settings.runs:
@@ -160,6 +163,8 @@ def page(content: Mapping[str, list[Part]], problems: Sequence[str], subject: st
 
 def _claims_csv(verdicts: Sequence[Part]) -> str:
     from pandas import DataFrame
+
+    from .figure import data_link
 
     names = (
         *("claim", "sentence", "source", "quantity", "published", "ours", "line", "seeds"),

@@ -154,7 +154,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         inside = self._open[-1] if self._open else ""
-        if inside == "button" and "figure" in self._open and "ul" in self._open:
+        if inside.startswith("button") and "figure" in self._open and "ul" in self._open:
             self.figures[-1]["names"].append(data)
         if inside not in ("script", "style"):
             self.text += data

@@ -155,7 +155,7 @@ def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> N
         f"{first / 'evaluation.json'} cannot be read",
         f"{own / 'broken'} is not shown",
         "fig03-small/result.json is not shown: it has another form than this version's",
-        "scaling_law-tiny-01234567 is not shown: scaling_law.json cannot be read",
+        "scaling_law-tiny-01234567 is not shown: is no JSON object",
     ):
         assert line in text
         assert line in said

@@ -27,6 +27,7 @@ def drawn(sizes: tuple[int, int], dtype: torch.dtype = torch.float32) -> tuple[T
 
 def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What oneDNN was asked to do after a product, call by call."""
+    cpu.has_bf16_products()  # which tries a product, once
     calls: list[str] = []
     product = cpu._product
 
