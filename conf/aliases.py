@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 # Our settings (of run.py first, then of the small commands), each with its other names.
 _NAMES: dict[tuple[str, ...], str] = {
-    ("training.learning_rate", "learning_rate", "rates"): "lr rate eta step_size base_lr max_lr",
+    ("training.learning_rate", "learning_rate"): "lr rate eta step_size base_lr max_lr",
     ("training.batch_size", "batch_size"): "batch bs batchsize minibatch train_batch_size n_batch",
     ("training.steps", "steps"): (
         "epochs epoch iterations iters iter n_iter max_steps num_steps n_steps train_steps "

@@ -35,7 +35,8 @@ OF_RUNS = (  # files of experiments/ that measure trained runs
     *("halting", "language_fully_looped", "language_residual_scaling", "language_test_loops"),
     "language_iso_depth",
 )
-MEASURES = ("evaluation", "probes", "tables", "stability", "iso_depth", *OF_RUNS)
+OF_FIGURES = ("residual_scaling", "fully_looped")  # that make figures, of runs or of none
+MEASURES = ("evaluation", "probes", "tables", "iso_depth", *OF_FIGURES, *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 ALL, ALL_LANGUAGE = "all", "all_language"
 SCALES = ("small", "medium", "paper")

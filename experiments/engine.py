@@ -148,7 +148,7 @@ def _finish(
     """Measure what is finished, draw, judge and write one experiment's result."""
     everything = [measured(member) for member in members]
     runs = [run for run in everything if run.arrays]
-    measurement = _measured(experiment, settings, runs)
+    measurement = _measured(experiment, settings, everything)
     results = [
         member_result(member, run, failures)
         for member, run in zip(members, everything, strict=True)
@@ -211,11 +211,13 @@ def _measured(
         return Measurement()
     stored_only = settings.action == "figure"
     at_scale = experiment.at(settings.scale)
-    request = Request(at_scale.settings, runs, settings.folder, settings.jobs, stored_only)
+    finished, others = ([run for run in runs if bool(run.arrays) == has] for has in (True, False))
+    request = Request(
+        at_scale.settings, finished, settings.folder, settings.jobs, stored_only, others
+    )
     if experiment.measure in OF_RUNS or experiment.word.endswith(".py"):
         return measure_runs(experiment.measure, request)
-    place = "named.measures." if experiment.measure == "stability" else ""
-    module = import_module(f"{__package__}.{place}{experiment.measure}")
+    module = import_module(f"{__package__}.{experiment.measure}")
     answer: Measurement = module.measure(request)
     return answer
 

@@ -16,7 +16,6 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
-from looplab.experiments.stability.verdict import collapse
 from looplab.training.assemble import trained_loops
 from looplab.training.inside_loops import NORMS
 from looplab.training.run_folder.run import Run
@@ -24,6 +23,7 @@ from looplab.training.run_folder.run import Run
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import Group, errors, groups, measured_groups, ratio
 from .measuring import Missing, SeedGroup, bits_per_byte, grouped, over_runs
+from .residual_scaling_trained import collapse
 from .statistics import over_seeds
 
 _LABELS = {

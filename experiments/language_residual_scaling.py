@@ -17,13 +17,13 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
-from looplab.experiments.stability.tables import LABELS
-from looplab.experiments.stability.verdict import collapse, gain, movement, optimum
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .measuring import bits_per_byte
+from .near_init import LABELS
+from .residual_scaling_trained import collapse, gain, movement, optimum
 from .statistics import absolute, over_seeds
 
 _SCALINGS = ("none", "sqrt", "linear")

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 
 from looplab.conf.build import config_to_mapping, flatten
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError, RunError, check_choice
 from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
@@ -26,16 +27,22 @@ from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.panel import Curve, Panel
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
-from looplab.training.run_folder.run import IRRELEVANT, Run
+from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .claims import Estimate, Measured, why_unfinished
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
-_ENDS = (5, 95)  # percentiles of a 90 % interval
-# Settings by which runs are not grouped.
-_NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
+def _plain(value: Any) -> Any:
+    """A measure's result as JSON has it."""
+    if isinstance(value, Estimate | Panel):
+        return value.plain()
+    if isinstance(value, Interval):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return list(map(_plain, value)) if isinstance(value, list) else value
 
 
 class Missing(Exception):
@@ -47,13 +54,14 @@ class Request:
     """The settings of an experiment at a scale for its measurement (`settings` of its file, one
     mapping for each measurement to make), its finished runs, the folder of all runs, and the
     number of processes (None: one a core). With `stored_only` nothing is computed that takes long:
-    only what is stored is read."""
+    only what is stored is read. `unfinished` are its other runs, without errors."""
 
     settings: Sequence[Mapping[str, Any]]
     runs: Sequence[Measured]
     folder: str
     processes: int | None = None
     stored_only: bool = False
+    unfinished: Sequence[Measured] = ()
 
     def only_settings(
         self, of: str, *decided: str, why: str = "its command decides it"
@@ -107,29 +115,74 @@ def measure_runs(name: str, request: Request) -> Measurement:
             plugins=[module.__name__],
         ),
     }
-    folder = Path(request.folder) / "experiments" / "measures" / name
 
-    def compute() -> tuple[Mapping[str, object], None]:
-        return {"result": _plain(module.measure(runs, settings))}, None
+    def compute() -> dict[str, Any]:
+        found: dict[str, Any] = module.measure(runs, settings)
+        return found
 
-    if request.stored_only and found(folder, "measure", key) is None:
-        return Measurement(missing=(f"{name}: not measured yet of these runs",))
     try:
-        result = kept(folder, "measure", key, compute)["result"]
+        result = _once(name, request, key, compute)
     except Missing as lack:
         return Measurement(missing=(f"{name}: {lack}",))
     return Measurement({name: result}, [Panel.read(panel) for panel in result.get("panels", ())])
 
 
-def _plain(value: Any) -> Any:
-    """A measure's result as JSON has it."""
-    if isinstance(value, Estimate | Panel):
-        return value.plain()
-    if isinstance(value, Interval):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return list(map(_plain, value)) if isinstance(value, list) else value
+FigureOf = Callable[[Sequence[Measured], Mapping[str, Any]], dict[str, Any]]
+
+
+def measure_figures(request: Request, figures: Mapping[str, FigureOf]) -> Measurement:
+    """Make the figures that the request's settings name, or find their stored results, which claims
+    have as `results["stability"]` by figure. Each of the settings has `figure`, the beginnings of
+    the names of the `panels` that are shown (all, if left out), and what else the figure's function
+    gets beside the runs, those that are not finished last. Raises ConfigError for other settings.
+    """
+    results: dict[str, Any] = {}
+    panels: list[Panel] = []
+    missing: list[str] = []
+    runs = [*request.runs, *request.unfinished]
+    for entry in request.settings:
+        given = dict(entry)
+        figure, shown = given.pop("figure", ""), tuple(given.pop("panels", ("",)))
+        check_choice("figure", figure, figures)
+        try:
+            weights = [weights_digest(load_run(run.path).model) for run in request.runs]
+            key = {
+                "figure": figure,
+                "settings": given,
+                "runs": [[run.label, run_folder(run.config).path.name, run.step] for run in runs],
+                "weights": weights,
+                "evaluation": asdict(runs[0].config.evaluation) if runs else {},
+                "sources": sources_of(*EVALUATED, "probing", "experiments"),
+            }
+            result = _once("stability", request, key, partial(figures[figure], runs, given))
+        except (Missing, RunError) as lack:
+            missing.append(f"figure={figure}: {lack}")
+            continue
+        results[figure] = result
+        made = [Panel.read(panel) for panel in result["panels"]]
+        panels += [panel for panel in made if panel.name.startswith(shown)]
+    return Measurement({"stability": results} if results else {}, panels, missing)
+
+
+def _once(
+    name: str, request: Request, key: Mapping[str, Any], compute: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """The result that is stored under a key, or that of now, its panels as plain values; Missing
+    where nothing is to be computed."""
+    folder = Path(request.folder) / "experiments" / "measures" / name
+    if request.stored_only and found(folder, "measure", key) is None:
+        raise Missing("not measured yet" + " of these runs" * bool(request.runs))
+
+    def plain() -> tuple[dict[str, Any], None]:
+        return {"result": _plain(compute())}, None
+
+    result: dict[str, Any] = kept(folder, "measure", key, plain)["result"]
+    return result
+
+
+_ENDS = (5, 95)  # percentiles of a 90 % interval
+# Settings by which runs are not grouped.
+_NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
 
 
 @dataclass(frozen=True)

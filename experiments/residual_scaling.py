@@ -1,21 +1,240 @@
-"""The claims of 'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524) on models near
-their initialisation (Figures 2 to 4 and 9) and on trained ones (Figures 5 to 8).
+"""'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): the ReLU layer of its
+theorems, and its claims on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`)
+and on trained ones (Figures 5 to 8: `residual_scaling_trained.py`).
 
-Evidence.results["stability"] maps the name of a figure of `python -m experiments.stability` to the
-content of its JSON.
+Evidence.results["stability"] has the results by figure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, cycle, islice, repeat
 from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Generator, Tensor
 
+from looplab.conf.build import build
+from looplab.conf.setting import check_settings
+from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.models.model import residual_scale
+from looplab.training.progress import Progress
 
-from .claims import Estimate, Evidence, NotMeasured, Paper
+from .claims import Estimate, Evidence, Measured, NotMeasured, Paper
+from .measuring import FigureOf, Measurement, Request, measure_figures
+from .near_init import LABELS, Near, changes, cosines, norms, scaling_curves, with_errors
+from .residual_scaling_trained import sweep, trained
 from .statistics import absolute, over_seeds
+
+
+def measure(request: Request) -> Measurement:
+    """Measure the figures that the request's settings name."""
+
+    def near(figure: Callable[[Near], dict[str, Any]]) -> FigureOf:
+        def make(runs: Sequence[Measured], given: Mapping[str, Any]) -> dict[str, Any]:
+            settings = build(Near, given)
+            check_settings("settings.", settings)
+            return figure(settings)
+
+        return make
+
+    return measure_figures(
+        request,
+        {
+            "toy": near(toy),
+            "norms": near(norms),
+            "cosines": near(cosines),
+            "changes": near(changes),
+            "sweep": lambda runs, given: sweep(runs, "sweep"),
+            "contrast": lambda runs, given: sweep(runs, "contrast"),
+            "trained": lambda runs, given: trained(
+                [load_run(run.path) for run in runs if run.path],
+                [run.label for run in runs if run.path],
+            ),
+        },
+    )
+
+
+TOY_WIDTH = 1024
+_ANGLES_AT = 16  # loops whose increments' cosines are taken
+_LAYERS = (1, 4, 12)  # of the looped stacks of more than one layer
+_HIGHEST = 1e3  # of the picture: exploding norms leave it
+
+
+def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
+    """h ← h + ε W relu(h) in float64, W with entries N(0, 1/d), h₀ of length √d; a looped stack
+    repeats one W, a deep one draws a W for each layer (Theorems 1 and 2).
+
+    Over seeds, by stack and scaling, of states of this width d: `norm`, ‖h_R‖/√d by loops, with the
+    root of its mean square; `change`, that of the output by one update of random signs, over its
+    rate; `cosine`, the mean over pairs of different increments of `angles_at` loops. `layers` has
+    ‖h_R‖/√d of looped stacks of several layers, ε = 1/(R√U), by their number.
+    """
+    runs = []
+    with Progress(near.seeds, "toy", "seed") as progress:
+        for seed in near.all_seeds:
+            runs.append(_one_seed(width, near.loops, seed))
+            progress.update()
+
+    def curves_of(part: str) -> dict[str, dict[str, Any]]:
+        names = [name for name in runs[0] if name.startswith(part)]
+        return {
+            name.removeprefix(part): with_errors(np.array([run[name] for run in runs]))
+            for name in names
+        }
+
+    norm = curves_of("norm/")
+    for curve in norm.values():
+        root = np.sqrt((np.array(curve["by_seed"]) ** 2).mean(0))
+        curve["root_mean_square"] = root.tolist()
+    result = {
+        "width": width,
+        "seeds": near.seeds,
+        "seed": near.seed,
+        "loops": list(near.loops),
+        "angles_at": _ANGLES_AT,
+        "norm": norm,
+        "change": curves_of("change/"),
+        "cosine": curves_of("cosine/"),
+        "layers": curves_of("layers/"),
+    }
+    return {**result, "panels": _toy_panels(result)}
+
+
+def _toy_panels(result: Mapping[str, Any]) -> list[Panel]:
+    """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
+    several layers; and the cosines."""
+    loops, title = result["loops"], f"h ← h + ε W relu(h), d = {result['width']}"
+
+    def values(part: str, stack: str) -> dict[str, Any]:
+        return {scaling: result[part][f"{stack} {scaling}"]["by_seed"] for scaling in LABELS}
+
+    norms = [
+        *scaling_curves(values("norm", "looped"), "looped, "),
+        *scaling_curves(values("norm", "deep"), "not shared, "),
+    ]
+    layers = [
+        Curve.of(f"U = {u}", "loops", mean_of_seeds(of["by_seed"]), number=int(u))
+        for u, of in result["layers"].items()
+    ]
+    cosine = np.array([of["by_seed"] for of in result["cosine"].values()]).T
+    moved = "change of the output by one update / η"
+    limits, norm, several = (0.5, _HIGHEST), "‖h_R‖ / √d", "looped stacks of U layers, ε = 1/(R√U)"
+    return [
+        Panel(
+            "toy-norm", title, "loops R", norm, loops, norms, log="xy", limits=limits, picture="toy"
+        ),
+        Panel(
+            "toy-change", title, "loops R", moved, loops,
+            scaling_curves(values("change", "looped"), "looped, "), log="xy", limits=limits,
+            picture="toy",
+        ),
+        Panel("toy-layers", f"{title}, {several}", "loops R", norm, loops, layers, log="x"),
+        Panel(
+            "toy-cosines", f"{title}, mean over pairs of increments of {_ANGLES_AT} loops", "stack",
+            "cosine", range(len(result["cosine"])),
+            [Curve.of("cosine", "looped", mean_of_seeds(cosine))], x_names=[*result["cosine"]],
+            bars=True,
+        ),
+    ]  # fmt: skip
+
+
+def layers(width: int, seed: int) -> Iterator[Tensor]:
+    """h₀ [d], then the weights [d, d] of one layer after another, endlessly."""
+    generator = Generator().manual_seed(seed)
+    h = torch.randn(width, generator=generator, dtype=torch.float64)
+    yield h * (math.sqrt(width) / torch.linalg.vector_norm(h))
+    while True:
+        weights = torch.randn(width, width, generator=generator, dtype=torch.float64)
+        yield weights.div_(math.sqrt(width))
+
+
+def run(weights: Iterable[Tensor], start: Tensor, loops: Tensor, scales: Tensor) -> Tensor:
+    """The last states [C, d] from the start [d], row c after loops[c] steps scaled by scales[c]."""
+    h = start.repeat(len(loops), 1)
+    for t, layer in zip(range(int(loops.max())), weights, strict=False):
+        active = t < loops
+        h[active] += scales[active, None] * (h[active].relu() @ layer.T)
+    return h
+
+
+def derivative(
+    weights: Tensor, signs: Tensor, start: Tensor, loops: Tensor, scales: Tensor
+) -> Tensor:
+    """∂h_R/∂η [C, d] at η = 0 of the looped stack with W + η S/√d, for signs S [d, d]."""
+    h, change = start.repeat(len(loops), 1), start.new_zeros(len(loops), len(start))
+    direction = signs / math.sqrt(len(start))
+    for t in range(int(loops.max())):
+        active = t < loops
+        state, scale = h[active], scales[active, None]
+        increment = (change[active] * (state > 0)) @ weights.T + state.relu() @ direction.T
+        change[active] += scale * increment
+        h[active] += scale * (state.relu() @ weights.T)
+    return change
+
+
+def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: float) -> float:
+    """The mean cosine over pairs of different increments W relu(h) among the first `count`."""
+    h, units = start, list[Tensor]()
+    for layer in islice(weights, count):
+        increment = layer @ h.relu()
+        units.append(increment / torch.linalg.vector_norm(increment))
+        h = h + scale * increment
+    cosines = torch.stack(units) @ torch.stack(units).T
+    return float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
+
+
+def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, float | list[float]]:
+    """The curves of one seed, by `part/curve`."""
+    source = layers(width, seed)
+    start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
+    shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(LABELS))
+    scales = _scales([(scaling, r, 1) for scaling in LABELS for r in loops])
+    final_states = {
+        "norm/looped": run(shared, start, counts, scales),
+        "norm/deep": run(chain(stack, source), start, counts, scales),
+        "change/looped": derivative(stack[0], _signs(width, seed), start, counts, scales),
+    }
+    curves: dict[str, float | list[float]] = {}
+    for name, states in final_states.items():
+        by_scaling = _lengths(states).view(len(LABELS), -1)
+        for scaling, values in zip(LABELS, by_scaling, strict=True):
+            curves[f"{name} {scaling}"] = values.tolist()
+    curves["cosine/deep none"] = mean_cosine(stack, start, _ANGLES_AT, 1.0)
+    for scaling in ("none", "linear"):
+        scale = residual_scale(scaling, _ANGLES_AT, 1)
+        curves[f"cosine/looped {scaling}"] = mean_cosine(shared, start, _ANGLES_AT, scale)
+    for layer_count in _LAYERS:
+        # A step is a layer here: R loops are R U steps.
+        last_states = run(
+            cycle(stack[:layer_count]),
+            start,
+            layer_count * torch.tensor(loops),
+            _scales([("factored", r, layer_count) for r in loops]),
+        )
+        curves[f"layers/{layer_count}"] = _lengths(last_states).tolist()
+    return curves
+
+
+def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
+    """ε of each (scaling, loops, layers)."""
+    return torch.tensor([residual_scale(*row) for row in rows], dtype=torch.float64)
+
+
+def _signs(width: int, seed: int) -> Tensor:
+    """The signs of the update, from their own stream of random numbers."""
+    generator = Generator().manual_seed(2**62 + seed)
+    return torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
+
+
+def _lengths(states: Tensor) -> Tensor:
+    """The length of states [C, d] over √d: [C]."""
+    return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
+
 
 _BOUNDED = 1.25  # a norm or a change within a quarter, from the fewest loops to the most
 _ACROSS = "from the fewest loops to the most"

@@ -25,7 +25,6 @@ from looplab.experiments.grids.status import StatusSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
-from looplab.experiments.stability.settings import StabilitySettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings
@@ -38,7 +37,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m openml_eval action=fetch": FetchSettings,
     "python -m openml_eval action=ship": CheckpointSettings,
     "python -m evaluation.ship": ShipSettings,
-    "python -m experiments.stability": StabilitySettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,
     "python run.py action=status, action=cancel": StatusSettings,

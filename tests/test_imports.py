@@ -112,7 +112,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "looplab.conf.command, looplab.conf.words, looplab.probing.dynamics.__main__, "
-            "looplab.probing.settings, looplab.experiments.stability.__main__, "
+            "looplab.probing.settings, looplab.experiments.stability, "
             "looplab.openml_eval.__main__, looplab.reference",
             ["torch", "hydra", "omegaconf", "openml", "pandas", "sklearn"],
         ),
@@ -201,9 +201,7 @@ def test_the_command_trains_and_evaluates(installed: Path, elsewhere: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "module", ["probing", "openml_eval", "experiments.stability", "benchmarks.time_to_quality"]
-)
+@pytest.mark.parametrize("module", ["probing", "openml_eval", "benchmarks.time_to_quality"])
 def test_other_commands_are_there(module: str, installed: Path, elsewhere: Path) -> None:
     assert "python -m" in python(["-m", f"looplab.{module}", "--help"], installed, elsewhere)
 

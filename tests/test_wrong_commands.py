@@ -66,7 +66,7 @@ def test_they_are_many_distinct_and_of_all_entry_points(tmp_path: Path) -> None:
     entries = Counter(wrong.entry for wrong in asked)
     assert min(entries.values()) >= 20
     assert set(entries) == {
-        *("run", "probing", "probing.dynamics", "experiments.stability", "openml_eval"),
+        *("run", "probing", "probing.dynamics", "openml_eval"),
         "experiments.scaling_law",
     }
 

@@ -12,13 +12,11 @@ from typing import NamedTuple
 from looplab.conf.checks.folders import is_hidden
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.experiments.definition import experiment_of
-from looplab.experiments.stability.settings import FIGURES, StabilitySettings
 from looplab.training.run_folder.status import is_run, named_runs, runs_in
 
 from .command import ReportSettings
 
 _LAW = "scaling_law.json"
-_STABILITY = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-\w+)?-[0-9a-f]{{12}}\.json$")
 _GRID = re.compile(r"grid-[0-9a-f]{8}$")
 _DEPTH = ("*", "*/*")  # below the folder: runs/NAME, runs/shipped/NAME
 
@@ -31,14 +29,13 @@ class Found(NamedTuple):
     experiments: list[Path]
     comparisons: list[Path]
     laws: list[Path]
-    stability: list[Path]
 
 
 def find(settings: ReportSettings) -> Found:
     """What the settings ask for. Raises ConfigError where that is nothing."""
     folder = Path(settings.folder)
     if settings.runs:
-        return Found(named_runs(settings.runs), [], [], [], [])
+        return Found(named_runs(settings.runs), [], [], [])
     if settings.experiment is not None:
         return _experiments(folder, settings.experiment)
     if not folder.is_dir():
@@ -48,7 +45,6 @@ def find(settings: ReportSettings) -> Found:
         _results(folder),
         _below(folder, "comparison.json"),
         [path.parent for path in _below(folder, _LAW)],
-        _stability(folder),
     )
     if not any(found):
         raise ConfigError(
@@ -70,17 +66,6 @@ def _results(folder: Path) -> list[Path]:
     return [*_below(folder, "result.json", "experiments"), *grids]
 
 
-def _stability(folder: Path) -> list[Path]:
-    """The results of `python -m experiments.stability`, in the folder, below it, or where they are
-    by default."""
-    places = [folder, *(path for path in folder.glob("*") if path.is_dir() and not is_run(path))]
-    if folder == Path(ReportSettings.folder):
-        places.append(Path(StabilitySettings.folder))
-    return sorted(
-        path for place in places for path in place.glob("*.json") if _STABILITY.match(path.name)
-    )
-
-
 def _experiments(folder: Path, name: str) -> Found:
     """The results of one named experiment at every scale, or of all, and the runs they are of."""
     by_name: dict[str, list[Path]] = {}
@@ -93,7 +78,7 @@ def _experiments(folder: Path, name: str) -> Found:
         raise ConfigError("experiment", f"cannot be {name!r}{nearest(name, by_name)}")
     chosen = [path for each, paths in by_name.items() if name in ("all", each) for path in paths]
     runs = {run for path in chosen for run in _runs_of(path, folder)}
-    return Found(sorted(runs), chosen, [], [], [])
+    return Found(sorted(runs), chosen, [], [])
 
 
 def _runs_of(path: Path, folder: Path) -> list[Path]:

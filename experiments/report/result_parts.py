@@ -1,5 +1,4 @@
-"""Experiments, comparisons, scaling laws and figures of stability as parts of the page, from their
-JSON files."""
+"""Experiments, comparisons and scaling laws as parts of the page, from their JSON files."""
 
 from __future__ import annotations
 
@@ -88,21 +87,7 @@ def law_part(folder: Path, kept: Kept) -> dict[str, Any]:
     }
 
 
-def stability_part(path: Path, kept: Kept) -> dict[str, Any]:
-    """A figure of `python -m experiments.stability`."""
-    result = _content(read_record(path, "stability"), path)
-    result["settings"] = {"figure": result["figure"], **result["settings"]}
-    return {
-        "id": anchor("stability", path),
-        "title": str(result["figure"]),
-        "path": path.as_posix(),
-        **_drawn(path, result, "experiments.stability", kept),
-    }
-
-
-def _drawn(
-    path: Path, result: dict[str, Any], module: str, kept: Kept, of: str = ""
-) -> dict[str, Any]:
+def _drawn(path: Path, result: dict[str, Any], module: str, kept: Kept, of: str) -> dict[str, Any]:
     """The command of a result with its settings, and the figures of its panels."""
     words = [
         f"{key}={as_word(value)}"

@@ -70,7 +70,6 @@ def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str
         ),
         "comparisons": parts(found.comparisons, result_parts.comparison_part),
         "laws": parts(found.laws, result_parts.law_part),
-        "stability": parts(found.stability, result_parts.stability_part),
         "runs": [],
     }
     with_figures = len(found.runs) <= _WITH_FIGURES

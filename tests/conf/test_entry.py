@@ -19,13 +19,12 @@ from looplab import main as run
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.scaling_law import __main__ as scaling_law
-from looplab.experiments.stability import __main__ as stability
 from looplab.openml_eval.__main__ import main as openml_eval
 from tests.conftest import HOME, python
 
 RUN = str(HOME / "run.py")
 MODULES = [
-    *("probing", "probing.dynamics", "experiments.stability", "openml_eval"),
+    *("probing", "probing.dynamics", "openml_eval"),
     *("experiments.scaling_law", "looplab.benchmarks.parity"),
 ]
 TINY = [
@@ -73,7 +72,9 @@ def test_what_a_terminal_cannot_show_is_replaced(encoding: str, tmp_path: Path) 
     assert "task.noise_std, ?" in done.stdout
 
 
-@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m experiments.stability figure=toy"])
+@pytest.mark.parametrize(
+    "command", [f"{RUN} task=linear", "-m experiments.scaling_law table=minima"]
+)
 def test_a_working_directory_that_is_gone_is_one_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     done = shell(f'cd gone; rmdir "$PWD"; "$@" {command}', tmp_path)
@@ -115,7 +116,6 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
         ("run.py", ["task=linear"], "torch"),
         ("run.py", ["task=linear"], "torch.nn"),
         ("openml_eval", [], "hydra"),
-        ("experiments.stability", ["figure=toy"], "numpy"),
         ("experiments.scaling_law", ["table=minima"], "scipy"),
     ],
 )
@@ -246,7 +246,6 @@ def test_one_that_may_only_be_read_is_refused(name: str, nobodys: Path) -> None:
         (run.main, TRAIN, "run.py", "folder"),
         (run.main, ["-m", *TRAIN, "seed=0,1"], "run.py", "folder"),
         (run.main, ["action=import", f"checkpoint={__file__}"], "run.py", "folder"),
-        (stability.main, ["figure=toy"], "experiments.stability", "folder"),
         (scaling_law.main, ["table=minima"], "experiments.scaling_law", "folder"),
         (openml_eval, [], "openml_eval", "folder"),
         (openml_eval, ["action=fetch"], "openml_eval", "data_dir"),

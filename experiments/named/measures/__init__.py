@@ -1,2 +1,2 @@
-"""Measurements of an experiment beside the evaluation of its runs: probes, real tables, stability,
-the iso-depth law. Most modules have `measure(request) -> Measurement`."""
+"""Measurements of an experiment beside the evaluation of its runs: probes, real tables, the
+iso-depth law. Most modules have `measure(request) -> Measurement`."""

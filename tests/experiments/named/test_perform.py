@@ -166,7 +166,7 @@ def test_an_experiment_that_breaks_does_not_stop_the_others(
         (["experiment=[all,fig02]"], "holds all and more"),
         (["experiment=fig02", "scale=huge"], "scale cannot be 'huge'"),
         (["experiment=fig02", "seeds=0"], "seeds must be at least 1"),
-        (["experiment=stability_fig5", "seeds=3"], "seeds has no meaning for stability_fig5"),
+        (["experiment=stability_fig2", "seeds=3"], "seeds has no meaning for stability_fig2"),
         (["experiment=fig02", "action=figures"], "did you mean 'figure'"),
         (["experiment=fig02", "task=linear"], "task is not a setting"),
         (["experiment=fig02", "-m"], "-m is for runs"),

@@ -1,5 +1,6 @@
-"""SIGKILL to the parent, a worker or the whole group of a command with processes of its own: nobody
-is left, and the same command ends as one that was left in peace."""
+"""SIGKILL to the parent, a worker or the whole group of a leave-one-out with processes of its own:
+nobody is left, and the same command ends as one that was left in peace. (Grids and experiments:
+tests/experiments/grids/test_kills.py.)"""
 
 from __future__ import annotations
 
@@ -12,13 +13,11 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.stability.__main__ import main as stability
 from tests.openml_eval.leave_out import words, write_tables
 from tests.training.stopping.killed import Killable, result, written
 
 _KILLS = 34  # of each command
 _WHO = ("parent", "worker", "group")
-_SWEEP = "figure=sweep steps=100 loops=[1,2] rates=[1e-3,2e-3,4e-3] seeds=1 jobs=2"
 _OPENML = ("training.steps=150", "training.checkpoint_every=50", "model=looped", "jobs=2")
 
 
@@ -37,14 +36,12 @@ class Subject:
         return Killable([*self.words, f"folder={folder}"], says, **variables)
 
 
-@pytest.fixture(params=["openml_eval", "experiments.stability"])
-def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
-    if request.param == "openml_eval":
-        tables = write_tables(tmp_path / "tables")
-        given = words(tables, tmp_path, *_OPENML, "evaluation_seeds=1")
-        given = [each for each in given if not each.startswith(("folder=", "training.steps=6"))]
-        return Subject(["openml_eval", *given], "openml-????????/openml.json")
-    return Subject(["experiments.stability", *_SWEEP.split()], "sweep-*.json")
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    tables = write_tables(tmp_path / "tables")
+    given = words(tables, tmp_path, *_OPENML, "evaluation_seeds=1")
+    given = [each for each in given if not each.startswith(("folder=", "training.steps=6"))]
+    return Subject(["openml_eval", *given], "openml-????????/openml.json")
 
 
 def undisturbed(subject: Subject, folder: Path, started: list[Killable]) -> tuple[Any, int]:
@@ -109,22 +106,3 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
     assert min(subject.kills[who] for who in _WHO) > 0
 
 
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a sweep finds that is left in peace."""
-    folder = tmp_path_factory.mktemp("whole")
-    assert stability([*_SWEEP.split()[:-1], "jobs=1", f"folder={folder}"]) == 0
-    return result(folder, "sweep-*.json")
-
-
-@pytest.mark.slow
-def test_two_shells_share_a_sweep(sweep: Any, tmp_path: Path, started: list[Killable]) -> None:
-    folder, words = tmp_path / "shared", [*_SWEEP.split()[:-1], "jobs=1"]
-    subject = Subject(["experiments.stability", *words], "sweep-*.json")
-    for number in (1, 2):
-        started.append(subject.start(folder, number))
-    for command in started:
-        assert command.code() == 0, command.printed
-        assert "failed" not in command.printed
-    assert any("in use by process " in command.printed for command in started)
-    assert result(folder, subject.pattern) == sweep

@@ -6,9 +6,8 @@ import pytest
 
 from looplab.conf.build import build
 from looplab.experiments import tables
-from looplab.experiments.definition import OF_RUNS, load, members_of, names
+from looplab.experiments.definition import OF_FIGURES, OF_RUNS, load, members_of, names
 from looplab.experiments.measuring import Request
-from looplab.experiments.named.measures import stability
 from looplab.probing.settings import ProbingSettings
 
 MEASURED = [name for name in names() if load(name).measure not in ("evaluation", *OF_RUNS)]
@@ -28,11 +27,11 @@ def test_its_settings_are_the_commands(name: str, scale: str) -> None:
     labels = {member.label for member in members}
     assert "" not in labels
     request = Request(at_scale.settings, (), "runs", 1)
-    if experiment.measure == "stability":
+    if experiment.measure in OF_FIGURES:
         for entry in at_scale.settings:
-            settings, shown = stability.settings_of(entry, request)
-            assert (settings.figure == "trained") == bool(members)
-            assert all(part.startswith(settings.figure) for part in shown)
+            near = entry["figure"] in ("toy", "norms", "cosines", "changes")
+            assert near != bool(members)
+            assert all(part.startswith(entry["figure"]) for part in entry.get("panels", ()))
     elif experiment.measure == "iso_depth":
         assert len(at_scale.settings) == 1
     elif experiment.measure == "tables":

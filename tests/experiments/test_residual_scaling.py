@@ -12,20 +12,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from looplab.evaluation.tables import document
-from looplab.experiments.stability.settings import StabilitySettings
-from looplab.experiments.stability.toy import (
-    EXPECTED,
-    derivative,
-    layers,
-    mean_cosine,
-    measure,
-    panels,
-    report,
-    run,
-)
+from looplab.experiments.near_init import Near
+from looplab.experiments.residual_scaling import derivative, layers, mean_cosine, run, toy
+from tests.experiments.named.measures.checks import check_panels
 
 D = 6
+# ‖h_R‖/√d of ten other seeds, by loops. If norms explode, means of ten seeds differ by half.
+EXPECTED = {
+    "deep none": (1.21, 1.48, 2.19, 4.84, 24.7, 605, 3.7e5),
+    "deep sqrt": (1.21, 1.24, 1.26, 1.26, 1.27, 1.27, 1.26),
+    "deep linear": (1.21, 1.12, 1.06, 1.03, 1.02, 1.01, 1.00),
+    "looped none": (1.21, 1.78, 4.51, 34.8, 2.5e3, 1.4e7, 5.9e14),
+    "looped sqrt": (1.21, 1.42, 1.88, 2.97, 6.14, 18.4, 92),
+    "looped linear": (1.21, 1.22, 1.23, 1.24, 1.24, 1.24, 1.24),
+}
 POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R
 
 
@@ -100,9 +100,9 @@ def test_mean_cosine_is_over_pairs_of_different_increments() -> None:
 
 
 def test_the_parts_are_put_together_by_name() -> None:
-    settings = StabilitySettings("toy", loops=(1, 2, 4), seeds=2, seed=7)
-    result = measure(settings, width=D)
-    assert measure(settings, width=D) == result
+    near = Near(loops=(1, 2, 4), seeds=2, seed=7)
+    result = toy(near, width=D)
+    assert toy(near, width=D) == result
     assert set(result["norm"]) == set(EXPECTED)
     assert (result["loops"], result["seeds"], result["width"]) == ([1, 2, 4], 2, D)
     for index, seed in enumerate((7, 8)):
@@ -162,12 +162,12 @@ def _check_table(result: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_the_table_of_the_theorems_to_four_loops() -> None:
     """All ten seeds at full width; the whole table is the slow test below."""
-    _check_table(measure(StabilitySettings("toy", loops=(1, 2, 4))))
+    _check_table(toy(Near(loops=(1, 2, 4))))
 
 
 @pytest.mark.slow
 def test_the_table_of_the_theorems() -> None:
-    result = measure(StabilitySettings("toy"))
+    result = toy(Near())
     _check_table(result)
     # Energies of a deep stack grow by half a layer: the mean of ten seeds is near, by its spread.
     deep = result["norm"]["deep none"]
@@ -181,28 +181,12 @@ def test_the_table_of_the_theorems() -> None:
         assert curve["mean"] == pytest.approx([1.25] * 7, rel=0.05)
 
 
-def test_the_report_is_the_numbers() -> None:
-    result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2), width=D)
-    lines = document(report(result)).splitlines()
-    row = next(line for line in lines if line.startswith("looped sqrt")).split()
-    means = result["norm"]["looped sqrt"]["mean"]
-    assert row == ["looped", "sqrt", *(f"{mean:.3g}" for mean in means)]
-    below = lines[lines.index(next(line for line in lines if line.startswith("looped sqrt"))) + 1]
-    errors = result["norm"]["looped sqrt"]["standard_error"]
-    assert below.split() == [f"±{error:.2g}" for error in errors]
-    # What is not known for three loops is left out.
-    expected = [line.split()[1:] for line in lines if line.startswith("  expected")]
-    assert expected[4] == ["1.21", "92"]
-    exact = next(line for line in lines if "(3/2)^(R/2)" in line)
-    assert exact.split()[-3:] == ["1.22", "1.84", "4.31e+05"]
-    assert document(report(result)).endswith(
-        f"± {result['cosine']['looped linear']['standard_error']:.3f}"
-    )
-
-
 def test_the_picture_ends_above_a_thousand_and_its_numbers_do_not() -> None:
-    result = measure(StabilitySettings("toy", loops=(1, 3, 64), seeds=2), width=D)
-    norm, change = panels(result)
+    result = toy(Near(loops=(1, 3, 64), seeds=2), width=D)
+    assert check_panels(result["panels"]) == ["toy-norm", "toy-change", "toy-layers", "toy-cosines"]
+    norm, change, deeper, cosine = result["panels"]
+    assert deeper.curves[2].mean == pytest.approx(result["layers"]["12"]["mean"])
+    assert cosine.curves[0].mean == pytest.approx([of["mean"] for of in result["cosine"].values()])
     assert (norm.limits, norm.picture, change.picture) == ((0.5, 1e3), "toy", "toy")
     assert [curve.kind for curve in norm.curves] == ["none", "sqrt", "linear"] * 2
     assert norm.curves[0].mean == pytest.approx(result["norm"]["looped none"]["mean"])

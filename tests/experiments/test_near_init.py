@@ -1,31 +1,46 @@
-"""The transformer of the stability figures against one in plain Python, how it is made, and its
-first steps against AdamW written out."""
+"""The transformer near its initialisation against one in plain Python, how it is made, its first
+steps against AdamW written out; and what the figures of it hold."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.stability.near_init import (
+from looplab.evaluation.panel import Panel
+from looplab.experiments import near_init
+from looplab.experiments.near_init import (
+    INITS,
+    LABELS,
     TOKENS,
     VOCABULARY,
+    WIDTH,
     FirstSteps,
+    Init,
+    Near,
     Stack,
     TokenModel,
     all_first_steps,
+    by_distance,
+    changes,
+    cosines,
     first_steps,
+    increment_cosines,
+    norms,
+    slopes,
     token_model,
+    with_errors,
 )
-from looplab.experiments.stability.settings import INITS, SCALINGS, WIDTH, Init
-from looplab.experiments.stability.tables import slopes
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop
 from looplab.models.loops.recurrent import RecurrentLoop
+from tests.experiments.named.measures.checks import check_panels
 from tests.models.plain_blocks import Array, plain_block
 
 LOOPS, U, SCALE = 3, 2, 0.4
@@ -161,9 +176,9 @@ def test_seeds_are_an_axis_of_each_task() -> None:
 
 def at_step_1(name: str) -> dict[str, list[FirstSteps]]:
     """Ten seeds at each number of loops, by scaling."""
-    tasks = [(INITS[name], Stack(r, True, s), 1) for s in SCALINGS for r in ALL_LOOPS]
+    tasks = [(INITS[name], Stack(r, True, s), 1) for s in LABELS for r in ALL_LOOPS]
     found = iter(all_first_steps(tasks, range(10), name))
-    return {s: [next(found) for _ in ALL_LOOPS] for s in SCALINGS}
+    return {s: [next(found) for _ in ALL_LOOPS] for s in LABELS}
 
 
 def change(runs: list[FirstSteps], name: str) -> Floats:
@@ -196,3 +211,116 @@ def test_strong_branches_need_the_linear_scaling() -> None:
     assert slopes(ALL_LOOPS, normed["none"], 4) == pytest.approx(1, abs=0.2)
     assert slopes(ALL_LOOPS, normed["sqrt"], 4) == pytest.approx(0.5, abs=0.2)
     assert spread(normed["linear"]) < 2
+
+
+def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
+    loops = np.array([1, 2, 4, 8, 16])
+    laws = np.stack([3 * loops**1.5, 0.2 * loops**-0.5, 7.0 * loops**0.0])
+    laws[:, :2] = 100.0  # before the law begins
+    assert slopes(loops.tolist(), laws, 4) == pytest.approx([1.5, -0.5, 0])
+    noisy = loops**0.5 * np.array([1.0, 1.1, 0.9, 1.2, 1.0])
+    fit = np.polyfit(np.log(loops[1:]), np.log(noisy[1:]), 1)[0]
+    assert float(slopes(loops.tolist(), noisy, 2)) == pytest.approx(fit)
+
+
+def test_a_standard_error_is_of_the_mean_over_seeds() -> None:
+    values = np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]])
+    found = with_errors(values)
+    assert found["mean"] == [3, 5]
+    assert found["standard_error"] == pytest.approx([np.sqrt(7 / 3), 0])
+    assert found["by_seed"] == values.tolist()
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few steps and few loops."""
+    for name, value in (
+        ("STEPS", 2), ("_FACTORS", (0.5,)), ("COSINE_LOOPS", 3), ("COSINE_LAYERS", 2),
+    ):  # fmt: skip
+        monkeypatch.setattr(near_init, name, value)
+
+
+def drawn(result: dict[str, Any]) -> dict[str, Panel]:
+    check_panels(result["panels"])
+    return {panel.name: panel for panel in result["panels"]}
+
+
+@pytest.mark.usefixtures("_small")
+def test_norms() -> None:
+    result = norms(Near("strong", loops=(1, 3), seeds=2))
+    panels = drawn(result)
+    assert len(panels) == 6
+    for sharing, shared in (("looped", True), ("non_shared", False)):
+        for scaling in LABELS:
+            curve = result["norm"][sharing][scaling]
+            panel = panels[f"norms-{sharing.replace('_', '-')}-{scaling}"]
+            assert list(panel.x) == [0, 1, 2]
+            assert [each.number for each in panel.curves] == [1, 3]
+            for index, loops in enumerate((1, 3)):
+                expected = first_steps(INITS["strong"], Stack(loops, shared, scaling), 1, 2).norm
+                assert curve["by_seed"][1][index] == expected.tolist()
+                assert panel.curves[index].mean == pytest.approx(curve["mean"][index])
+
+
+@pytest.mark.usefixtures("_small")
+def test_changes() -> None:
+    result = changes(Near(loops=(1, 4, 6), seeds=2, seed=3))
+    panels, weak = drawn(result), INITS["weak"]
+    assert result["embedding_stds"] == panels["changes-by-embedding-raw"].x == [0.5, 1.0]
+    for reading in ("raw", "normed"):
+        for place, scaling in enumerate(("none", "sqrt", "linear")):
+            curve = result["change"][reading][scaling]
+            runs = [first_steps(weak, Stack(r, True, scaling), 4, 2) for r in (1, 4, 6)]
+            moved = np.array([getattr(run, reading) for run in runs])
+            assert curve["by_seed"][1] == moved.tolist()
+            assert result["norm"][scaling]["by_seed"][1] == [run.norm[0] for run in runs]
+            slope = slopes([1, 4, 6], moved.T, 4)
+            assert result["slope"][reading][scaling]["by_seed"][1] == pytest.approx(slope.tolist())
+            thin = weak._replace(embedding_std=0.5)
+            firsts = [first_steps(thin, Stack(r, True, scaling), 4, 1) for r in (4, 6)]
+            half = slopes([4, 6], np.array([getattr(run, reading)[0] for run in firsts]), 4)
+            found = result["by_embedding"][reading][scaling]["by_seed"][1]
+            assert found == pytest.approx([float(half), slope[0]])
+            step_1 = panels[f"changes-step-1-{reading}"].curves[place]
+            assert step_1.kind == scaling
+            assert step_1.mean == pytest.approx([row[0] for row in curve["mean"]])
+            by_step = panels[f"changes-by-step-{reading}-{scaling}"].curves
+            for curve_drawn, mean in zip(by_step, curve["mean"], strict=True):
+                assert curve_drawn.mean == pytest.approx(mean)
+            for part in ("slope", "by_embedding"):
+                curve_drawn = panels[f"changes-{part.replace('_', '-')}-{reading}"].curves[place]
+                assert curve_drawn.mean == pytest.approx(result[part][reading][scaling]["mean"])
+    with pytest.raises(ConfigError, match="loops must hold two numbers from 4 on"):
+        changes(Near(loops=(1, 2, 4)))
+
+
+@pytest.mark.usefixtures("_small")
+def test_cosines() -> None:
+    result = cosines(Near("paper_like", seeds=2))
+    panels = drawn(result)
+    assert result["init"]["layers"] == 2
+    for index, sharing in enumerate(("looped", "non_shared")):
+        matrix = np.array(result["cosine"][sharing]["mean"])
+        np.testing.assert_allclose(np.diagonal(matrix), 1)
+        np.testing.assert_allclose(matrix, matrix.T)
+        apart = (matrix.sum() - 3) / 6
+        assert result["apart"][sharing]["mean"] == pytest.approx(apart)
+        assert panels[f"cosines-{sharing.replace('_', '-')}"].matrix == matrix.tolist()
+        (curve,) = panels["cosines-by-distance"].curves[index : index + 1]
+        assert curve.mean == pytest.approx([np.diagonal(matrix, 1).mean(), matrix[0, 2]])
+
+
+def test_the_mean_of_a_diagonal_is_over_what_it_has() -> None:
+    nan = np.nan
+    matrices = np.array([[[1, 0.5, nan], [0.5, 1, nan], [nan, nan, nan]]])
+    np.testing.assert_array_equal(by_distance(matrices, 4), [[0.5, nan, nan]])
+
+
+def test_cosines_are_of_what_a_loop_adds() -> None:
+    init, stack = INITS["strong"]._replace(layers=2), Stack(3, False, "none")
+    found = increment_cosines(init, stack, 5)
+    model, tokens = token_model(init, stack, 5)
+    streams = [stream[0].detach().double().numpy() for stream in model.streams(tokens)]
+    first, last = streams[1] - streams[0], streams[3] - streams[2]
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(last, axis=1)
+    assert found[0, 2] == pytest.approx(((first * last).sum(1) / lengths).mean())

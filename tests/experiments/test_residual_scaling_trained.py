@@ -1,26 +1,50 @@
-"""Who collapsed, by the loss curve, and the verdict of a sweep whose optimum is known."""
+"""Who collapsed, by the loss curve; the verdict of a sweep whose optimum is known, and a sweep of
+trained runs; the streams of trained runs, as far as they were trained to loop."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
+import torch
 
-from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.stability.verdict import (
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import LoopsConfig, ModelConfig
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import Floats, numbers
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import logged
+from looplab.experiments.claims import Measured
+from looplab.experiments.measuring import Missing
+from looplab.experiments.residual_scaling_trained import (
     Optimum,
     collapse,
+    final_error,
     gain,
+    initial_error,
     least_move,
+    logged_curve,
     mean_interval,
     movement,
     optimum,
     plateau_exit,
+    sweep,
+    trained,
 )
+from looplab.training import Run, train
 from looplab.training.run_folder.metrics import smoothed
+from tests.conftest import tiny_config, without_rendering
+from tests.experiments.named.measures.checks import check_panels, narrow, trained_as_members
 
 STEPS = 1000
+_SCALINGS: tuple[Literal["sqrt", "linear"], ...] = ("sqrt", "linear")
 FALLING = np.linspace(1.0, 0.2, STEPS)
 
 
@@ -211,3 +235,121 @@ def test_the_interval_is_students() -> None:
     mean, half = mean_interval(np.array([1.0, 2.0, 3.0]))
     assert mean == 2.0
     np.testing.assert_allclose(half, 4.302653 / math.sqrt(3), rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Measured]]:
+    """Runs of a sweep; at the highest rate they diverge."""
+    folder = tmp_path_factory.mktemp("sweep")
+    configs = []
+    for scaling, R, rate, seed in product(_SCALINGS, (1, 2), (1e-3, 1e-2, 1e30), (0, 1)):
+        model = ModelConfig(injection="none", norm="at_readout", residual_scaling=scaling)
+        config = narrow(folder, model, R, steps=4)
+        training = replace(config.training, learning_rate=rate)
+        configs.append(replace(config, training=training, seed=seed))
+    with pytest.MonkeyPatch.context() as patch:
+        without_rendering(patch)
+        yield trained_as_members(configs)
+
+
+def test_a_sweep_is_of_its_runs_and_drawn(swept: list[Measured]) -> None:
+    result = sweep(swept)
+    without_panels = {key: value for key, value in result.items() if key != "panels"}
+    assert json.loads(json.dumps(without_panels)) == without_panels
+    assert (result["loops"], result["rates"], result["seeds"]) == (
+        [1, 2],
+        [1e-3, 1e-2, 1e30],
+        [0, 1],
+    )
+    assert list(result["scalings"]) == ["sqrt", "linear"]
+    for by_loops in result["scalings"].values():
+        for found in by_loops.values():
+            assert found["errors"][2] == [None, None]
+            assert found["collapsed"] == [["", ""], ["", ""], ["not finite"] * 2]
+    # One loop has no scaling.
+    assert result["scalings"]["sqrt"]["1"] == result["scalings"]["linear"]["1"]
+    assert result["gain"]["1"]["mean"] == 0
+    names = ["sweep-sqrt", "sweep-linear", "sweep-gain"]
+    assert check_panels(result["panels"]) == names
+    sqrt, linear, gains = result["panels"]
+    assert (sqrt.picture, linear.picture, linear.x) == ("sweep", "sweep", [1e-3, 1e-2, 1e30])
+    errors = result["scalings"]["linear"]["2"]["errors"][0]
+    curves = {curve.name: curve for curve in linear.curves}
+    curve, best = curves["r-2"], result["best"]["linear"]["2"]
+    ends = [min(errors), sum(errors) / 2, max(errors)]
+    assert [curve.low[0], curve.mean[0], curve.high[0]] == pytest.approx(ends)
+    assert curve.mean[2] is None
+    assert (curves["r-2-best"].x, curves["r-2-best"].mean) == ([best["rate"]], [best["error"]])
+    assert "4 of 12 runs collapsed" in linear.title
+    assert gains.curves[0].mean == [of["mean"] for of in result["gain"].values()]
+
+
+def test_errors_are_those_of_the_evaluation(swept: list[Measured]) -> None:
+    """The mean over all numbers of examples, and that of the same model before training."""
+    run = swept[2]
+    evaluated = evaluate(load_run(run.path), run.config.evaluation)["by_examples"]["model_at_b"]
+    assert final_error(run) == pytest.approx(np.mean(numbers(evaluated["mean"])), rel=1e-6)
+    before = replace(run.config, training=replace(run.config.training, steps=0))
+    untrained = evaluate(train(before), run.config.evaluation)["by_examples"]["model_at_b"]
+    found = initial_error(run.config)
+    assert found == pytest.approx(np.mean(numbers(untrained["mean"])), rel=1e-5)
+    assert logged_curve(run, "loss").tolist() == [of["loss"] for of in logged(load_run(run.path))]
+    assert np.isnan(logged_curve(swept[4], "loss")[-1])
+
+
+def test_a_sweep_waits_for_all_its_runs(swept: list[Measured]) -> None:
+    config = replace(swept[0].config, seed=7)
+    with pytest.raises(Missing, match="a loop, seed 7: not trained yet"):
+        sweep([*swept, Measured("a loop", config, 0, {})])
+    with pytest.raises(ConfigError, match="runs must be all combinations of at least two"):
+        sweep(swept[1:])
+
+
+@pytest.fixture
+def unnormed_run(tmp_path: Path) -> Run:
+    """A finished run whose stream no norm touches."""
+    config = tiny_config(tmp_path)
+    model = replace(config.model, injection="none", norm="at_readout", residual_scaling="linear")
+    return train(replace(config, model=model, loops=LoopsConfig(3, 1, "all")))
+
+
+def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run: Run) -> None:
+    runs = [load_run(run.path) for run in (linear_run, unnormed_run)]
+    result = trained(runs)
+    names = ["trained-norms", "trained-cosines-1", "trained-cosines-2"]
+    assert check_panels(result["panels"]) == [*names, "trained-cosines-by-distance"]
+    panels = {panel.name: panel for panel in result["panels"]}
+    for at, (run, found) in enumerate(zip(runs, result["runs"], strict=True), start=1):
+        b = run.config.loops.b
+        prompts = evaluation_prompts(run.task, 64, run.config.task.points, 0)
+        states = [s for s, _ in run.model.unroll(prompts, b)]
+        raw = [state.raw[:, :-1].norm(dim=-1).mean().item() for state in states]
+        np.testing.assert_allclose(found["norm"]["mean"], raw, rtol=1e-4)
+        # From loop 1 on the streams say the increments; before it stands what the loop began with.
+        moves = torch.stack([s.stream[:, :-1] for s, _ in run.model.unroll(prompts, b)][1:])
+        units = torch.nn.functional.normalize(moves.diff(dim=0), dim=-1)
+        cosine = torch.einsum("iptd,jptd->ijpt", units, units).mean((2, 3)).numpy()
+        np.testing.assert_allclose(np.array(found["cosine"])[1:, 1:], cosine, atol=1e-4)
+        matrix = panels[f"trained-cosines-{at}"].matrix
+        np.testing.assert_array_equal(np.array(matrix), found["cosine"])
+        norm = panels["trained-norms"].curves[at - 1]
+        assert (norm.label, norm.mean[: b + 1]) == (f"{at}: {found['what']}", found["norm"]["mean"])
+    assert result["runs"][1]["what"] == "looped, b = 3, linear"
+
+
+def test_loops_that_add_nothing(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """As of fully looped blocks before the first step."""
+    config = tiny_config(tmp_path)
+    model = replace(config.model, injection="none", block="flt", connectivity="FLT")
+    still = replace(config, model=model, training=replace(config.training, steps=0))
+    run = train(still)
+    recwarn.clear()
+    result = trained([run])
+    assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
+    (found,) = result["runs"]
+    assert "NaN" not in json.dumps(found)
+    assert found["collapsed"] is None  # no loss is logged
+    assert found["apart"] is None
+    # The first loop norms what it reads; the others find it normed.
+    assert found["cosine"][0][0] == pytest.approx(1)
+    assert [value for row in found["cosine"] for value in row][1:] == [None] * 15

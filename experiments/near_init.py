@@ -1,0 +1,442 @@
+"""A small transformer on fixed random tokens, near its initialisation: what a loop does to its
+stream before any training, and over its first optimiser steps (arXiv 2606.18524, Figures 2 to 4
+and 9).
+
+model, tokens = token_model(INITS["weak"], Stack(16, shared=True, scaling="linear"), seed=0)
+raw, normed = model(tokens)             # [1, 128, 64] each
+result = norms(Near("strong", seeds=2))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.setting import setting
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.models.blocks.parameters import initialise_block
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.loops.loop import LayerLoop, Loop, StepContext
+from looplab.models.loops.recurrent import RecurrentLoop
+from looplab.models.model import residual_scale
+from looplab.probing.dynamics.trajectory import cosines as cosines_of
+from looplab.training.progress import Progress
+
+# The residual scalings of arXiv 2606.18524.
+LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
+
+
+class Init(NamedTuple):
+    """A transformer near its initialisation: its U layers, the standard deviations of its embedding
+    and of its blocks' matrices, and AdamW's learning rate."""
+
+    layers: int
+    embedding_std: float
+    block_std: float
+    learning_rate: float
+
+
+WIDTH = 64
+# Weak and strong: the size of the branches relative to the embedding.
+INITS = {
+    "weak": Init(1, 1.0, 0.01, 1e-4),
+    "strong": Init(1, 2.0, WIDTH**-0.5, 1e-4),
+    "paper_like": Init(4, 0.02, 0.02, 1e-3),
+}
+
+
+@dataclass(frozen=True)
+class Near:
+    """What a figure is made of: the weights of a new transformer, numbers of loops (both where the
+    figure is of several), and seeds, counted from the first."""
+
+    init: Literal["weak", "strong", "paper_like"] = "weak"
+    loops: tuple[int, ...] = setting((1, 2, 4, 8, 16, 32, 64), "rising", at_least=1)
+    seeds: int = setting(10, "how many; one has no spread", at_least=2)
+    seed: int = setting(0, "the first of them", at_least=0)
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds."""
+        return range(self.seed, self.seed + self.seeds)
+
+
+def with_errors(values: Floats) -> dict[str, Any]:
+    """The `mean` of values [seeds, ...], its `standard_error`, and the values themselves as
+    `by_seed`, all as lists."""
+    errors = values.std(0, ddof=1) / np.sqrt(len(values))
+    parts = {"mean": values.mean(0), "standard_error": errors, "by_seed": values}
+    return {name: part.tolist() for name, part in parts.items()}
+
+
+def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
+    """The slope of log values [..., loops] over log loops, from `min_loops` on, by least squares,
+    [...]."""
+    mask = np.array(loops) >= min_loops
+    x = np.log(np.array(loops, dtype=np.float64)[mask])
+    x -= x.mean()
+    return np.log(values[..., mask]) @ x / (x @ x)
+
+
+def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Curve]:
+    """A curve for each scaling of values [seeds, x], its label after `before`."""
+    return [
+        Curve.of(f"{before}{LABELS[scaling]}", scaling, mean_of_seeds(of))
+        for scaling, of in values.items()
+    ]
+
+
+def loop_curves(loops: Sequence[int], values: ArrayLike) -> list[Curve]:
+    """A curve for each number of loops of values [seeds, loops, x]."""
+    return [
+        Curve.of(f"R = {r}", "loops", mean_of_seeds(of), number=r)
+        for r, of in zip(loops, np.array(values).swapaxes(0, 1), strict=True)
+    ]
+
+
+# The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are our choice.
+TOKENS, VOCABULARY, HEADS = 128, 256, 4
+
+STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
+PLACES = {"raw": "before the final norm", "normed": "after the final norm"}
+_BETAS = (0.9, 0.95)  # that paper's; it does not give ε: here PyTorch's 1e-8
+SHARED = {"looped": True, "non_shared": False}  # by the names of stacks
+KINDS = {"looped": "looped", "non_shared": "not shared"}  # what pictures call them
+
+
+class Stack(NamedTuple):
+    """R `loops` of an init's U layers: the same ones each time, or (not `shared`) R U different
+    ones; in both cases with the ε of R loops."""
+
+    loops: int
+    shared: bool
+    scaling: str
+
+
+class TokenModel(nn.Module):
+    """Embedding, a stack without norm or injection between loops, final norm, and the embedding
+    again as the head."""
+
+    def __init__(self, loop: Loop, loops: int, steps: int, scale: float) -> None:
+        """Each of the `loops` is `steps` steps of `loop`, branches times `scale`."""
+        super().__init__()
+        self.embedding = nn.Parameter(
+            torch.empty(VOCABULARY, loop.spec.n_embd, dtype=torch.float32)
+        )
+        self.loop, self.loops, self.steps, self.scale = loop, loops, steps, scale
+
+    def streams(self, tokens: Tensor) -> Iterator[Tensor]:
+        """The stream [B, S, n_embd] of tokens [B, S] before the first loop and after each."""
+        e = self.loop.prepare(self.embedding[tokens])
+        state = self.loop.start(e)
+        yield state.stream
+        for loop in range(self.loops):
+            for step in range(self.steps):
+                state = self.loop.step(state, e, loop * self.steps + step, StepContext(self.scale))
+            yield state.stream
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The stream after the last loop, before and after the final norm, [B, S, n_embd] each."""
+        *_, raw = self.streams(tokens)
+        return raw, self.loop.read(raw)
+
+    def loss(self, normed: Tensor, tokens: Tensor) -> Tensor:
+        """The mean cross-entropy of each token after the first, from the normed stream before
+        it."""
+        logits = normed[:, :-1] @ self.embedding.T
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor]:
+    """A new model of Llama blocks and its tokens [1, 128] for a seed. Tokens, embedding and the
+    first U blocks do not depend on the stack."""
+    generator = Generator().manual_seed(seed)
+    layers = init.layers if stack.shared else init.layers * stack.loops
+    spec = BlockSpec(WIDTH, HEADS, layers, kind="llama", length=TOKENS, std=init.block_std)
+    loop = RecurrentLoop(spec) if stack.shared else LayerLoop(spec)
+    scale = residual_scale(stack.scaling, stack.loops, init.layers)
+    model = TokenModel(loop, stack.loops, 1 if stack.shared else init.layers, scale)
+    tokens = torch.randint(VOCABULARY, (1, TOKENS), generator=generator)
+    nn.init.normal_(model.embedding, std=init.embedding_std, generator=generator)
+    for block in loop.blocks:
+        initialise_block(block, spec, generator)
+    return model, tokens
+
+
+def _description(near: Near, init: Init) -> dict[str, Any]:
+    """What the result of a figure of such models begins with; `what` is for titles."""
+    return {
+        "init": {"name": near.init, "width": WIDTH, **init._asdict()},
+        "what": f"{near.init.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
+        "loops": list(near.loops),
+        "seeds": near.seeds,
+        "seed": near.seed,
+    }
+
+
+class FirstSteps(NamedTuple):
+    """Root mean squares over tokens and width: of the last stream before the final norm, from
+    initialisation on, [steps + 1]; and of its change by each step, before the norm and after it,
+    [steps] each."""
+
+    norm: Floats
+    raw: Floats
+    normed: Floats
+
+
+def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> FirstSteps:
+    """Train a new model on its tokens with AdamW, without weight decay, so that only gradients
+    change the weights."""
+    model, tokens = token_model(init, stack, seed)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=init.learning_rate, betas=_BETAS, weight_decay=0.0, foreach=True
+    )
+    raws, norms = list[Tensor](), list[Tensor]()
+    for step in range(steps + 1):
+        with torch.set_grad_enabled(step < steps):
+            raw, normed = model(tokens)
+        raws.append(raw.detach())
+        norms.append(normed.detach())
+        if step < steps:
+            optimizer.zero_grad()
+            model.loss(normed, tokens).backward()
+            optimizer.step()
+    return FirstSteps(
+        _rms(torch.stack(raws)),
+        _rms(torch.stack(raws).diff(dim=0)),
+        _rms(torch.stack(norms).diff(dim=0)),
+    )
+
+
+def all_first_steps(
+    tasks: Iterable[tuple[Init, Stack, int]], seeds: Sequence[int], title: str
+) -> list[FirstSteps]:
+    """The result of `first_steps` for each init, stack and number of steps, with the seeds as the
+    first axis. Shows its progress."""
+    task_list = list(tasks)
+    # In forward passes of a block; a backward pass counts as two.
+    work = [init.layers * stack.loops * (3 * steps + 1) for init, stack, steps in task_list]
+    results = []
+    with Progress(sum(work) * len(seeds), title, "block") as progress:
+        for (init, stack, steps), blocks in zip(task_list, work, strict=True):
+            runs = []
+            for seed in seeds:
+                runs.append(first_steps(init, stack, seed, steps))
+                progress.update(blocks)
+            results.append(FirstSteps(*(np.stack(parts) for parts in zip(*runs, strict=True))))
+    return results
+
+
+def _rms(states: Tensor) -> Floats:
+    """Of states [steps, B, S, n_embd]: [steps]."""
+    return states.double().square().mean((1, 2, 3)).sqrt().numpy()
+
+
+def norms(near: Near) -> dict[str, Any]:
+    """`norm`: for each sharing and scaling the root mean square of the last stream before the final
+    norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
+    init, loops = INITS[near.init], near.loops
+    tasks = [
+        (init, Stack(r, shared, scaling), STEPS)
+        for shared in SHARED.values()
+        for scaling in LABELS
+        for r in loops
+    ]
+    results = iter(all_first_steps(tasks, near.all_seeds, "norms"))
+    norm = {
+        sharing: {
+            scaling: with_errors(np.stack([next(results).norm for _ in loops], axis=1))
+            for scaling in LABELS
+        }
+        for sharing in SHARED
+    }
+    result = {**_description(near, init), "steps": STEPS, "norm": norm}
+    panels = [
+        Panel(
+            f"norms-{sharing.replace('_', '-')}-{scaling}",
+            f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
+            "optimiser step", "norm (root mean square)", range(STEPS + 1),
+            loop_curves(loops, of["by_seed"]), log="y", picture="norms",
+        )
+        for sharing, by_scaling in norm.items()
+        for scaling, of in by_scaling.items()
+    ]  # fmt: skip
+    return {**result, "panels": panels}
+
+
+COSINE_LOOPS = 16  # our choice: the paper does not give it
+COSINE_LAYERS = 12  # the paper's
+
+
+def cosines(near: Near) -> dict[str, Any]:
+    """Cosines between the increments of a new transformer's loops, and of an equally deep stack
+    without shared weights, without residual scaling (Figure 3).
+
+    `cosine`: for each sharing the matrix [loops, loops] over seeds, averaged over tokens; `apart`:
+    its mean over pairs of different increments. Their loops and layers are fixed.
+    """
+    init = INITS[near.init]._replace(layers=COSINE_LAYERS)
+    cosine, apart = {}, {}
+    off_diagonal = ~np.eye(COSINE_LOOPS, dtype=bool)
+    with Progress(2 * near.seeds, "cosines", "seed") as progress:
+        for sharing, shared in SHARED.items():
+            matrices = []
+            for seed in near.all_seeds:
+                matrices.append(increment_cosines(init, Stack(COSINE_LOOPS, shared, "none"), seed))
+                progress.update()
+            cosine[sharing] = with_errors(np.stack(matrices))
+            apart[sharing] = with_errors(np.stack(matrices)[:, off_diagonal].mean(1))
+    loops = list(range(1, COSINE_LOOPS + 1))
+    result = {**_description(near, init), "loops": loops, "cosine": cosine, "apart": apart}
+    drawn, curves = list[Panel](), []
+    for sharing, of in cosine.items():
+        name, kind = f"cosines-{sharing.replace('_', '-')}", KINDS[sharing]
+        title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
+        drawn.append(matrix_panel(name, title, of["mean"], "cosines"))
+        values = by_distance(np.array(of["by_seed"]), COSINE_LOOPS)
+        family = "looped" if sharing == "looped" else "standard"
+        curves.append(Curve.of(kind, family, mean_of_seeds(values)))
+    title = f"increments of {COSINE_LOOPS} loops, {result['what']}"
+    return {**result, "panels": [*drawn, distance_panel("cosines", title, curves)]}
+
+
+@torch.no_grad()
+def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
+    """The cosines between the increments of the stream, averaged over tokens, [loops, loops]."""
+    model, tokens = token_model(init, stack, seed)
+    increments = torch.stack([stream.double() for stream in model.streams(tokens)]).diff(dim=0)
+    units = increments / torch.linalg.vector_norm(increments, dim=-1, keepdim=True)
+    return cosines_of(units)[0].numpy()
+
+
+def matrix_panel(
+    name: str, title: str, matrix: Sequence[Sequence[float | None]], picture: str = ""
+) -> Panel:
+    """The cosines [loops, loops] between increments in colours."""
+    axis, x = "increment of loop", range(1, len(matrix) + 1)
+    return Panel(name, title, axis, axis, x, matrix=matrix, picture=picture)
+
+
+def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
+    """Curves of `by_distance`."""
+    axes = ("distance between two loops", "cosine of their increments, mean")
+    x = range(1, len(curves[0].mean) + 1)
+    return Panel(f"{name}-by-distance", title, *axes, x, curves)
+
+
+def by_distance(matrices: Floats, longest: int) -> Floats:
+    """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
+    nan, [seeds, longest - 1]: nan where all are, and from `loops` on."""
+    means = []
+    for distance in range(1, longest):
+        diagonal = np.diagonal(matrices, distance, 1, 2)
+        counts = np.isfinite(diagonal).sum(1)
+        means.append(np.where(counts, np.nansum(diagonal, 1) / np.maximum(counts, 1), np.nan))
+    return np.stack(means, axis=1)
+
+
+SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
+_FACTORS = (1 / 16, 1 / 4, 4.0)  # of the init's embedding std
+
+
+def changes(near: Near) -> dict[str, Any]:
+    """The change of a looped transformer's output by each optimiser step (Figures 4 and 9). The
+    slopes 1 (none), 1/2 (sqrt) and 0 (linear) are a law of small branches, beside a large
+    embedding: those by the embedding's standard deviation and by step show how far it holds.
+
+    Over seeds: for each scaling `norm` [loops] at initialisation; for each of PLACES and scaling
+    `change` [loops, steps], `slope` [steps] of log change over log R from 4 loops on, and
+    `by_embedding` [stds], the slope at step 1 by the embedding's standard deviation. ConfigError
+    for fewer than two numbers of loops from 4 on.
+    """
+    init, loops = INITS[near.init], near.loops
+    large_loops = tuple(r for r in loops if r >= SLOPES_FROM)
+    if len(large_loops) < 2:
+        text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
+        raise ConfigError("loops", f"{text}, got {list(loops)}")
+    inits = [init._replace(embedding_std=f * init.embedding_std) for f in _FACTORS]
+    parts = [(init, loops, STEPS), *((each, large_loops, 1) for each in inits)]
+    tasks = [
+        (each, Stack(r, True, scaling), steps)
+        for each, part_loops, steps in parts
+        for scaling in LABELS
+        for r in part_loops
+    ]
+    results = iter(all_first_steps(tasks, near.all_seeds, "changes"))
+    stds = sorted({each.embedding_std for each, _, _ in parts})
+    norm = dict[str, Any]()
+    change, slope, by_embedding = ({name: dict[str, Any]() for name in PLACES} for _ in range(3))
+    first_slopes: dict[tuple[float, str, str], Floats] = {}
+    for each, part_loops, _ in parts:
+        for scaling in LABELS:
+            runs = [next(results) for _ in part_loops]
+            if each is init:
+                norm[scaling] = with_errors(np.stack([run.norm[:, 0] for run in runs], axis=1))
+            for name in PLACES:
+                moved = np.stack([getattr(run, name) for run in runs], axis=1)
+                found = slopes(part_loops, moved.swapaxes(1, 2), SLOPES_FROM)
+                first_slopes[each.embedding_std, name, scaling] = found[:, 0]
+                if each is init:
+                    change[name][scaling], slope[name][scaling] = map(with_errors, (moved, found))
+    for name, by_scaling in by_embedding.items():
+        for scaling in LABELS:
+            columns = [first_slopes[std, name, scaling] for std in stds]
+            by_scaling[scaling] = with_errors(np.stack(columns, 1))
+    result = {
+        **_description(near, init),
+        "steps": STEPS,
+        "embedding_stds": stds,
+        "norm": norm,
+        "change": change,
+        "slope": slope,
+        "by_embedding": by_embedding,
+    }
+    return {**result, "panels": _change_panels(result)}
+
+
+def _change_panels(result: Mapping[str, Any]) -> list[Panel]:
+    """Changes by loops at the first step; by step, a panel for each scaling; slopes by step and by
+    the embedding's standard deviation; each before the final norm and after it."""
+    found, loops, steps = list[Panel](), result["loops"], range(1, result["steps"] + 1)
+    moved = "change (root mean square)"
+    titles = {place: f"{where}, {result['what']}" for place, where in PLACES.items()}
+    for place, title in titles.items():
+        values = {name: np.array(of["by_seed"]) for name, of in result["change"][place].items()}
+        first = scaling_curves({scaling: of[:, :, 0] for scaling, of in values.items()})
+        found.append(
+            Panel(
+                f"changes-step-1-{place}", f"step 1, {title}", "loops R", moved, loops, first,
+                log="xy", picture="changes",
+            )
+        )  # fmt: skip
+        found += [
+            Panel(
+                f"changes-by-step-{place}-{scaling}", f"{LABELS[scaling]}, {title}",
+                "optimiser step", moved, steps, loop_curves(loops, of), log="y",
+                picture="changes-steps",
+            )
+            for scaling, of in values.items()
+        ]  # fmt: skip
+    for part, axis, x, picture in (
+        ("slope", "optimiser step", steps, "changes-by-step"),
+        ("by_embedding", "embedding std", result["embedding_stds"], "changes-by-embedding"),
+    ):
+        for place, title in titles.items():
+            values = {name: of["by_seed"] for name, of in result[part][place].items()}
+            found.append(
+                Panel(
+                    f"changes-{part.replace('_', '-')}-{place}", title, axis,
+                    "slope of log change over log R", x, scaling_curves(values),
+                    log="x" if part == "by_embedding" else "", picture=picture,
+                )
+            )  # fmt: skip
+    return found
