@@ -34,6 +34,8 @@ from .claims import Estimate, Measured, why_unfinished
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
+
+
 def _plain(value: Any) -> Any:
     """A measure's result as JSON has it."""
     if isinstance(value, Estimate | Panel):

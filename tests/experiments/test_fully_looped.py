@@ -21,7 +21,7 @@ from looplab.experiments.residual_scaling_trained import final_error, initial_er
 from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from looplab.training.assemble import build_model, build_task
 from tests.conftest import without_rendering
-from tests.experiments.named.measures.checks import check_panels, narrow, trained_as_members
+from tests.experiments.checks import check_panels, narrow, trained_as_members
 
 STEPS = 12
 

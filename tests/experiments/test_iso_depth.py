@@ -26,7 +26,7 @@ from looplab.experiments.scaling_law.table import ScalingTable
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.optim.optimizers import learning_rate
 from looplab.training.run_folder.files import read_record
-from tests.experiments.named.measures.checks import check_panels
+from tests.experiments.checks import check_panels
 
 LAW = Law(E=bayes_error(3, 8), A=4.0, B=20.0, alpha=0.4, beta=0.5, phi=0.4)
 SOMETHING = "a recurrence is worth something, and less than layers of its own"

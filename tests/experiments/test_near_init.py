@@ -40,7 +40,7 @@ from looplab.experiments.near_init import (
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop
 from looplab.models.loops.recurrent import RecurrentLoop
-from tests.experiments.named.measures.checks import check_panels
+from tests.experiments.checks import check_panels
 from tests.models.plain_blocks import Array, plain_block
 
 LOOPS, U, SCALE = 3, 2, 0.4

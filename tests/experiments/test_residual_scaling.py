@@ -14,7 +14,7 @@ from torch import Tensor
 
 from looplab.experiments.near_init import Near
 from looplab.experiments.residual_scaling import derivative, layers, mean_cosine, run, toy
-from tests.experiments.named.measures.checks import check_panels
+from tests.experiments.checks import check_panels
 
 D = 6
 # ‖h_R‖/√d of ten other seeds, by loops. If norms explode, means of ten seeds differ by half.

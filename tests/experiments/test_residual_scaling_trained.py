@@ -41,7 +41,7 @@ from looplab.experiments.residual_scaling_trained import (
 from looplab.training import Run, train
 from looplab.training.run_folder.metrics import smoothed
 from tests.conftest import tiny_config, without_rendering
-from tests.experiments.named.measures.checks import check_panels, narrow, trained_as_members
+from tests.experiments.checks import check_panels, narrow, trained_as_members
 
 STEPS = 1000
 _SCALINGS: tuple[Literal["sqrt", "linear"], ...] = ("sqrt", "linear")

@@ -21,7 +21,7 @@ from looplab.experiments.measuring import Measurement, Request
 from looplab.training import train
 from looplab.training.run_folder.files import read_record
 from tests.conftest import tiny_config
-from tests.experiments.named.measures.checks import check_panels, handed_over
+from tests.experiments.checks import check_panels, handed_over
 
 ENTRIES: dict[str, dict[str, Any]] = {
     "toy": {"loops": [1, 3], "seeds": 2},

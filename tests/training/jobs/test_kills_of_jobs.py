@@ -104,5 +104,3 @@ def test_killed_a_hundred_times(subject: Subject, tmp_path: Path, started: list[
         longest = max(subject.gone, default=0)
         print(f"{subject.words[0]}: {dict(subject.kills)}, {ended} ended, {longest:.1f} s")
     assert min(subject.kills[who] for who in _WHO) > 0
-
-

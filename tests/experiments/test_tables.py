@@ -10,7 +10,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.measuring import Request
 from looplab.experiments.tables import measure, settings_of
-from tests.experiments.named.measures.checks import check_panels
+from tests.experiments.checks import check_panels
 from tests.openml_eval.leave_out import write_tables
 
 ENTRY: dict[str, Any] = {

@@ -15,7 +15,7 @@ from looplab.experiments.measuring import Request
 from looplab.experiments.probes import measure
 from looplab.training import train
 from tests.conftest import tiny_config
-from tests.experiments.named.measures.checks import check_panels, handed_over
+from tests.experiments.checks import check_panels, handed_over
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ENTRY: dict[str, Any] = {
