@@ -80,15 +80,11 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
             runs.append(_one_seed(width, near.loops, seed))
             progress.update()
 
-    def curves_of(part: str) -> dict[str, dict[str, Any]]:
-        names = [name for name in runs[0] if name.startswith(part)]
-        return {
-            name.removeprefix(part): with_errors(np.array([run[name] for run in runs]))
-            for name in names
-        }
-
-    norm = curves_of("norm/")
-    for curve in norm.values():
+    parts = {
+        part: {name: with_errors(np.array([run[part][name] for run in runs])) for name in curves}
+        for part, curves in runs[0].items()
+    }
+    for curve in parts["norm"].values():
         root = np.sqrt((np.array(curve["by_seed"]) ** 2).mean(0))
         curve["root_mean_square"] = root.tolist()
     result = {
@@ -97,10 +93,7 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
         "seed": near.seed,
         "loops": list(near.loops),
         "angles_at": _ANGLES_AT,
-        "norm": norm,
-        "change": curves_of("change/"),
-        "cosine": curves_of("cosine/"),
-        "layers": curves_of("layers/"),
+        **parts,
     }
     return {**result, "panels": _toy_panels(result)}
 
@@ -188,47 +181,46 @@ def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: flo
     return float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
 
 
-def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, float | list[float]]:
-    """The curves of one seed, by `part/curve`."""
+def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, dict[str, Any]]:
+    """The curves of one seed, by part and name."""
     source = layers(width, seed)
     start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
     shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(LABELS))
     scales = _scales([(scaling, r, 1) for scaling in LABELS for r in loops])
-    final_states = {
-        "norm/looped": run(shared, start, counts, scales),
-        "norm/deep": run(chain(stack, source), start, counts, scales),
-        "change/looped": derivative(stack[0], _signs(width, seed), start, counts, scales),
+    generator = Generator().manual_seed(2**62 + seed)  # a stream of random numbers of its own
+    signs = torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
+
+    def curves_of(stack: str, states: Tensor) -> dict[str, Any]:
+        by_scaling = _lengths(states).view(len(LABELS), -1).tolist()
+        return {f"{stack} {name}": of for name, of in zip(LABELS, by_scaling, strict=True)}
+
+    return {
+        "norm": curves_of("looped", run(shared, start, counts, scales))
+        | curves_of("deep", run(chain(stack, source), start, counts, scales)),
+        "change": curves_of("looped", derivative(stack[0], signs, start, counts, scales)),
+        "cosine": {
+            "deep none": mean_cosine(stack, start, _ANGLES_AT, 1.0),
+            "looped none": mean_cosine(shared, start, _ANGLES_AT, 1.0),
+            "looped linear": mean_cosine(shared, start, _ANGLES_AT, 1 / _ANGLES_AT),
+        },
+        "layers": {
+            # A step is a layer here: R loops are R U steps.
+            str(u): _lengths(
+                run(
+                    cycle(stack[:u]),
+                    start,
+                    u * torch.tensor(loops),
+                    _scales([("factored", r, u) for r in loops]),
+                )
+            ).tolist()
+            for u in _LAYERS
+        },
     }
-    curves: dict[str, float | list[float]] = {}
-    for name, states in final_states.items():
-        by_scaling = _lengths(states).view(len(LABELS), -1)
-        for scaling, values in zip(LABELS, by_scaling, strict=True):
-            curves[f"{name} {scaling}"] = values.tolist()
-    curves["cosine/deep none"] = mean_cosine(stack, start, _ANGLES_AT, 1.0)
-    for scaling in ("none", "linear"):
-        scale = residual_scale(scaling, _ANGLES_AT, 1)
-        curves[f"cosine/looped {scaling}"] = mean_cosine(shared, start, _ANGLES_AT, scale)
-    for layer_count in _LAYERS:
-        # A step is a layer here: R loops are R U steps.
-        last_states = run(
-            cycle(stack[:layer_count]),
-            start,
-            layer_count * torch.tensor(loops),
-            _scales([("factored", r, layer_count) for r in loops]),
-        )
-        curves[f"layers/{layer_count}"] = _lengths(last_states).tolist()
-    return curves
 
 
 def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
     """ε of each (scaling, loops, layers)."""
     return torch.tensor([residual_scale(*row) for row in rows], dtype=torch.float64)
-
-
-def _signs(width: int, seed: int) -> Tensor:
-    """The signs of the update, from their own stream of random numbers."""
-    generator = Generator().manual_seed(2**62 + seed)
-    return torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
 
 
 def _lengths(states: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -72,18 +72,6 @@ def plateau_exit(losses: ArrayLike, threshold: float) -> int | None:
     return int(steps[0]) + _SETTLED if len(steps) else None
 
 
-class Verdict(TypedDict):
-    """What a movement or a gain is, with its mean over seeds and half the width of its 95 %
-    interval; or unknown, with the `reason`. `at_least`: the movement may be larger."""
-
-    verdict: str
-    reason: NotRequired[str]
-    mean: NotRequired[float]
-    half: NotRequired[float]
-    by_seed: NotRequired[list[float]]
-    at_least: NotRequired[bool]
-
-
 class Optimum(NamedTuple):
     """The best learning rate: `place`, the index of the least mean error over seeds, and log2 of
     each seed's own, interpolated by a parabola; whether the mean's or a seed's is the lowest or the
@@ -120,7 +108,7 @@ def least_move(rates: Floats) -> float:
     return float(np.diff(np.log2(rates)).min()) / 2
 
 
-def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> Verdict:
+def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[str, Any]:
     """How many octaves the best rate moves from few loops to many: `mean` over seeds, `half` the
     width of its 95 % interval, and the `verdict`.
 
@@ -151,7 +139,7 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> Verdic
     }
 
 
-def gain(before: Floats, after: Floats) -> Verdict:
+def gain(before: Floats, after: Floats) -> dict[str, Any]:
     """How far errors `after` are below those `before`, both [rates, seeds], each at its best rate:
     `mean` over seeds, `half` the width of its 95 % interval, and the `verdict`: gain or loss if the
     interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if one of them
@@ -176,7 +164,7 @@ def mean_interval(values: Floats) -> tuple[float, float]:
     return float(values.mean()), half_width(float(error), count - 1, level=0.95)
 
 
-def _unknown(reason: str) -> Verdict:
+def _unknown(reason: str) -> dict[str, Any]:
     return {"verdict": "unknown", "reason": reason}
 
 
@@ -200,10 +188,11 @@ def grid(
     runs: Sequence[Measured], key: Callable[[Config], tuple[Any, ...]]
 ) -> dict[tuple[Any, ...], Measured]:
     """The runs by a key of their configurations, which ends with the seed, in the order of keys'
-    first appearance. Missing while one of them is still to be trained: one that failed diverged,
-    and counts."""
+    first appearance. Missing while one of them is still to be trained; those that diverged
+    count."""
     for run in runs:
-        if not run.arrays and run_folder(run.config).status()["state"] != "failed":
+        reason = str(run_folder(run.config).status().get("reason", ""))
+        if not run.arrays and "not finite" not in reason:
             raise Missing(f"{run.label}, seed {run.config.seed}: not trained yet")
     return {key(run.config): run for run in runs}
 
@@ -225,10 +214,13 @@ def initial_error(config: Config) -> float:
 
 
 def logged_curve(run: Measured, name: str) -> Floats:
-    """A metric of a training of log_every=1 at each of its steps, [steps]; nan after it
-    diverged."""
+    """A metric of a training at each of its steps, [steps]; nan after it diverged. Missing where it
+    did not log all of them."""
     curve = np.full(run.config.training.steps, math.nan)
-    for record in Metrics(run_folder(run.config).metrics).read()[0]:
+    records = Metrics(run_folder(run.config).metrics).read()[0]
+    if run.arrays and (len(records) < len(curve) or name not in records[0]):
+        raise Missing(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
+    for record in records:
         curve[record["step"] - 1] = record[name]
     return curve
 
@@ -243,7 +235,10 @@ def sweep(runs: Sequence[Measured], figure: str = "sweep") -> dict[str, Any]:
     through with every seed. `move`: how far the best rate moves from the fewest loops to the most,
     by scaling. `gain`: that of the second scaling over the first, by R. ConfigError for other runs.
     """
-    cells = grid(runs, _place)
+    cells = grid(
+        runs,
+        lambda c: (c.model.residual_scaling, c.loops.b, c.training.learning_rate, c.seed),
+    )
     scalings = list(dict.fromkeys(scaling for scaling, *_ in cells))
     loops, rates, seeds = (sorted(set(values)) for values in list(zip(*cells, strict=True))[1:])
     complete = len(cells) == len(scalings) * len(loops) * len(rates) * len(seeds)
@@ -251,6 +246,8 @@ def sweep(runs: Sequence[Measured], figure: str = "sweep") -> dict[str, Any]:
         text = "two residual scalings, two numbers of loops, three rates, and seeds"
         raise ConfigError("runs", f"must be all combinations of at least {text}")
     first = runs[0].config
+    places = product(scalings, loops, seeds)
+    initial = [initial_error(cells[name, R, rates[0], seed].config) for name, R, seed in places]
     result: dict[str, Any] = {
         "figure": figure,
         "what": "no norm in the loop, no injection"
@@ -262,14 +259,7 @@ def sweep(runs: Sequence[Measured], figure: str = "sweep") -> dict[str, Any]:
         "steps": first.training.steps,
         "zero": 1.0,
         "bayes": bayes_error(first.task.dims, first.task.points),
-        "initial": float(
-            np.mean(
-                [
-                    initial_error(cells[scaling, R, rates[0], seed].config)
-                    for scaling, R, seed in product(scalings, loops, seeds)
-                ]
-            )
-        ),
+        "initial": float(np.mean(initial)),
         "scalings": {scaling: {} for scaling in scalings},
         "best": {scaling: {} for scaling in scalings},
         "move": {},
@@ -277,12 +267,14 @@ def sweep(runs: Sequence[Measured], figure: str = "sweep") -> dict[str, Any]:
     }
     errors, optima = dict[tuple[str, int], Floats](), {}
     for scaling, R in product(scalings, loops):
-        places = [[cells[scaling, R, rate, seed] for seed in seeds] for rate in rates]
-        reasons = [[_collapse(run) for run in row] for row in places]
-        kept = [
-            [None if reason else final_error(run) for run, reason in zip(*rows, strict=True)]
-            for rows in zip(places, reasons, strict=True)
-        ]
+        kept: list[list[float | None]] = [[] for _ in rates]
+        reasons: list[list[str]] = [[] for _ in rates]
+        for (place, rate), seed in product(enumerate(rates), seeds):
+            run = cells[scaling, R, rate, seed]
+            error, losses = final_error(run), logged_curve(run, "loss")
+            reason = collapse(losses / build_task(run.config).divisor, error)
+            kept[place].append(None if reason else error)
+            reasons[place].append(reason)
         errors[scaling, R] = np.array(kept, dtype=np.float64)
         optima[scaling, R] = peak = optimum(np.array(rates), errors[scaling, R])
         result["scalings"][scaling][str(R)] = {"errors": kept, "collapsed": reasons}
@@ -298,15 +290,6 @@ def sweep(runs: Sequence[Measured], figure: str = "sweep") -> dict[str, Any]:
     for R in loops:
         result["gain"][str(R)] = gain(*(errors[scaling, R] for scaling in scalings))
     return {**result, "panels": sweep_panels(result)}
-
-
-def _place(config: Config) -> tuple[str, int, float, int]:
-    scaling, b = config.model.residual_scaling, config.loops.b
-    return scaling, b, config.training.learning_rate, config.seed
-
-
-def _collapse(run: Measured) -> str:
-    return collapse(logged_curve(run, "loss") / build_task(run.config).divisor, final_error(run))
 
 
 def sweep_panels(result: Mapping[str, Any]) -> list[Panel]:
@@ -439,9 +422,10 @@ def _trained_panels(found: Sequence[dict[str, Any]], labels: Sequence[str]) -> l
     for label, runs in groups.items():
         kind, b = runs[0]["style"], runs[0]["loops"]
         number = b if len(set(loops)) == len(loops) > 1 else None  # else it tells no two apart
-        interval = _over_prompts(runs[0]["norm"], longest)
-        if len(runs) > 1:
-            interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in runs])
+        interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in runs])
+        if len(runs) == 1:  # over prompts
+            half = _Z * numbers(padded(runs[0]["norm"]["standard_error"], longest))
+            interval = Interval(interval.mean, interval.mean - half, interval.mean + half)
         norms.append(Curve.of(label, kind, interval, number=number))
         if b > 1:
             cosines = np.array([run["cosine"] for run in runs], dtype=np.float64)
@@ -456,9 +440,3 @@ def _trained_panels(found: Sequence[dict[str, Any]], labels: Sequence[str]) -> l
         *matrices,
         *([distance_panel("trained-cosines", title, apart)] if apart else []),
     ]
-
-
-def _over_prompts(norm: dict[str, Any], length: int) -> Interval:
-    mean = numbers(padded(norm["mean"], length))
-    half = _Z * numbers(padded(norm["standard_error"], length))
-    return Interval(mean, mean - half, mean + half)

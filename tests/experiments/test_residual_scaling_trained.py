@@ -303,6 +303,8 @@ def test_a_sweep_waits_for_all_its_runs(swept: list[Measured]) -> None:
         sweep([*swept, Measured("a loop", config, 0, {})])
     with pytest.raises(ConfigError, match="runs must be all combinations of at least two"):
         sweep(swept[1:])
+    with pytest.raises(Missing, match=r"logged less than training\.log_every=1"):
+        logged_curve(swept[0], "another_metric")
 
 
 @pytest.fixture
