@@ -17,7 +17,7 @@ from .command import ReportSettings
 from .folders import Found, find
 
 if TYPE_CHECKING:
-    from .kept import Kept
+    from .parts import Kept
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def write_report(settings: ReportSettings) -> str:
     settings, and where there is nothing to show."""
     settings.check()
     found = find(settings)
-    from .kept import Kept  # loads torch, when the settings are known to be right
+    from .parts import Kept  # loads torch, when the settings are known to be right
 
     kept = Kept(Path(settings.folder) / "report_cache")
     content, problems = _gathered(found, kept)
@@ -50,8 +50,7 @@ def write_report(settings: ReportSettings) -> str:
 
 def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str]]:
     """The parts of the page by section, and a line for each file that cannot be used."""
-    from . import result_parts  # loads torch
-    from .run_part import run_part
+    from . import parts as page_parts
 
     problems: list[str] = []
 
@@ -60,22 +59,22 @@ def _gathered(found: Found, kept: Kept) -> tuple[dict[str, list[Part]], list[str
         for path in paths:
             try:
                 made.append(make(path, kept))
-            except result_parts.UNREADABLE as error:
+            except page_parts.UNREADABLE as error:
                 problems.append(f"{path} is not shown: {_reason(error)}")
         return made
 
     content = {
         "experiments": sorted(
-            parts(found.experiments, result_parts.experiment_part), key=lambda e: e["order"]
+            parts(found.experiments, page_parts.experiment_part), key=lambda e: e["order"]
         ),
-        "comparisons": parts(found.comparisons, result_parts.comparison_part),
-        "laws": parts(found.laws, result_parts.law_part),
+        "comparisons": parts(found.comparisons, page_parts.comparison_part),
+        "laws": parts(found.laws, page_parts.law_part),
         "runs": [],
     }
     with_figures = len(found.runs) <= _WITH_FIGURES
     for path in found.runs:
         try:
-            part, lines = run_part(path, kept, with_figures=with_figures)
+            part, lines = page_parts.run_part(path, kept, with_figures=with_figures)
         except (ConfigError, RunError, OSError, ValueError) as error:
             problems.append(f"{path} is not shown: {one_line(error)}")
             continue

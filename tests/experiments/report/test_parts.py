@@ -9,7 +9,7 @@ import pytest
 
 from looplab.evaluation.figures import training_panels
 from looplab.experiments.report.figure import short
-from looplab.experiments.report.run_part import as_typed
+from looplab.experiments.report.parts import as_typed
 
 from .measured import LAW, Page
 
