@@ -93,6 +93,8 @@ def perform(settings: ExperimentSettings) -> str:
     """
     settings.check()
     experiments = settings.experiments
+    for name in dict.fromkeys(name for each in experiments for name in each.claims):
+        find_claim(name)  # a wrong one is said before anything is trained
     members = {experiment.name: settings.members(experiment) for experiment in experiments}
     failures: dict[str, str] = {}
     if settings.action == "train":

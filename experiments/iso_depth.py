@@ -14,6 +14,7 @@ certain. All runs see the same prompts: no interval covers another set of them.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -268,5 +269,5 @@ def _sized(estimate: Estimate, result: Any) -> Estimate:
 
 
 if __name__ == "__main__":
-    print("python -m experiments.iso_depth: is python run.py experiment=iso_depth now")
+    print("experiments.iso_depth: is now python run.py experiment=iso_depth", file=sys.stderr)
     raise SystemExit(2)
