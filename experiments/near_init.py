@@ -365,6 +365,7 @@ def changes(near: Near) -> dict[str, Any]:
         raise ConfigError("loops", f"{text}, got {list(loops)}")
     inits = [init._replace(embedding_std=f * init.embedding_std) for f in _FACTORS]
     parts = [(init, loops, STEPS), *((each, large_loops, 1) for each in inits)]
+    parts.sort(key=lambda part: part[0].embedding_std)
     tasks = [
         (each, Stack(r, True, scaling), steps)
         for each, part_loops, steps in parts
@@ -372,10 +373,9 @@ def changes(near: Near) -> dict[str, Any]:
         for r in part_loops
     ]
     results = iter(all_first_steps(tasks, near.all_seeds, "changes"))
-    stds = sorted({each.embedding_std for each, _, _ in parts})
     norm = dict[str, Any]()
-    change, slope, by_embedding = ({name: dict[str, Any]() for name in PLACES} for _ in range(3))
-    first_slopes: dict[tuple[float, str, str], Floats] = {}
+    change, slope = ({name: dict[str, Any]() for name in PLACES} for _ in range(2))
+    firsts = {name: {scaling: list[Floats]() for scaling in LABELS} for name in PLACES}
     for each, part_loops, _ in parts:
         for scaling in LABELS:
             runs = [next(results) for _ in part_loops]
@@ -384,21 +384,20 @@ def changes(near: Near) -> dict[str, Any]:
             for name in PLACES:
                 moved = np.stack([getattr(run, name) for run in runs], axis=1)
                 found = slopes(part_loops, moved.swapaxes(1, 2), SLOPES_FROM)
-                first_slopes[each.embedding_std, name, scaling] = found[:, 0]
+                firsts[name][scaling].append(found[:, 0])
                 if each is init:
                     change[name][scaling], slope[name][scaling] = map(with_errors, (moved, found))
-    for name, by_scaling in by_embedding.items():
-        for scaling in LABELS:
-            columns = [first_slopes[std, name, scaling] for std in stds]
-            by_scaling[scaling] = with_errors(np.stack(columns, 1))
     result = {
         **_description(near, init),
         "steps": STEPS,
-        "embedding_stds": stds,
+        "embedding_stds": [each.embedding_std for each, _, _ in parts],
         "norm": norm,
         "change": change,
         "slope": slope,
-        "by_embedding": by_embedding,
+        "by_embedding": {
+            name: {scaling: with_errors(np.stack(values, 1)) for scaling, values in of.items()}
+            for name, of in firsts.items()
+        },
     }
     return {**result, "panels": _change_panels(result)}
 
