@@ -258,7 +258,9 @@ def find_claim(name: str) -> Claim:
     """The claim of a name; ConfigError for an unknown one."""
     claims = all_claims()
     if name not in claims:
-        raise ConfigError("claims", f"cannot hold {name!r}{nearest(name, claims)}")
+        hint = nearest(name, claims)
+        hint = "; docs/claims.md has them" if hint.startswith("; expected one of") else hint
+        raise ConfigError("claims", f"cannot hold {name!r}{hint}")
     return claims[name]
 
 
