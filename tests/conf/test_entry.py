@@ -72,7 +72,7 @@ def test_what_a_terminal_cannot_show_is_replaced(encoding: str, tmp_path: Path) 
     assert "task.noise_std, ?" in done.stdout
 
 
-@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m experiments.iso_depth"])
+@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m openml_eval"])
 def test_a_working_directory_that_is_gone_is_one_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     done = shell(f'cd gone; rmdir "$PWD"; "$@" {command}', tmp_path)
