@@ -21,25 +21,25 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("training.checkpoint_every",): "save_every save_steps save_interval checkpoint_interval",
     ("training.snapshots",): "snapshot_steps snapshots_at keep_checkpoints checkpoint_steps",
     ("training.jacobian_penalty",): "jac_reg jac_weight jac_loss_weight jacobian_reg",
-    ("model.n_embd", "widths"): (
+    ("model.n_embd",): (
         "hidden hidden_size hidden_dim hidden_dims width d_model dmodel n_embed embed_dim "
         "embedding_dim emb_dim channels model_dim"
     ),
-    ("model.n_layer", "depth"): "layers n_layers num_layers depth blocks n_blocks nlayers",
-    ("model.n_head", "heads"): "heads n_heads num_heads nhead nheads attention_heads",
+    ("model.n_layer",): "layers n_layers num_layers depth blocks n_blocks nlayers",
+    ("model.n_head",): "heads n_heads num_heads nhead nheads attention_heads",
     ("model.n_positions",): "max_len max_length block_size max_positions max_seq_len",
     ("model.n_kv",): "n_kv_heads kv_heads num_kv_heads n_kv_head",
     ("model",): "arch architecture family network net",
     ("task",): "problem function function_class dataset",
-    ("task.dims", "dims"): "dim dimension dimensions d n_dims n_dim input_dim features n_features",
-    ("task.points", "points", "contexts"): (
+    ("task.dims",): "dim dimension dimensions d n_dims n_dim input_dim features n_features",
+    ("task.points", "contexts"): (
         "k n_points num_points examples n_examples shots n_shots pairs context context_length "
         "seq_len sequence_length length"
     ),
     ("task.noise_std",): "noise sigma noise_level std",
     ("task.distinct_prompts",): "n_prompts num_prompts",
     ("task.distinct_functions",): "num_tasks n_tasks task_diversity n_functions num_functions",
-    ("loops.b", "loops", "r"): "n_loops num_loops loop recurrences recurrence n_loop",
+    ("loops.b", "loops"): "n_loops num_loops loop recurrences recurrence n_loop",
     ("loops.T",): "window n_window loss_loops",
     ("evaluation.resamples", "resamples"): "bootstrap n_bootstrap bootstraps n_resamples",
     ("seed", "seeds"): "random_seed rng manual_seed random_state",
