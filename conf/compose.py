@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override, RangeSweep
 
 _HIDDEN = ("schema_version", "task.name", "model.family")
-# Of experiments, of the report, of tables of runs, and of grids.
-_OTHER_ACTIONS = ("figure", "report", "list", "status", "cancel", "generate")
+# Of experiments, of the report, of tables of runs, and of texts.
+_OTHER_ACTIONS = ("figure", "report", "list", "generate")
 _READ_AT = ("loops", "max_loops", "halt_by")  # settings of an evaluation that number loops
 _PLAIN = re.compile(r"([A-Za-z_]|\.{0,2}/)[\w./@+:%*?|-]*", re.ASCII)  # begins as no number does
 _SWEEP = re.compile(r"(choice|glob|shuffle|sort|tag)\(.*\)")  # Hydra's functions of texts

@@ -27,7 +27,6 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py -m task=linear seed=0,1,2 jobs=3            a grid, three runs at a time
   python run.py -m task=linear seed=0,1,2 engine=slurm      the same as a job array of Slurm
-  python run.py action=status grid=runs/grid-1234abcd       how far it is; also action=cancel
   torchrun --nproc-per-node=2 run.py training.shards=2      one run on two GPUs, half a batch each
   python run.py action=evaluate run=runs/NAME evaluation.shifts=all
   python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
@@ -50,7 +49,7 @@ Settings people change (key=value; docs/reference.md has all; a scale and a reci
 {settings}
 A task's own settings are in conf/task/: task.sparsity, task.depth, task.hidden, task.noise_std, …
 curriculum.proportional=true lets dims, points and loops grow in proportion to training.steps.
-Of a grid: jobs=, on_failure=stop, devices=0,1,2,3, engine=slurm and engine.*; docs/clusters.md.
+Of a grid: jobs=, devices=0,1,2,3, engine=slurm and engine.*; docs/clusters.md.
 again=true trains again; the old run is kept under another name. together=true trains members of a
 grid that differ in seeds or rates alone together: in one computation, on a GPU side by side.
 together=auto does so where it is known to be faster: for small models on a CPU, never on a GPU.

@@ -148,7 +148,7 @@ def _finish(
     failures: Mapping[str, str],
 ) -> ExperimentResult:
     """Measure what is finished, draw, judge and write one experiment's result."""
-    everything = [measured(member) for member in members]
+    everything = [measured(member, failures) for member in members]
     runs = [run for run in everything if run.arrays]
     measurement = _measured(experiment, settings, everything)
     results = [
@@ -307,11 +307,11 @@ def _row(experiment: str, verdict: Verdict) -> list[str]:
     ]
 
 
-def measured(member: Member) -> Measured:
+def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) -> Measured:
     """A member with the errors of its evaluation, measured now where they are not stored; without
-    errors where its training is not finished."""
-    now = progress(member.config)
-    if now.state != "finished":
+    errors where its training is not finished, or failed. `shipped`: as in `progress`."""
+    now = progress(member.config, shipped)
+    if now.state != "finished" or now.path in failures:
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
@@ -326,20 +326,18 @@ def measured(member: Member) -> Measured:
     )
 
 
-def member_result(member: Member, run: Measured, failures: Mapping[str, str]) -> MemberResult:
+def member_result(
+    member: Member, run: Measured, failures: Mapping[str, str], shipped: bool = True
+) -> MemberResult:
     """How far a member is, as plain values; `run` is what `measured` returned for it."""
-    now = progress(member.config)
-    state: State = "missing"
+    now = progress(member.config, shipped)
+    state: State = "unfinished" if now.step else "missing"
+    lines = list(run.remarks)
     if now.path in failures or now.state == "failed":
-        state = "failed"
+        reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
+        state, lines = "failed", [failures.get(now.path) or str(reason)]
     elif now.state == "finished":
         state = "finished"
-    elif now.step:
-        state = "unfinished"
-    lines = list(run.remarks)
-    if state == "failed":
-        reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
-        lines = [failures.get(now.path) or str(reason)]
     return {
         "label": member.label,
         "run": now.path,

@@ -42,8 +42,8 @@ class Plan:
     """How runs are trained: the folder of the processes' output; processes at once
     (None: one a core, one on a GPU), and CUDA devices that they get in turn; whether runs are
     trained together, "auto" where that is known to be faster; whether finished runs are trained
-    again; whether models that ship stand for runs of their settings; whether a failure ends the
-    rest; and the format of each evaluation's tables where they are printed."""
+    again; whether models that ship stand for runs of their settings; and the format of each
+    evaluation's tables where they are printed."""
 
     logs: Path
     jobs: int | None = None
@@ -51,7 +51,6 @@ class Plan:
     together: bool | Literal["auto"] = False
     again: bool = False
     shipped: bool = False
-    stop_on_failure: bool = False
     tables: Literal["", "text", "markdown", "latex", "csv"] = ""
 
 
@@ -76,12 +75,12 @@ def train_all(wanted: Sequence[Wanted], plan: Plan) -> dict[str, str]:
         TrainAndEvaluate(
             tuple(unique[index] for index in part),
             shipped=plan.shipped,
-            again_before=time.time() if plan.again else None,
+            again=plan.again,
             tables=plan.tables if at_once == 1 else "",
         )
         for part in parts
     ]
-    workers = Workers(min(at_once, len(jobs)), plan.logs, plan.devices, plan.stop_on_failure)
+    workers = Workers(min(at_once, len(jobs)), plan.logs, plan.devices)
     outcomes = run_jobs(jobs, workers, estimates.left_now)
     failures: dict[str, str] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
@@ -153,13 +152,12 @@ class Wanted:
 class TrainAndEvaluate:
     """Train runs together, unless they are finished, and evaluate each as it is asked for.
 
-    `shipped`: a model that ships stands for a run of its settings. `again_before`: a run that
-    finished before this time, in seconds since 1970, is trained again. `tables`: the format in
-    which each evaluation is printed, if it is."""
+    `shipped`: a model that ships stands for a run of its settings. `again`: a finished run is
+    trained again. `tables`: the format in which each evaluation is printed, if it is."""
 
     runs: tuple[Wanted, ...]
     shipped: bool = False
-    again_before: float | None = None
+    again: bool = False
     tables: Literal["", "text", "markdown", "latex", "csv"] = ""
 
     @property
@@ -201,26 +199,10 @@ class TrainAndEvaluate:
         for each in self.runs:
             if self.shipped and progress(each.config).path.startswith("shipped/"):
                 found[each.path] = load_run(shipped_as(each.config))
-        for again in (False, True):
-            part = [
-                each
-                for each in self.runs
-                if each.path not in found and (again or not self._is_old(each))
-            ]
-            runs = _train([each.config for each in part], again) if part else []
-            found |= {each.path: run for each, run in zip(part, runs, strict=True)}
+        rest = [each for each in self.runs if each.path not in found]
+        runs = _train([each.config for each in rest], self.again) if rest else []
+        found |= {each.path: run for each, run in zip(rest, runs, strict=True)}
         return [found[each.path] for each in self.runs]
-
-    def _is_old(self, wanted: Wanted) -> bool:
-        """Whether a run is to be trained again: one that was finished since is not."""
-        if self.again_before is None:
-            return False
-        try:
-            written = (wanted.path / "status.json").stat().st_mtime
-        except OSError:
-            return False
-        finished = progress(wanted.config, shipped=False).state == "finished"
-        return not (finished and written >= self.again_before)
 
     def _evaluated(self, wanted: Wanted, run: Run) -> float:
         """Evaluate a run in every way that is asked for; the last error."""

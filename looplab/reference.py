@@ -21,7 +21,6 @@ from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings
 from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.grids.command import GridSettings
-from looplab.experiments.grids.status import StatusSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
@@ -39,7 +38,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m evaluation.ship": ShipSettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,
-    "python run.py action=status, action=cancel": StatusSettings,
     "python run.py action=report": PageSettings,
     "python run.py action=list": ListSettings,
     "python -m benchmarks.time_to_quality": QualitySettings,

@@ -36,7 +36,7 @@ COMMAND_LINE = {"looplab.conf.compose", "looplab.conf.help"}
 TAKES_ITS_SETTINGS = {
     HOME / "openml_eval" / "__main__.py",
     HOME / "experiments" / "grids" / "command.py",
-    HOME / "experiments" / "grids" / "run.py",
+    HOME / "experiments" / "grids" / "slurm.py",
     HOME / "experiments" / "definition.py",
     HOME / "experiments" / "tables.py",
 }

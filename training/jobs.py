@@ -67,13 +67,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Workers:
-    """How jobs are run: processes at once, the folder of their output, the numbers of CUDA devices
-    that they get in turn (none: all see all), and whether a failure ends the rest."""
+    """How jobs are run: processes at once, the folder of their output, and the numbers of CUDA
+    devices that they get in turn (none: all see all)."""
 
     at_once: int
     logs: Path
     devices: tuple[str, ...] = ()
-    stop_on_failure: bool = False
 
 
 def cores() -> int:
@@ -101,8 +100,7 @@ def run_jobs(
     has a process with its share of the cores, whose output goes to `logs`. A job whose folder
     another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
     is free. One whose process is lost, as when the kernel runs out of memory, is tried a second
-    time after all others, from its last checkpoint. After a failure with `stop_on_failure` those
-    that run are stopped as at a signal; jobs that did not end have an empty outcome.
+    time after all others, from its last checkpoint.
 
     At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is ended by SIGTERM, to
     save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised
@@ -212,10 +210,6 @@ class _Queue:
         self.progress.end(
             f"{job.name}: {f'failed: {failed}' if failed else job.describe(outcome.result)}"
         )
-        if failed and self.workers.stop_on_failure:
-            self._line.clear()
-            self._locks.clear()
-            self._stop()
 
     def _lose(self, working: _Working) -> None:
         index, name = working.index, self.jobs[working.index].name

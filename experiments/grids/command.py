@@ -11,7 +11,7 @@ from typing import Literal
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.processes import refuse_torchrun
-from looplab.conf.command import answered, described, run_command
+from looplab.conf.command import answered
 from looplab.conf.compose import commands
 from looplab.conf.help import help_text
 from looplab.conf.mistakes import ConfigError
@@ -19,17 +19,6 @@ from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import settings_from_words
 
 FLAGS = ("-m", "--multirun")
-_STATUS = ("action=status", "action=cancel")
-_HELP = """\
-How far the runs of a grid are, by their folders and by Slurm; or take the grid out of Slurm's line,
-with every training saved.
-
-  python run.py action=status grid=runs/grid-1234abcd
-  python run.py action=cancel grid=runs/grid-1234abcd
-
-Settings, with their defaults:
-{settings}
-"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +31,7 @@ class EngineSettings:
     partition: str = setting("", "Slurm's partition; empty: its default")
     account: str = setting("", "the account that pays; empty: the default")
     minutes: int = setting(
-        60, "of a task; then it saves, goes back into Slurm's line, and goes on", at_least=1
+        60, "of a task; then it goes back into Slurm's line, and goes on from there", at_least=1
     )
     gpus: int = setting(0, "GPUs of a task", at_least=0)
     cpus: int = setting(1, "processor cores of a task", at_least=1)
@@ -62,9 +51,6 @@ class GridSettings:
         None, "processes at once; null: one a core, one on a GPU or one for each of devices",
         at_least=1,
     )  # fmt: skip
-    on_failure: Literal["continue", "stop"] = setting(
-        "continue", "what happens to the other runs when one fails; stop saves those that train"
-    )
     devices: tuple[int, ...] = setting(
         (), "numbers of the CUDA devices that the processes get in turn; none: all see all",
         at_least=0,
@@ -81,9 +67,6 @@ class GridSettings:
         if self.engine.name == "local" and (self.engine != EngineSettings()):
             changed = vars(self.engine).items() - vars(EngineSettings()).items()
             raise ConfigError(f"engine.{min(changed)[0]}", "is for engine=slurm")
-        for device in self.devices:
-            if self.devices.count(device) > 1:
-                raise ConfigError("devices", f"holds {device} twice")
 
 
 def is_of_grid(word: str) -> bool:
@@ -110,7 +93,7 @@ def _listed(word: str) -> str:
 
 def is_for_grid(words: Sequence[str]) -> bool:
     """Whether run.py's words are for this command."""
-    return bool({*FLAGS, *_STATUS} & set(words))
+    return bool({*FLAGS} & set(words))
 
 
 def check_single(words: Sequence[str]) -> None:
@@ -122,8 +105,6 @@ def check_single(words: Sequence[str]) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    if {*_STATUS} & set(words):
-        return _status(words)
     if {"-h", "--help"} & set(words):
         print(help_text(), end="")
         return 0
@@ -132,35 +113,17 @@ def main(words: Sequence[str]) -> int:
     return answered("run.py", lambda: _run(given), stop_message, in_processes=True)
 
 
-def _status(words: Sequence[str]) -> int:
-    from .status import StatusSettings, cancelled, status
-
-    own = [word for word in words if word not in _STATUS]
-    show = cancelled if "action=cancel" in words else status
-    help_of_it = _HELP.format(settings=described(StatusSettings))
-    return run_command("run.py", StatusSettings, own, lambda: help_of_it, show)
-
-
 def _run(words: Sequence[str]) -> int:
     refuse_torchrun("a grid (-m)")
     settings, own = grid_settings(words)
-    if settings.engine.name == "slurm":
-        from .slurm import check_slurm
-
-        check_slurm()
     members = commands(own, multirun=True)
-    if len({member.action for member in members}) > 1:
-        raise ConfigError("action", "must be the same for all runs of a grid")
-    if members[0].action == "plan":
-        raise ConfigError("action", "cannot be plan for a grid (-m), only for one of its runs")
-    if settings.devices and members[0].config.device not in ("auto", "cuda"):
-        problem = f"has no meaning with device={members[0].config.device}"
-        raise ConfigError("devices", problem)
     for member in members:
-        if member.action == "evaluate":
-            check_folder("run", member.paths[0])
-        else:
-            check_folder("folder", member.config.folder)
-    from .run import run_grid  # imports torch
+        if member.action != "train":
+            raise ConfigError("action", f"cannot be {member.action} for a grid (-m), which trains")
+        if settings.devices and member.config.device not in ("auto", "cuda"):
+            problem = f"has no meaning with device={member.config.device}"
+            raise ConfigError("devices", problem)
+        check_folder("folder", member.config.folder)
+    from .grid import run_grid  # imports torch
 
-    return run_grid(members, settings, own)
+    return run_grid(members, settings)

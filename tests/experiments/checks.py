@@ -79,4 +79,4 @@ def trained_as_members(configs: Sequence[Config]) -> list[Measured]:
         by_shape.setdefault((config.model, config.loops), []).append(config)
     for alike in by_shape.values():
         train_together(alike)
-    return [measured(Member("a loop", (), config)) for config in configs]
+    return [measured(Member("a loop", (), config), {}) for config in configs]

@@ -111,7 +111,7 @@ def freeze(folder: str) -> None:
         members = settings.members(experiment)
         if any(progress(member.config).state != "finished" for member in members):
             continue
-        runs = [measured(member) for member in members]
+        runs = [measured(member, {}) for member in members]
         try:
             measurement = perform._measured(experiment, settings, runs)
         except (ConfigError, RunError):

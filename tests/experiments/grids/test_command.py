@@ -134,20 +134,6 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     again = capsys.readouterr().out
     assert "learning_rate=0.001: done" not in again
     assert "1 done, 1 failed" in again
-    (folder,) = (tmp_path / "runs").glob("grid-*")
-    assert run.main(["action=status", f"grid={folder}"]) == 0
-    assert "failed: training.learning_rate=1e+30: " in capsys.readouterr().out
-
-
-def test_on_failure_stop_begins_no_more_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["-m", *TINY, "training.learning_rate=1e30,1e-3", "recipe=paper", "jobs=1"]
-    assert run.main([*words, "on_failure=stop"]) == 1
-    out = capsys.readouterr().out
-    assert "0 done, 1 failed, 1 new" in out
-    assert run.main(words) == 1
-    assert "1 done, 1 failed" in capsys.readouterr().out
 
 
 def test_a_device_that_is_not_here_is_found_before_a_training(

@@ -15,9 +15,13 @@ from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.claims import Measured
 from looplab.experiments.grids.command import EngineSettings, grid_settings
-from looplab.experiments.grids.grid import Grid
-from looplab.experiments.grids.results import Result, paired_tests, setting_name, summaries
-from looplab.experiments.grids.summary import grid_panels
+from looplab.experiments.grids.grid import (
+    Grid,
+    errors_by_setting,
+    grid_panels,
+    paired_tests,
+    setting_rows,
+)
 from looplab.experiments.statistics import hierarchical_test
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
@@ -27,19 +31,17 @@ def _difference(means: Sequence[Floats]) -> Floats:
     return means[0][..., 0] - means[1][..., 0]
 
 
-def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Result]]:
-    """Results of a grid whose errors are exponential with the mean of the setting, the same draws
-    for every member, and a little noise of the seed."""
+def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Measured]]:
+    """Runs of a grid whose errors are exponential with the mean of the setting, the same draws for
+    every member, and a little noise of the seed."""
     grid = Grid.of(commands([*_WORDS, *words], multirun=True))
     found = []
     draws = np.random.default_rng(0).exponential(size=(400, 4))
     for member in grid.members:
-        mean = math.prod(error[f"{key}={value}"] for key, value in member.setting)
+        mean = math.prod(error[f"{key}={value}"] for key, value in grid.setting_of(member))
         noise = 1 + 0.01 * np.random.default_rng(member.config.seed).standard_normal()
         arrays = {"model_at_b": draws * mean * noise, "model": draws * mean * noise}
-        label = setting_name(member.setting)
-        measured = Measured(label, member.config, 0, arrays, {"": {}}, str(member.path))
-        found.append(Result(member, "finished", measured))
+        found.append(Measured(member.label, member.config, 0, arrays, {"": {}}))
     return grid, found
 
 
@@ -65,23 +67,27 @@ def test_the_test_keeps_its_level_for_three_seeds() -> None:
 
 def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> None:
     words = ["loops.b=4,6,8", "seed=0,1,2"]
-    _, results = _results(words, {"loops.b=4": 1.0, "loops.b=6": 0.5, "loops.b=8": 0.5})
-    found = {(test.first[0][1], test.second[0][1]): test for test in paired_tests(results)}
-    assert set(found) == {("4", "6"), ("4", "8"), ("6", "8")}
-    assert found["4", "6"].ratio.mean == pytest.approx(2)
-    assert found["4", "6"].p_holm < 0.01
-    assert found["6", "8"].p_holm > 0.5
-    assert all(test.p_holm >= test.p for test in found.values())
-    last = summaries(results)[0].last
-    assert last.low < last.mean < last.high
+    grid, runs = _results(words, {"loops.b=4": 1.0, "loops.b=6": 0.5, "loops.b=8": 0.5})
+    errors = errors_by_setting(grid, runs)
+    tests = paired_tests(errors, grid)
+    found = {(test["first"], test["second"]): test for test in tests}
+    assert set(found) == {(f"loops.b={a}", f"loops.b={b}") for a, b in ((4, 6), (4, 8), (6, 8))}
+    different, alike = found["loops.b=4", "loops.b=6"], found["loops.b=6", "loops.b=8"]
+    assert different["ratio"] == pytest.approx(2)
+    assert different["p, Holm"] < 0.01
+    assert alike["p, Holm"] > 0.5
+    assert all(test["p, Holm"] >= test["p"] for test in tests)
+    row = setting_rows(errors)[0]
+    assert row["last_low"] < row["last"] < row["last_high"]
 
 
 def test_only_settings_that_differ_in_one_value_are_compared() -> None:
     words = ["loops.b=4,6", "training.learning_rate=1e-3,1e-2", "seed=0,1"]
     error = {"loops.b=4": 1.0, "loops.b=6": 0.5}
     error |= {"training.learning_rate=0.001": 1.0, "training.learning_rate=0.01": 0.7}
-    _, results = _results(words, error)
-    assert sorted(test.key for test in paired_tests(results)) == [
+    grid, runs = _results(words, error)
+    tests = paired_tests(errors_by_setting(grid, runs), grid)
+    assert sorted(test["differ in"] for test in tests) == [
         *["loops.b"] * 2, *["training.learning_rate"] * 2
     ]  # fmt: skip
 
@@ -96,7 +102,7 @@ def test_each_varied_setting_has_an_axis() -> None:
         "recipe=paper": 0.9,
     }
     grid, results = _results(words, error)
-    panels = [each for each in grid_panels(results, grid.varied) if each.x_label == "loops.b"]
+    panels = [each for each in grid_panels(grid, results) if each.x_label == "loops.b"]
     assert [panel.x for panel in panels] == [[4, 6, 8]] * 2
     assert {panel.title.rpartition(", ")[2] for panel in panels} == {
         "recipe=fast", "recipe=paper"
@@ -122,8 +128,6 @@ def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evalua
     ("words", "message"),
     [
         (["jobs=0"], "jobs must be at least 1"),
-        (["on_failure=halt"], "on_failure cannot be 'halt'"),
-        (["devices=0,0"], "devices holds 0 twice"),
         (["engine=slrum"], "engine.name cannot be 'slrum'; did you mean 'slurm'"),
         (["engine.pack=2"], "engine.pack is for engine=slurm"),
         (["engine=slurm", "devices=0"], "devices has no meaning with engine=slurm"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from looplab.conf.command import run_command
-from looplab.training.jobs import Outcome, Workers, run_jobs
+from looplab.training.jobs import Workers, run_jobs
 from looplab.training.run_folder.run import RunFolder
 from tests.training.stopping.killed import Killable, until
 
@@ -183,28 +183,9 @@ class Sees(Works):
         return {"device": os.environ.get("CUDA_VISIBLE_DEVICES")}
 
 
-@dataclass(frozen=True)
-class Fails(Works):
-    """Fails."""
-
-    def __call__(self) -> dict[str, Any]:
-        raise RuntimeError("as it is meant to")
-
-
 def test_each_process_has_a_device_of_its_own(tmp_path: Path) -> None:
     jobs = [Sees(name, tmp_path / name) for name in "abcd"]
     outcomes = run_jobs(jobs, Workers(2, tmp_path / "logs", devices=("3", "5")))
     seen = [outcome.result["device"] for outcome in outcomes]
     assert sorted(seen[:2]) == ["3", "5"]
     assert set(seen) == {"3", "5"}
-
-
-@BOTH
-def test_a_failure_can_end_the_rest(at_once: int, tmp_path: Path) -> None:
-    jobs = [Fails("bad", tmp_path / "bad"), *(Works(n, tmp_path / n) for n in "ab")]
-    if at_once == 2:
-        jobs.insert(1, Sleeps("long", tmp_path / "long"))
-    workers = Workers(at_once, tmp_path / "logs", stop_on_failure=True)
-    bad, *rest = run_jobs(jobs, workers)
-    assert "as it is meant to" in bad.failure
-    assert rest == [Outcome()] * len(rest)
