@@ -158,7 +158,7 @@ def _help() -> str:
 
 def _perform(settings: ExperimentSettings) -> str:
     if settings.action == "plan":
-        from .experiment_plan import plan
+        from .plan import plan
 
         return plan(settings)
     from .engine import perform

@@ -23,7 +23,7 @@ def carry_out(command: Command) -> None:
     elif command.action == "compare":
         _compare(command)
     elif command.action == "plan":
-        from .one_plan import plan_of
+        from .plan import plan_of
 
         print(plan_of(command.config), flush=True)
     elif command.action == "evaluate":

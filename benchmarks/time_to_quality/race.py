@@ -32,7 +32,7 @@ from looplab.evaluation.measure import Measure, evaluation_sources
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.evaluation.remarks import shared
 from looplab.evaluation.tables import Table, document
-from looplab.experiments.one_plan import Flops
+from looplab.experiments.plan import Flops
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_model, build_task, trained_loops
 from looplab.training.device import place, place_exactly

@@ -17,7 +17,7 @@ from looplab.conf.compose import commands
 from looplab.conf.groups import choices
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import numbers
-from looplab.experiments.one_plan import Flops
+from looplab.experiments.plan import Flops
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 

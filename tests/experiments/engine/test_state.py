@@ -10,8 +10,8 @@ import pytest
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.definition import load, members_of
-from looplab.experiments.experiment_plan import plan
 from looplab.experiments.many_runs import Estimates, progress, shipped_as
+from looplab.experiments.plan import plan
 from looplab.training import train
 
 

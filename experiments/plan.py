@@ -1,13 +1,16 @@
-"""`action=plan` for one run: its size, its floating-point operations, and the hours that they take.
+"""`action=plan`: of one run its size, its floating-point operations and the hours they take; of
+experiments their runs, how far each is, and the processor time still to come.
 
 print(plan_of(config)); Flops(config, model, curriculum)(step=1000)
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache, partial
+from pathlib import Path
 
 import torch
 
@@ -22,8 +25,14 @@ from looplab.training.assemble import (
     build_task,
     model_of_vocabulary,
 )
+from looplab.training.jobs import processes_for
 from looplab.training.optim.optimizers import muon_kinds
 from looplab.training.progress import Work
+from looplab.training.run_folder.run import run_folder
+
+from .command import ExperimentSettings
+from .definition import Experiment, Member, described
+from .many_runs import Estimates, progress
 
 _H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, which good trainings reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
@@ -42,26 +51,21 @@ def plan_of(config: Config) -> str:
         vocabulary, model = 0, build_model(config, task)
     flops = Flops(config, model, build_curriculum(config, task))(config.training.steps)
     rate = _products_per_second()
+    number = sum(each.numel() for each in model.parameters()) - model.backbone_parameters()
+    outside = f"{number:,} parameters in embedding and head, of {vocabulary:,} tokens"
     threads = torch.get_num_threads()
     return "\n".join(
         [
             f"{config.task.name}: {model.describe()}",
-            *_outside(model, vocabulary),
+            *([outside] if vocabulary else []),
             _amount(config),
             f"{flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if config.training.optimizer == "muon" else ""),
-            f"here at least {_hours(flops / rate)}: {rate:.2g} FLOPs a second of large products on "
+            f"here at least {_time(flops / rate)}: {rate:.2g} FLOPs a second of large products on "
             f"{threads} threads",
-            f"on an NVIDIA H100 about {_hours(flops / _H100)}, at {_H100:.0e} FLOPs a second",
+            f"on an NVIDIA H100 about {_time(flops / _H100)}, at {_H100:.0e} FLOPs a second",
         ]
     )
-
-
-def _outside(model: Model, vocabulary: int) -> list[str]:
-    if not vocabulary:
-        return []
-    outside = sum(each.numel() for each in model.parameters()) - model.backbone_parameters()
-    return [f"{outside:,} parameters in embedding and head, of {vocabulary:,} tokens"]
 
 
 def _amount(config: Config) -> str:
@@ -85,7 +89,55 @@ def _products_per_second() -> float:
     return count * 2 * _SIZE**3 / seconds
 
 
-def _hours(seconds: float) -> str:
+def plan(settings: ExperimentSettings) -> str:
+    """A table of every experiment's runs; each run's time is counted once, in the first experiment
+    that wants it. Nothing is trained; a step of each shape may be measured."""
+    experiments = settings.experiments
+    members = {experiment.name: settings.members(experiment) for experiment in experiments}
+    unique: dict[Path, Member] = {}
+    for each in members.values():
+        for member in each:
+            unique.setdefault(run_folder(member.config).path, member)
+    configs = [member.config for member in unique.values()]
+    say = partial(print, file=sys.stderr, flush=True)
+    left = dict(zip(unique, Estimates(configs, say).left(), strict=True))
+    lines, seen = [], set[Path]()
+    for experiment in experiments:
+        lines += ["", *_table(experiment, members[experiment.name], left, seen)]
+    total, number = sum(left.values()), sum(seconds > 0 for seconds in left.values())
+    processes = processes_for(number, settings.jobs, configs[0]) if configs else 1
+    summary = (
+        f"{number} of {len(unique)} runs are to be trained: about {_time(total)} of processor time"
+    )
+    if processes > 1 and total:
+        summary += f", {_time(total / processes)} with {processes} at once"
+    also = [each.name for each in experiments if each.measure != "evaluation"]
+    if also:
+        summary += f"; not counted: evaluations, and the measurements of {', '.join(also)}"
+    return "\n".join([*lines[1:], "", summary])
+
+
+def _table(
+    experiment: Experiment, members: Sequence[Member], left: dict[Path, float], seen: set[Path]
+) -> list[str]:
+    lines = [f"{experiment.name}: {experiment.title} ({experiment.source})"]
+    for member in members:
+        path = run_folder(member.config).path
+        now = progress(member.config)
+        state = now.state
+        if state not in ("finished", "new"):
+            state += f", {now.step:,} of {member.config.training.steps:,} steps"
+        if now.path.startswith("shipped/"):
+            state = f"finished: {now.path}"
+        to_come = "" if not left[path] else _time(left[path])
+        if path in seen:
+            to_come = "as above" if to_come else ""
+        seen.add(path)
+        lines.append(f"  {described(member, members):60} {state:24} {to_come}".rstrip())
+    return lines
+
+
+def _time(seconds: float) -> str:
     """'40 s', '12 min', '3.4 h' or '1,200 h'."""
     if seconds < 90:
         return f"{seconds:.0f} s"

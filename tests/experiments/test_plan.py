@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from looplab.conf.compose import commands
-from looplab.experiments.one_plan import Flops
+from looplab.experiments.plan import Flops
 from looplab.main import main
 from looplab.training.assemble import build_curriculum, build_task, model_of_vocabulary
 
