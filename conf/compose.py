@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from .actions import DATA, SUBJECTS, Command, subject
 from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
-from .checks.config import check_size, own_settings
+from .checks.config import own_settings
 from .groups import GROUPS, choices, composed, stretch
 from .mistakes import ConfigError, check_choice, nearest, one_line
 from .plugins import load_plugins
@@ -144,7 +144,6 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
         _check_loops(mapping, keys)
         _check_lanes(mapping, keys)
     config = config_from_mapping(mapping)
-    check_size(config)
     return Command(action, paths, config, tuple(words), again=again, together=together)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from looplab.conf.checks.config import check_size
 from looplab.conf.checks.processes import launched
 from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
 from looplab.conf.schema import Config
@@ -70,7 +69,6 @@ def train_together(
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
     if len({member.trainer.device for member in members}) > 1:
         raise ConfigError("device", "cannot differ in runs that are trained together")
-    check_size(configs[0], len(configs))
     for member in members:
         if again:
             member.set_aside()

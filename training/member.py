@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from looplab.conf.checks.config import check_config, check_size
+from looplab.conf.checks.config import check_config
 from looplab.conf.mistakes import RunError, one_line
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum
@@ -51,7 +51,6 @@ class Member:
 
     def __init__(self, config: Config) -> None:
         check_config(config)
-        check_size(config)
         task = build_task(config)
         self.config, self.folder = config, run_folder(config)
         task = task.kept_in(self.folder.path)

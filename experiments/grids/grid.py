@@ -249,8 +249,7 @@ def setting_rows(errors: Mapping[Setting, Floats]) -> list[dict[str, Any]]:
         for name, part in parts.items():
             estimate = hierarchical_bootstrap([part], _first)
             row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-            row["note"] = estimate.note
-        rows.append(row)
+        rows.append({**row, "note": estimate.note})
     return rows
 
 
