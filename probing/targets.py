@@ -44,20 +44,7 @@ class Target(ABC):
     name: ClassVar[str]  # given by `register_target`
     label: ClassVar[str]  # on an axis
     of: ClassVar[type[Task] | None] = None  # the tasks that have it, if not all do
-    asks_query: ClassVar[bool] = (
-        False  # about the input after the i pairs, which its probes see too
-    )
-
-    def needs(self, task: Task) -> None:
-        """Raises ValueError if a task does not have this target."""
-        if self.of is not None and not isinstance(task, self.of):
-            raise ValueError(
-                f"target {self.name} is one of {self.of.name} tasks, which {task.name} is not"
-            )
-
-    def lengths(self, points: int) -> range:
-        """The lengths i, from 1, in a prompt of `points` pairs: all, or all with a query left."""
-        return range(1, points if self.asks_query else points + 1)
+    asks_query: ClassVar[bool] = False  # of the input after the i pairs, which its probes see too
 
     def outputs(self, task: Task) -> int:
         """The number of outputs at each length."""
@@ -65,8 +52,9 @@ class Target(ABC):
 
     @abstractmethod
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        """Its values, float64 [B, I, outputs] on the prompts' device, at the I lengths.
-        `parameters` are those that `task.draw` returns with the prompts."""
+        """Its values, float64 [B, I, outputs] on the prompts' device, at the lengths 1 … I: all of
+        the prompts', or those with a query left. `parameters` are those that `task.draw` returns
+        with the prompts."""
 
 
 def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:

@@ -86,22 +86,6 @@ def test_an_interrupted_probing_ends_as_one_that_was_not(
         np.testing.assert_array_equal(values, arrays[name])
 
 
-def test_states_in_parts_are_those_at_once(linear_run: Run, tmp_path: Path) -> None:
-    """As many prompts at a time as the memory is for change nothing but rounding."""
-    slow = replace(SETTINGS, learning_rate=1e-3)  # Adam makes much of rounding
-    at_once = Fit(linear_run, slow, 5, tmp_path / "a")
-    parts = Fit(linear_run, slow, 5, tmp_path / "b")
-    parts.settings = replace(slow, memory=1)
-    parts.width *= 200  # a prompt seems as large as that
-    prompts, _ = at_once.test_prompts()
-    assert len(list(parts.states(prompts))) > len(list(at_once.states(prompts))) == 5
-    for fit in (at_once, parts):
-        fit.train()
-    for name, parameter in at_once.probes["gradient"].probes.named_parameters():
-        other = dict(parts.probes["gradient"].probes.named_parameters())[name]
-        torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-5)
-
-
 def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
     linear_run: Run, tmp_path: Path
 ) -> None:

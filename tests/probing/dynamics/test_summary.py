@@ -97,8 +97,7 @@ def test_contraction_tells_norm_from_radius() -> None:
     norms = Estimate(torch.tensor([2.0, 3.0]), torch.tensor([1e-7, 1e-9]), 30)
     radii = Estimate(torch.tensor([0.5, 1.5]), torch.tensor([1e-4, 2e-4]), 40)
     more = Estimate(torch.tensor([0.75]), torch.tensor([1e-3]), 32)
-    found = contraction((norms, more), (radii, more), loop=7, seed=0)
-    assert found["loop"] == 7
+    found = contraction([norms, more], [radii, more], seed=0)
     assert found["spectral_norm"]["by_prompt"] == [2.0, 3.0, 0.75]
     assert found["spectral_norm"]["mean"] == [pytest.approx(5.75 / 3)]
     assert found["spectral_radius"]["by_prompt"] == [0.5, 1.5, 0.75]
