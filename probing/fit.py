@@ -29,8 +29,7 @@ from .settings import ProbingSettings
 from .targets import find_target
 
 RATES = {"paper": 5e-3, "reference": 1e-3}  # Adam's, unless the settings give one
-_BETWEEN_SAVES = 20.0  # seconds, and
-_WORTH = 10  # times as long as the last save took: large probes are gigabytes
+_BETWEEN_SAVES = 60.0  # seconds: large probes are gigabytes
 _PARTS = 20  # of a training, over which errors are summed
 _LEAST_SIZE = 1e-4  # of a target: one that varies by rounding only is not scaled up
 _WORKING = 12  # a model's memory for the next layer, about, over that of a layer's states
@@ -108,16 +107,14 @@ class Fit:
 
     def train(self) -> None:
         """All remaining steps, with a save from time to time."""
-        first_step, save_time, interval = self._resume(), time.monotonic(), _BETWEEN_SAVES
+        first_step, save_time = self._resume(), time.monotonic()
         with Progress(self.settings.steps, "probes", "step", first_step) as progress:
             for step in range(first_step, self.settings.steps):
                 self._step(step)
                 progress.update()
-                if time.monotonic() - save_time > interval:
-                    start_time = time.monotonic()
+                if time.monotonic() - save_time > _BETWEEN_SAVES:
                     self._save(step + 1)
                     save_time = time.monotonic()
-                    interval = max(_BETWEEN_SAVES, _WORTH * (save_time - start_time))
         self._save(self.settings.steps)
 
     def test_prompts(self) -> tuple[Prompts, Any]:

@@ -162,7 +162,7 @@ def summary(fit: Fit, arrays: Arrays) -> dict[str, dict[str, Any]]:
     Each has its `label` and `lengths`; its own `variance` by length; the probes' `error` by layer,
     mean over lengths, and `by_length`, rows of layers, with 90 % intervals over prompts, and the
     `seed_spread` over probe seeds; `unexplained`, 1 − R² by layer and length (None where the target
-    does not vary); `linear` and `linear_unexplained`, those of the linear probes; `control`, whose
+    does not vary); `linear`, the linear probes' error; `control`, whose
     least error over the layers (`control_least`) `minus_control` is less, paired by prompt;
     `learning`, the error in training over the target's variance, by part of the training, which
     ends at step `until_step`, and layer; and the `published` curve, if any.
@@ -177,6 +177,8 @@ def _target_summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
     by_seed = errors.mean((2, 3), dtype=np.float64)
     one_seed = by_seed.shape[1] == 1
     interval = _interval(fit, by_length)
+    varies = variance > 1e-9 * variance.max()
+    unexplained = by_length.mean(2) / np.where(varies, variance, np.nan)
     sums, steps = fit.learning[name], fit.settings.steps
     # Of the training's parts: step s belongs to part s · parts // steps.
     ends = [-(-steps * part // len(sums)) for part in range(1, len(sums) + 1)]
@@ -188,10 +190,9 @@ def _target_summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
         "error": _interval(fit, by_length.mean(1)).to_json(),
         "seed_spread": [None] * len(errors) if one_seed else by_seed.std(1, ddof=1).tolist(),
         "by_length": {part: values.tolist() for part, values in interval._asdict().items()},
-        "unexplained": _unexplained(by_length, variance),
+        "unexplained": [plain(row) for row in unexplained],
         "learning": {"until_step": ends, "error": (sums.cpu() / counts).tolist()},
         "linear": _interval(fit, linear.mean(1, dtype=np.float64)).to_json(),
-        "linear_unexplained": _unexplained(linear, variance),
     }
     if "control" in fit.probes:
         control = arrays[f"{name}/control"].mean((1, 2), dtype=np.float64)  # [layers, P]
@@ -208,24 +209,11 @@ def _interval(fit: Fit, errors: NDArray[Any]) -> Interval:
     return bootstrap(np.moveaxis(errors, -1, 0), fit.settings.resamples, fit.settings.seed)
 
 
-def _unexplained(by_length: NDArray[Any], variance: NDArray[Any]) -> list[list[float | None]]:
-    """1 − R² by layer and length; None if the target does not vary."""
-    varies = variance > 1e-9 * variance.max()
-    ratio = by_length.mean(2, dtype=np.float64) / np.where(varies, variance, np.nan)
-    return [plain(row) for row in ratio]
-
-
 def published(config: Config, layers: int) -> list[dict[str, Any]]:
-    """The curves printed in a notebook of arXiv 2311.12424's code that a run's errors at `layers`
-    layers (or loops and the read-in), measured by the reference protocol, can be compared with, at
-    most one for each `target`: in `mean` the probes' errors, mean over lengths, from the read-in
-    on, None beyond the last one printed.
-
-    They were measured on one batch of `prompts`, as large as those that the probes were trained on
-    for `steps` steps, and have no interval; `training_steps` are the probed model's, `rounding`
-    says how many digits are printed. The task (name, dims, points, settings, an endless set of
-    prompts) and the model's shape, b and T must match; the steps need not.
-    """
+    """The curves printed in a notebook of arXiv 2311.12424's code for a run's task, model, b and T,
+    one for each `target`: in `mean` the errors of its probes at `layers` layers (or the read-in and
+    loops) as the reference protocol has them, None beyond the last one printed. `steps` are those
+    of the probes, on batches of `prompts` prompts, `training_steps` the probed model's."""
     return [
         {
             "target": curve["target"],

@@ -18,7 +18,6 @@ from looplab.evaluation.tables import Part, Table, document
 from .results import Probing
 
 _PARTS: tuple[Literal["mean"], Literal["low"], Literal["high"]] = ("mean", "low", "high")
-_FEW = 4  # lengths, of which a single one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
 
@@ -61,7 +60,7 @@ def _target_table(result: Probing, name: str) -> list[Part]:
             f"({lowest} to {highest}); the probes' best, {axis} {best}, less that: {mean} "
             f"({low} to {high})"
         )
-    lines += [*_one_length(target), *_still_learning(target["learning"])]
+    lines += _still_learning(target["learning"])
     if entry:
         lines.append(
             f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
@@ -69,20 +68,6 @@ def _target_table(result: Probing, name: str) -> list[Part]:
             f"{entry['source']}"
         )
     return lines
-
-
-def _one_length(target: Mapping[str, Any]) -> list[str]:
-    """A warning if one length makes up most of the mean over lengths, as w_OLS of as many noisy
-    pairs as dimensions does: its variance is infinite there."""
-    variance = target["variance"]
-    largest = max(variance)
-    if len(variance) < _FEW or 2 * largest <= sum(variance):
-        return []
-    length = target["lengths"][variance.index(largest)]
-    return [
-        f"most of these means is length {length}'s, where the target itself has the variance "
-        f"{largest:.3g}: compare 1-R² instead"
-    ]
 
 
 def _still_learning(learning: Mapping[str, Any]) -> list[str]:

@@ -95,10 +95,10 @@ def summary(movements: Movements, seed: int) -> Result:
     (of a standard model, its layers; 0 is the read-in) and bands, means over prompts.
 
     `norm` is a token's before (`raw`) and after (`stream`) the final norm; `change` is ‖Yₜ − Yₜ₋₁‖,
-    `absolute` and `relative` to ‖Yₜ‖; `cosines` are those between all increments, row by row, of
-    `consecutive` ones and, mean over all `pairs` of different ones, None if no pair has a cosine;
-    `effective_rank` is that of the states at the x tokens. Where all loops are the same, `residual`
-    is ‖M(Yₜ) − Yₜ‖ with its spread `over_prompts` and the share `at_rest`.
+    `absolute` and `relative` to ‖Yₜ‖; `cosines` are those between all increments, row by row, and
+    their mean over `pairs` of different ones, None if no pair has a cosine; `effective_rank` is
+    that of the states at the x tokens. Where all loops are the same, `residual` is ‖M(Yₜ) − Yₜ‖
+    with its spread `over_prompts` and the share `at_rest`.
     """
     arrays = movements.arrays()
     bands = {name: _interval(values, seed) for name, values in arrays.items() if values.ndim == 2}
@@ -145,15 +145,13 @@ def contraction(norms: list[Estimate], radii: list[Estimate], seed: int) -> Resu
 
 
 def _cosines(values: NDArray[Any], seed: int) -> Result:
-    """The matrix with its intervals, row by row; the cosines of consecutive increments, by the
-    earlier one's loop; and the mean over all pairs of different ones."""
+    """The matrix with its intervals, row by row, and the mean over different increments."""
     rows = [_interval(values[:, index], seed) for index in range(values.shape[1])]
     off_diagonal = values[:, ~np.eye(values.shape[1], dtype=bool)]
     # Pairs of which one increment is zero (late loops, once converged) have no cosine.
     pairs = off_diagonal[:, ~np.isnan(off_diagonal).any(0)]
     return {
         **{name: [dict(row)[name] for row in rows] for name in ("mean", "low", "high")},
-        "consecutive": _interval(np.diagonal(values, 1, axis1=1, axis2=2), seed),
         "pairs": _interval(pairs.mean(1, keepdims=True), seed) if pairs.size else None,
     }
 

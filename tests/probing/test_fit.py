@@ -219,10 +219,9 @@ def test_a_summary_by_hand() -> None:
     for layer in range(3):
         for part, values in interval(by_length[layer]).items():
             np.testing.assert_allclose(found["by_length"][part][layer], values)
-    for key, of in (("unexplained", by_length), ("linear_unexplained", linear)):
-        ratios = np.array([row[:3] for row in found[key]])
-        np.testing.assert_allclose(ratios, (of.mean(2) / variance)[:, :3], rtol=1e-5)
-        assert [row[3] for row in found[key]] == [None] * 3
+    ratios = np.array([row[:3] for row in found["unexplained"]])
+    np.testing.assert_allclose(ratios, (by_length.mean(2) / variance)[:, :3], rtol=1e-5)
+    assert [row[3] for row in found["unexplained"]] == [None] * 3
     each = errors.mean((2, 3), dtype=np.float64)
     np.testing.assert_allclose(found["seed_spread"], abs(each[:, 0] - each[:, 1]) / 2**0.5)
     assert found["learning"] == {"until_step": [3, 5], "error": [[1, 2, 3], [1.5, 3, 4.5]]}

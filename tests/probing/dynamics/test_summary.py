@@ -85,7 +85,6 @@ def test_pairs_are_those_of_different_increments_that_all_have_an_angle() -> Non
     found = summary(Measured(cosines=cosines), seed=0)["cosines"]
     assert found["mean"][0] == pytest.approx([1, 0.25, 0.65])
     assert found["mean"][2] == [pytest.approx(0.65), None, 1]
-    assert found["consecutive"]["mean"] == [pytest.approx(0.25), None]
     assert found["pairs"] is not None
     assert found["pairs"]["mean"] == [pytest.approx(0.45)]
     resting = np.where(np.eye(3, dtype=bool), 1.0, NAN)
