@@ -19,33 +19,27 @@ Train probes on every loop (or layer) of a trained run and every context length;
   python -m probing run=runs/NAME targets=[gradient,ridge,weights] seeds=3
   python -m probing run=runs/NAME protocol=reference steps=10000 batch_size=1280
 
+Targets: gradient (XᵀY), least_squares, ridge, residual, support, weights, and your own.
 Settings, with their defaults:
 {settings}
-Targets: {targets}
 """
 
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
 
-    def help_text() -> str:
-        from looplab.probing.targets import TARGETS
+    def measure(settings: ProbingSettings) -> str:
+        from looplab.evaluation import load_run
+        from looplab.probing.probe import probe
+        from looplab.probing.report import table
 
-        return _HELP.format(settings=described(ProbingSettings), targets=", ".join(TARGETS))
+        run = load_run(settings.run)
+        text = table(probe(run, settings), settings.tables.format)
+        return f"{text}\n\n{run.path}: probing.json, probing/figures/"
 
+    help_text = _HELP.format(settings=described(ProbingSettings))
     stop_message = "stopped; the same command resumes"
-    return run_command("probing", ProbingSettings, words, help_text, _probe, stop_message)
-
-
-def _probe(settings: ProbingSettings) -> str:
-    """Probe the run; returns the text to print."""
-    from looplab.evaluation import load_run
-    from looplab.probing.probe import probe
-    from looplab.probing.report import table
-
-    run = load_run(settings.run)
-    text = table(probe(run, settings), settings.tables.format)
-    return f"{text}\n\n{run.path}: probing.json, probing/figures/"
+    return run_command("probing", ProbingSettings, words, lambda: help_text, measure, stop_message)
 
 
 if __name__ == "__main__":

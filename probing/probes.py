@@ -1,21 +1,18 @@
 """All probes of a run as one batched computation: learned weights over positions, then an MLP.
 
 probes = Probes(layers, seeds, tokens_seen, width, outputs, generator=generator)
-trainer = ProbeTrainer(probes)
 for layer, states in enumerate(states_by_layer):
     losses = probes.accumulate(layer, states, targets)
-trainer.update()
+optimizer.step()
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
 
 _CACHED = 64  # prompts at a time on a CPU: intermediate results then stay in its cache
 
@@ -157,40 +154,6 @@ class Probes(nn.Module):
     def _by_length(self, tensor: Tensor) -> Tensor:
         """[probes, …] as [lengths, seeds, …]."""
         return tensor.unflatten(0, self.scores.shape[1:3])
-
-
-class ProbeTrainer:
-    """Adam on probes, all at once, with the paper's rate."""
-
-    def __init__(self, probes: Probes, rate: float = 1e-3) -> None:
-        self.probes = probes
-        self.optimizer = Adam(probes.parameters(), lr=rate, fused=True)
-
-    def update(self) -> None:
-        """Adam's step along the accumulated gradients, which are then zeroed."""
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
-
-    def state(self) -> dict[str, Tensor]:
-        """All tensors that the next steps depend on, by name."""
-        tensors: dict[str, Tensor] = {}
-        for name, parameter in self.probes.named_parameters():
-            tensors[f"probes.{name}"] = parameter.detach()
-            for key, tensor in self.optimizer.state[parameter].items():
-                tensors[f"adam.{key}.{name}"] = tensor
-        return tensors
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue from a copy of a `state`; RuntimeError if it is of other probes."""
-        prefix = "probes."
-        parameters = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-        self.probes.load_state_dict(parameters)
-        self.optimizer.zero_grad()  # what an interrupted step had accumulated
-        self.optimizer.state.clear()
-        for name, parameter in self.probes.named_parameters():
-            for key in ("step", "exp_avg", "exp_avg_sq"):
-                if (tensor := tensors.get(f"adam.{key}.{name}")) is not None:
-                    self.optimizer.state[parameter][key] = tensor.to(parameter.device, copy=True)
 
 
 def _shaped(memory: Tensor, *shape: int) -> Tensor:

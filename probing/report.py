@@ -3,23 +3,21 @@ and published ones (if any), and 1 − R² by context length."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from looplab.conf.schema import TableFormat
-from looplab.evaluation.bootstrap import Band, Interval, numbers
+from looplab.evaluation.bootstrap import Interval, numbers
 from looplab.evaluation.panel import Curve, Panel, file_name, padded
 from looplab.evaluation.results import unit
 from looplab.evaluation.tables import Part, Table, document
 
-from .protocols import PROTOCOLS
-from .results import ProbedTarget, Probing
+from .results import Probing
 
 _PARTS: tuple[Literal["mean"], Literal["low"], Literal["high"]] = ("mean", "low", "high")
-_FEW = 4  # lengths, of which a single one may well be half of a mean
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
 
 
@@ -35,58 +33,41 @@ def table(result: Probing, form: TableFormat = "text") -> str:
 
 def _target_table(result: Probing, name: str) -> list[Part]:
     axis, target = unit(result["family"]), result["targets"][name]
-    lengths = target["lengths"]
-    indices = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
-    published = [target["published"]] if "published" in target else []
-    head = [
-        *(axis, "error", "90 %", "over seeds", "linear", *["published"] * len(published)),
-        *(f"1-R², i={lengths[index]}" for index in indices),
-    ]
-    rows = []
-    for layer, mean in enumerate(target["error"]["mean"]):
-        low, high = target["error"]["low"][layer], target["error"]["high"][layer]
-        unexplained = target["unexplained"][layer]
-        rows.append(
-            [
-                *(str(layer), _text(mean), f"{_text(low)} to {_text(high)}"),
-                *(_text(target["seed_spread"][layer]), _text(target["linear"]["mean"][layer])),
-                *(_text(entry["mean"][layer]) for entry in published),
-                *(_text(unexplained[index]) for index in indices),
-            ]
-        )
+    lengths, error, entry = target["lengths"], target["error"], target.get("published")
+    shown = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
+    ends = zip(_texts(error["low"]), _texts(error["high"]), strict=True)
+    columns: dict[str, Sequence[str]] = {
+        axis: [str(layer) for layer in range(len(error["mean"]))],
+        "error": _texts(error["mean"]),
+        "90 %": [f"{low} to {high}" for low, high in ends],
+        "over seeds": _texts(target["seed_spread"]),
+        "linear": _texts(target["linear"]["mean"]),
+        **({"published": _texts(entry["mean"])} if entry else {}),
+    }
+    for index in shown:
+        columns[f"1-R², i={lengths[index]}"] = _texts(row[index] for row in target["unexplained"])
     what = f"{_error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
-    lines: list[Part] = [what, Table(head, rows)]
+    lines: list[Part] = [what, Table(list(columns), list(zip(*columns.values(), strict=True)))]
     if "control" in target:
-        least, gap = target["control_least"], target["minus_control"]
-        best = int(numbers(gap["mean"]).argmin())
-        mid, least_gap, most_gap = (_text(gap[part][best]) for part in _PARTS)
-        lines.append(
-            f"control (trained with w = 1): {_text(least['mean'])} at its best, {axis} "
-            f"{least['layer']} ({_text(least['low'])} to {_text(least['high'])}); "
-            f"the probes' best, {axis} {best}, less that: {mid} ({least_gap} to {most_gap})"
+        least, best = (
+            target["control_least"],
+            int(numbers(target["minus_control"]["mean"]).argmin()),
         )
-    lines += _one_length(target)
+        mean, low, high = _texts(target["minus_control"][part][best] for part in _PARTS)
+        at_best, lowest, highest = _texts(least[part] for part in _PARTS)
+        lines.append(
+            f"control (trained with w = 1): {at_best} at its best, {axis} {least['layer']} "
+            f"({lowest} to {highest}); the probes' best, {axis} {best}, less that: {mean} "
+            f"({low} to {high})"
+        )
     lines += _still_learning(target["learning"])
-    return lines + [
-        f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
-        f"{entry['steps']:,} on batches of {entry['prompts']} prompts; {entry['rounding']}; "
-        f"{entry['source']}"
-        for entry in published
-    ]
-
-
-def _one_length(target: ProbedTarget) -> list[str]:
-    """A warning if one length makes up most of the mean over lengths, as w_OLS of as many noisy
-    pairs as dimensions does: its variance is infinite there."""
-    variance = target["variance"]
-    largest = max(variance)
-    if len(variance) < _FEW or 2 * largest <= sum(variance):
-        return []
-    length = target["lengths"][variance.index(largest)]
-    return [
-        f"most of these means is length {length}'s, where the target itself has the variance "
-        f"{_text(largest)}: compare 1-R² instead"
-    ]
+    if entry:
+        lines.append(
+            f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
+            f"{entry['steps']:,} on batches of {entry['prompts']} prompts; {entry['rounding']}; "
+            f"{entry['source']}"
+        )
+    return lines
 
 
 def _still_learning(learning: Mapping[str, Any]) -> list[str]:
@@ -103,8 +84,8 @@ def _still_learning(learning: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def _texts(values: Iterable[float | None]) -> list[str]:
+    return ["" if value is None else f"{value:.3g}" for value in values]
 
 
 def panels(result: Probing) -> list[Panel]:
@@ -123,12 +104,13 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
     the control's least error, a line. The band of a label with several runs covers each one's own
     interval."""
     having = {
-        label: [result for result in results if name in result["targets"]]
+        label: probed
         for label, results in labels.items()
+        if (probed := [result for result in results if name in result["targets"]])
     }
-    having = {label: results for label, results in having.items() if results}
-    first = next(iter(having.values()))[0]
-    length = max(len(r["targets"][name]["error"]["mean"]) for rs in having.values() for r in rs)
+    every = [result for results in having.values() for result in results]
+    target = every[0]["targets"][name]
+    length = max(len(result["targets"][name]["error"]["mean"]) for result in every)
     curves = []
     for label, results in having.items():
         targets = [result["targets"][name] for result in results]
@@ -149,12 +131,11 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
         if least:
             control = "control" if len(having) == 1 else f"control, {label}"
             curves.append(Curve.of(control, "control", _over_runs(least, length)))
-    units = dict.fromkeys(unit(result["family"]) for rs in having.values() for result in rs)
+    units = dict.fromkeys(unit(result["family"]) for result in every)
     return Panel(
-        f"{name}_by_layer", f"probes of {first['targets'][name]['label']}",
-        f"{' or '.join(units)} (0: the read-in)", _error_label(first, name), range(length), curves,
-        limits=(0, None),
-        levels={"knowing nothing": float(np.mean(first["targets"][name]["variance"]))},
+        f"{name}_by_layer", f"probes of {target['label']}",
+        f"{' or '.join(units)} (0: the read-in)", _error_label(every[0], name), range(length),
+        curves, limits=(0, None), levels={"knowing nothing": float(np.mean(target["variance"]))},
     )  # fmt: skip
 
 
@@ -169,11 +150,14 @@ def _over_runs(bands: Sequence[Mapping[str, Any]], length: int) -> Interval:
 def _by_length(result: Probing, name: str) -> Panel:
     """1 − R² of some layers. (Errors would not do: the variance of XᵀY grows with the length.)"""
     target, axis = result["targets"][name], unit(result["family"])
-    layers = len(target["unexplained"])
-    curves = [
-        Curve.of(f"{axis} {layer}", result["style"], _unexplained(target, layer), number=layer)
-        for layer in sorted({0, 1, layers // 4, layers // 2, layers - 1})
-    ]
+    unexplained, last = numbers(target["unexplained"]), len(target["unexplained"]) - 1
+    # nan where the target does not vary
+    variance = np.where(np.isfinite(unexplained), target["variance"], np.nan)
+    ratios = Interval(*(numbers(target["by_length"][part]) / variance for part in _PARTS))
+    curves = []
+    for layer in sorted({0, 1, (last + 1) // 4, (last + 1) // 2, last}):
+        of_layer = Interval(*(part[layer] for part in ratios))
+        curves.append(Curve.of(f"{axis} {layer}", result["style"], of_layer, number=layer))
     return Panel(
         f"{name}_by_length", f"what probes of {target['label']} leave unexplained, by {axis}",
         "context length i (pairs)", f"1 − R² of {target['label']}", target["lengths"], curves,
@@ -181,24 +165,9 @@ def _by_length(result: Probing, name: str) -> Panel:
     )  # fmt: skip
 
 
-def _unexplained(target: ProbedTarget, layer: int) -> Band:
-    """1 − R² of a layer by length, with its interval; None if the target does not vary."""
-    varies = [value is not None for value in target["unexplained"][layer]]
-    mean, low, high = (
-        [
-            value / variance if valid else None
-            for value, variance, valid in zip(
-                target["by_length"][part][layer], target["variance"], varies, strict=True
-            )
-        ]
-        for part in _PARTS
-    )
-    return {"mean": mean, "low": low, "high": high}
-
-
 def _error_label(result: Probing, name: str) -> str:
     """An axis label for the errors of a target: their divisors and the target's label."""
-    protocol = PROTOCOLS[result["settings"]["protocol"]]
-    error = "mean squared error" + " / d" * protocol.over_dims
-    over_points = " / n" * (name in protocol.over_points)
-    return f"{error} of {result['targets'][name]['label']}{over_points}"
+    label = result["targets"][name]["label"]
+    if result["settings"]["protocol"] == "paper":
+        return f"mean squared error of {label}"
+    return f"mean squared error / d of {label}" + " / n" * (name == "gradient")

@@ -1,109 +1,108 @@
-"""The results of this room as plain values, the content of probing.json and of dynamics.json; and
-the probe errors printed in a notebook of arXiv 2311.12424's code, for runs of the same settings.
+"""What both measurements of this room share: a result that is kept in the run's folder under what
+was asked for, and shown beside its pictures.
 
-for entry in published(run.config, REFERENCE, layers=21):
-    print(entry["target"], entry["label"], entry["mean"][20], entry["source"])
+result = kept_and_shown(run, "dynamics", request_of(run, settings), compute, panels, settings)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
-from looplab.conf.schema import Config
-from looplab.evaluation.bootstrap import Band
-from looplab.evaluation.panel import padded
-from looplab.evaluation.published import matching
-from looplab.evaluation.results import OfRun
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.kept import Arrays, arrays_of, kept, shown
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.panel import Panel
+from looplab.evaluation.remarks import remarks
+from looplab.evaluation.style import kind_of
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.files import write_arrays
+from looplab.training.run_folder.run import Run, RunFolder
+from looplab.training.run_folder.sources import EVALUATED, sources_of
 
-from .protocols import Protocol
+from .settings import DynamicsSettings, ProbingSettings
 
-_PATH = Path(__file__).with_name("published.json")
+Result = dict[str, Any]  # plain values, as JSON has them
+Probing = Result  # the content of probing.json
+_PICTURES = {"probing": "probing/figures", "dynamics": "probing/dynamics"}
+# Settings that do not bear on the result.
+_NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
 
-class ProbedTarget(TypedDict):
-    """The errors of one target's probes: `error` by layer, mean over `lengths`, and `by_length`,
-    rows of layers; with their 90 % intervals over prompts and the `seed_spread` over probe seeds.
+def request_of(
+    run: Run, settings: ProbingSettings | DynamicsSettings, *plugins: str
+) -> dict[str, object]:
+    """All that a run's result depends on; `plugins` are modules of a user's own among it."""
+    return {
+        "step": run.step,
+        "weights": weights_digest(run.model),
+        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
+        **({"data": data} if (data := run.task.data_identity()) else {}),
+        "sources": sources_of(*EVALUATED, "probing", plugins=[type(run.task).__module__, *plugins]),
+    }
 
-    `variance` is the target's own, by length; `unexplained` is 1 − R² by layer and length. `linear`
-    are the linear probes, `control` those trained with w = 1, whose least error over the layers
-    (`control_least`) `minus_control` is less, paired by prompt. `learning` has the error in
-    training over the target's variance, by part of the training, which ends at step `until_step`,
-    and layer.
+
+def about(run: Run) -> Result:
+    """The run, as each result begins with it: of a standard model `b` are its layers, `style` is
+    the kind of its curves (`style.kind_of`)."""
+    return {
+        "task": run.config.task.name,
+        "family": run.config.model.family,
+        "style": kind_of(run.config.model),
+        "dims": run.task.dims,
+        "b": trained_loops(run.config),
+    }
+
+
+def check_loops(run: Run, loops: int | None) -> None:
+    """Raises ConfigError for more loops than the run's model has weights for."""
+    most = run.model.loop.most_loops
+    if loops is not None and most is not None and loops > most:
+        raise ConfigError("loops", f"is {loops}, but this model has weights for {most} and no more")
+
+
+def kept_in(run: Run, kind: str) -> Path:
+    """The folder of all results of this kind."""
+    return run.path / _PICTURES[kind].removesuffix("figures") / "kept"
+
+
+def kept_and_shown(
+    run: Run,
+    kind: str,
+    request: dict[str, object],
+    compute: Callable[[], tuple[Result, Arrays | None]],
+    panels: Callable[[Result], list[Panel]],
+    settings: ProbingSettings | DynamicsSettings,
+) -> Result:
+    """The result of a request: the one in the run folder, or what `compute` returns.
+
+    <kind>.json, its arrays in <kind>.npz and the pictures of its panels show the last one that was
+    requested. Raises RunError where another process is measuring.
     """
 
-    label: str
-    lengths: list[int]
-    variance: list[float]
-    error: Band
-    seed_spread: list[float | None]
-    by_length: dict[str, list[list[float]]]
-    unexplained: list[list[float | None]]
-    learning: dict[str, Any]
-    linear: Band
-    linear_unexplained: list[list[float | None]]
-    control: NotRequired[Band]
-    control_least: NotRequired[dict[str, float]]
-    minus_control: NotRequired[Band]
-    published: NotRequired[dict[str, Any]]
+    def compute_alone() -> tuple[Result, Arrays | None]:
+        with RunFolder(run.path).lock(kind):
+            return compute()
 
+    folder = kept_in(run, kind)
+    result: Result = kept(folder, kind, request, compute_alone)
+    result["remarks"] = remarks(run)
 
-class Probing(OfRun):
-    """The content of probing.json; `settings` are those of `ProbingSettings` that bear on it."""
+    def make() -> list[Path]:
+        title = (
+            f"{result['family']} on {result['task'].replace('_', ' ')}, d = {result['dims']}, "
+            f"{settings.prompts} prompts, 90 % bands"
+        )
+        files = save_panels(
+            run.path / _PICTURES[kind], panels(result), settings.figures, title, result["remarks"]
+        )
+        if "arrays_sha256" in result:
+            files.append(run.path / f"{kind}.npz")
+            write_arrays(files[-1], arrays_of(folder, result))
+        return files
 
-    targets: dict[str, ProbedTarget]
-    settings: dict[str, Any]
-    key: str
-
-
-class Dynamics(OfRun):
-    """The content of dynamics.json. Each part has its `loop`s (of a standard model, its layers; 0
-    is the read-in) and bands, means over prompts.
-
-    `norm` is a token's before (`raw`) and after (`stream`) the final norm; `change` is ‖Yₜ − Yₜ₋₁‖,
-    `absolute` and `relative` to ‖Yₜ‖; `cosines` are those between all increments, row by row, of
-    `consecutive` ones and, mean over all `pairs` of different ones, None if no pair has a cosine;
-    `effective_rank` is that of the states at the x tokens. Where all loops are the same, `residual`
-    is ‖M(Yₜ) − Yₜ‖ with its spread `over_prompts` and the share `at_rest`, and `contraction` has
-    the Jacobian's factors at `loop` and the share of prompts with a spectral radius `below_one`.
-    """
-
-    loops: int
-    prompts: int
-    norm: dict[str, Any]
-    change: dict[str, Any]
-    cosines: dict[str, Any]
-    effective_rank: dict[str, Any]
-    residual: NotRequired[dict[str, Any]]
-    contraction: NotRequired[dict[str, Any]]
-
-
-def title(result: Probing | Dynamics, prompts: int) -> str:
-    """What stands above each picture: model, task, prompts and the meaning of the bands."""
-    task = result["task"].replace("_", " ")
-    return f"{result['family']} on {task}, d = {result['dims']}, {prompts} prompts, 90 % bands"
-
-
-def published(config: Config, protocol: Protocol, layers: int) -> list[dict[str, Any]]:
-    """The printed curves that a run's errors at `layers` layers (or loops and the read-in) can be
-    compared with, at most one for each `target`: in `mean` the probes' errors over the protocol's
-    divisor, mean over lengths, from the read-in on, None beyond the last one printed.
-
-    They were measured on one batch of `prompts`, as large as those that the probes were trained on
-    for `steps` steps, and have no interval; `training_steps` are the probed model's, `rounding`
-    says how many digits are printed. The protocol, the task (name, dims, points, settings, an
-    endless set of prompts) and the model's shape, b and T must match; the steps need not.
-    """
-    divisor = protocol.error_divisor(config.task.dims)
-    return [
-        {
-            "target": curve["target"],
-            "label": curve["label"],
-            "mean": padded([value / divisor for value in curve["mean"][:layers]], layers),
-            **{key: result["protocol"][key] for key in ("steps", "prompts", "training_steps")},
-            "rounding": curve["rounding"],
-            "source": result["source"],
-        }
-        for curve, result in matching(_PATH, config)
-        if result["protocol"]["name"] == protocol.name
-    ]
+    shown(run.path / f"{kind}.json", kind, {**result, "figures": settings.figures.plain()}, make)
+    return result

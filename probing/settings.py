@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,8 +13,6 @@ from looplab.conf.plugins import load_plugins
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config, FigureSettings, TableSettings
 from looplab.conf.setting import check_settings, setting
-
-_MAX_LOOPS = 1_000_000  # more would take minutes per prompt
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,8 @@ class ProbingSettings:
         """Raises ConfigError for the first invalid setting."""
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
-        config = _config_of(self, "probe", self.plugins)
-        if config.task.is_text:
+        if _config_of(self, self.plugins).task.is_text:
             raise ConfigError("run", "is a language model: probes read what is known of pairs")
-        check_folder("run", self.run)
 
 
 @dataclass(frozen=True)
@@ -68,36 +63,20 @@ class DynamicsSettings:
     tables: TableSettings = TableSettings()
 
     def check(self) -> None:
-        """Raises ConfigError for the first setting that is invalid, or invalid for this run."""
-        if (loops := self.loops_of(_config_of(self, "measure"))) > _MAX_LOOPS:
-            raise ConfigError("loops", f"must be at most {_MAX_LOOPS:,}, got {loops}")
-        check_folder("run", self.run)
-
-    def loops_of(self, config: Config) -> int:
-        """The number of loops (or layers) measured of a run with this configuration. Raises
-        ConfigError for more than a standard model's layers, or than the loops that a model with
-        lanes has weights for."""
-        model, b = config.model, config.loops.b
-        if model.family == "standard":
-            most, reason = model.n_layer, f"this standard model has {model.n_layer} layers"
-        elif model.lanes:
-            most, reason = b, f"this model has weights of lanes for {b}"
-        else:
-            return self.loops or max(100, 5 * b)
-        if self.loops is not None and self.loops > most:
-            raise ConfigError("loops", f"is {self.loops}, but {reason} and no more")
-        return self.loops or most
+        """Raises ConfigError for the first invalid setting."""
+        _config_of(self)
 
 
 def _config_of(
-    settings: ProbingSettings | DynamicsSettings, what_for: str, plugins: Sequence[str] = ()
+    settings: ProbingSettings | DynamicsSettings, plugins: tuple[str, ...] = ()
 ) -> Config:
     """The configuration of the settings' run, a model with states. Raises ConfigError for the first
     invalid setting."""
     if not settings.run:
-        raise ConfigError("run", f"must name the run folder to {what_for}: run=runs/<name>")
+        raise ConfigError("run", "must name the run folder: run=runs/<name>")
     check_settings("", settings)
-    load_plugins(plugins)
+    load_plugins(plugins)  # a run may be of a task of theirs
     config = read_config(Path(settings.run))
     check_has_states(config.model)
+    check_folder("run", settings.run)
     return config

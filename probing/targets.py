@@ -24,40 +24,13 @@ _AnyTarget = TypeVar("_AnyTarget", bound="type[Target]")
 
 
 class Target(ABC):
-    """A quantity that a probe of length i, which sees i pairs, predicts.
-
-    A new one is defined and registered under a name:
-
-        from looplab.probing.targets import Target, register_target
-
-        @register_target("total")
-        class Total(Target):
-            label = "sum of the outputs seen"
-
-            def outputs(self, task):
-                return 1
-
-            def compute(self, prompts, parameters, task):
-                return prompts.ys.double().cumsum(1)[:, :, None]
-    """
+    """A quantity that a probe of length i, which sees i pairs, predicts. One of your own is
+    registered under a name by `register_target` (docs/guide.md)."""
 
     name: ClassVar[str]  # given by `register_target`
     label: ClassVar[str]  # on an axis
     of: ClassVar[type[Task] | None] = None  # the tasks that have it, if not all do
-    asks_query: ClassVar[bool] = (
-        False  # about the input after the i pairs, which its probes see too
-    )
-
-    def needs(self, task: Task) -> None:
-        """Raises ValueError if a task does not have this target."""
-        if self.of is not None and not isinstance(task, self.of):
-            raise ValueError(
-                f"target {self.name} is one of {self.of.name} tasks, which {task.name} is not"
-            )
-
-    def lengths(self, points: int) -> range:
-        """The lengths i, from 1, in a prompt of `points` pairs: all, or all with a query left."""
-        return range(1, points if self.asks_query else points + 1)
+    asks_query: ClassVar[bool] = False  # of the input after the i pairs, which its probes see too
 
     def outputs(self, task: Task) -> int:
         """The number of outputs at each length."""
@@ -65,8 +38,9 @@ class Target(ABC):
 
     @abstractmethod
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        """Its values, float64 [B, I, outputs] on the prompts' device, at the I lengths.
-        `parameters` are those that `task.draw` returns with the prompts."""
+        """Its values, float64 [B, I, outputs] on the prompts' device, at the lengths 1 … I: all of
+        the prompts', or those with a query left. `parameters` are those that `task.draw` returns
+        with the prompts."""
 
 
 def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
@@ -108,8 +82,7 @@ class LeastSquares(Target):
     label = "w_OLS"
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        weights = least_squares_weights(*_arrays(prompts))
-        return torch.from_numpy(weights).to(prompts.xs.device)
+        return _tensor(least_squares_weights(*_arrays(prompts)), prompts)
 
 
 @register_target("ridge")
@@ -121,8 +94,7 @@ class Ridge(Target):
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         # Renormalised outputs scale w and the noise by the same factor: λ is the same.
         penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0
-        weights = ridge_weights(*_arrays(prompts), penalty or 1.0)
-        return torch.from_numpy(weights).to(prompts.xs.device)
+        return _tensor(ridge_weights(*_arrays(prompts), penalty or 1.0), prompts)
 
 
 @register_target("residual")
@@ -140,8 +112,7 @@ class Residual(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         xs, ys = _arrays(prompts)
-        residuals = (ys - least_squares(xs, ys, xs))[:, 1:, None]
-        return torch.from_numpy(residuals).to(prompts.xs.device)
+        return _tensor((ys - least_squares(xs, ys, xs))[:, 1:, None], prompts)
 
 
 @register_target("support")
@@ -169,6 +140,10 @@ class Weights(Target):
 
 def _arrays(prompts: Prompts) -> tuple[Floats, Floats]:
     return prompts.xs.double().cpu().numpy(), prompts.ys.double().cpu().numpy()
+
+
+def _tensor(values: Floats, prompts: Prompts) -> Tensor:
+    return torch.from_numpy(values).to(prompts.xs.device)
 
 
 def _at_all_lengths(values: Tensor, prompts: Prompts) -> Tensor:

@@ -107,7 +107,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch"],
         ),
         (
-            "looplab.training.loop, looplab.evaluation.evaluate_run, looplab.probing.protocols",
+            "looplab.training.loop, looplab.evaluation.evaluate_run, looplab.probing.probe",
             ["hydra", "omegaconf", "wandb", "openml", "triton"],
         ),
         (

@@ -30,18 +30,16 @@ Settings, with their defaults:
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
+
+    def measure(settings: DynamicsSettings) -> str:
+        from looplab.probing.dynamics.measure import dynamics
+        from looplab.probing.dynamics.report import report
+
+        text = report(dynamics(settings), settings.tables.format)
+        return f"{text}\n\n{unpacked(settings.run)}: dynamics.json, probing/dynamics/"
+
     help_text = _HELP.format(settings=described(DynamicsSettings))
-    return run_command("probing.dynamics", DynamicsSettings, words, lambda: help_text, _measure)
-
-
-def _measure(settings: DynamicsSettings) -> str:
-    """Measure the run; returns the text to print."""
-    from looplab.probing.dynamics.measure import FIGURES, dynamics
-    from looplab.probing.dynamics.report import report
-
-    result = dynamics(settings)
-    text = report(result, settings.tables.format)
-    return f"{text}\n\n{unpacked(settings.run)}: dynamics.json, {FIGURES}/"
+    return run_command("probing.dynamics", DynamicsSettings, words, lambda: help_text, measure)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def spectral_norm(
     """
     jvp, vjp = products(function, point)
     squares = _largest_eigenvalue(
-        lambda v: vjp(jvp(v)), _normal(point, generator), 2 * tolerance, max_iterations
+        lambda v: vjp(jvp(v)), point, generator, 2 * tolerance, max_iterations
     )
     # A root changes half as much as its square.
     return Estimate(squares.values.sqrt(), squares.change / 2, squares.iterations)
@@ -100,11 +100,11 @@ def spectral_radius(
     distance shrinks by this factor per iteration in the long run.
     """
     jvp, _ = products(function, point)
-    return _largest_eigenvalue(jvp, _normal(point, generator), tolerance, max_iterations)
+    return _largest_eigenvalue(jvp, point, generator, tolerance, max_iterations)
 
 
 def _largest_eigenvalue(
-    product: Map, start: Tensor, tolerance: float, max_iterations: int
+    product: Map, like: Tensor, generator: Generator, tolerance: float, max_iterations: int
 ) -> Estimate:
     """The largest absolute eigenvalue of a linear map of each prompt [B, …], by power iteration.
 
@@ -112,6 +112,7 @@ def _largest_eigenvalue(
     vectors it converges fast: the map is projected onto their span, and the eigenvalue is that of
     the small matrix of the projection (Arnoldi 1951; for symmetric maps Lanczos 1950).
     """
+    start = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
     first = start.flatten(1)
     basis = first.new_zeros(len(first), max_iterations + 1, first.shape[1])
     basis[:, 0] = first / torch.linalg.vector_norm(first, dim=1, keepdim=True)
@@ -144,9 +145,3 @@ def _decompose(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     valid = length > _ROUNDING * torch.linalg.vector_norm(vectors, dim=1)
     direction = torch.where(valid[:, None], residual / length[:, None], 0.0)
     return coefficients.squeeze(1), length, direction
-
-
-def _normal(like: Tensor, generator: Generator) -> Tensor:
-    """Standard normal numbers of this shape, drawn on the CPU."""
-    sample = torch.randn(like.shape, generator=generator, dtype=like.dtype)
-    return sample.to(like.device)

@@ -79,7 +79,7 @@ class Movements:
     def __init__(self, window: int) -> None:
         self._window = window
         self._batches: list[Arrays] = []
-        self._spread = StateSpread()
+        self._spreads = [StateSpread() for _ in range(window + 1)]
 
     @torch.no_grad()
     def add(self, trajectory: Trajectory) -> Tensor:
@@ -88,7 +88,7 @@ class Movements:
         rows: dict[str, list[Tensor]] = {"raw": [read_in], "stream": [read_in]}
         rows |= {"absolute": [], "relative": []}
         directions: list[Tensor] = []
-        self._spread.add(0, trajectory.read_in[:, trajectory.read])
+        self._spreads[0].add(trajectory.read_in[:, trajectory.read])
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
             length, increment = _lengths(stream), stream - previous
             distance = _lengths(increment)
@@ -99,7 +99,7 @@ class Movements:
             if loop <= self._window:
                 moved = (distance > _ROUNDING * length)[..., None]
                 directions.append(torch.where(moved, increment / distance[..., None], 0.0))
-                self._spread.add(loop, stream[:, trajectory.read])
+                self._spreads[loop].add(stream[:, trajectory.read])
             previous = stream
         if trajectory.one_loop is not None:
             # The distance that the next loop moves a state. Not of Y₀, which may be zero.
@@ -123,7 +123,7 @@ class Movements:
 
     def effective_ranks(self) -> list[float]:
         """Of the states where predictions are read, from index 0, the read-in, to `window`."""
-        return self._spread.by_loop()
+        return [spread.rank() for spread in self._spreads]
 
 
 def cosines(directions: Iterable[Tensor]) -> Tensor:
@@ -153,50 +153,32 @@ def effective_rank(singular_values: Tensor) -> float:
 
 
 class StateSpread:
-    """The effective rank of states by loop, computed batch by batch.
+    """The effective rank of the states after one loop, computed batch by batch.
 
     The matrix has a row for each prompt and position, centred at each position: what all prompts
-    have in common does not count. Only its Gram matrix is stored, one for each loop.
+    have in common does not count. Only its Gram matrix is stored, of differences from the first
+    prompt: products of the states themselves would lose small differences to rounding.
     """
 
     def __init__(self) -> None:
-        self._loops: dict[int, _Sums] = {}
+        self._first = torch.empty(0)  # the states of one prompt [n, n_embd]
+        self._prompts = 0
+        self._total = self._gram = torch.zeros(())
 
-    def add(self, loop: int, states: Tensor) -> None:
-        """Add the states [B, n, n_embd] of further prompts after a loop, float64."""
-        if loop not in self._loops:
-            first = states[0].clone()
-            self._loops[loop] = _Sums(first, 0, torch.zeros_like(first), first.new_zeros(()))
-        sums = self._loops[loop]
-        differences = states - sums.first
+    def add(self, states: Tensor) -> None:
+        """Add the states [B, n, n_embd] of further prompts, float64."""
+        if not self._prompts:
+            self._first = states[0].clone()
+        differences = states - self._first
         rows = differences.flatten(0, 1)
-        self._loops[loop] = _Sums(
-            sums.first,
-            sums.prompts + len(states),
-            sums.total + differences.sum(0),
-            sums.gram + rows.T @ rows,
-        )
+        self._prompts += len(states)
+        self._total = self._total + differences.sum(0)
+        self._gram = self._gram + rows.T @ rows
 
-    def by_loop(self) -> list[float]:
-        """The effective rank after each loop; nan if the prompts do not differ."""
-        return [_rank(self._loops[loop]) for loop in sorted(self._loops)]
-
-
-class _Sums(NamedTuple):
-    """The states of one prompt [n, n_embd]; the number of prompts, and the sum and the Gram matrix
-    [n_embd, n_embd] of their differences from that one: products of the states themselves would
-    lose small differences to rounding."""
-
-    first: Tensor
-    prompts: int
-    total: Tensor
-    gram: Tensor
-
-
-def _rank(sums: _Sums) -> float:
-    centred = sums.gram - sums.total.T @ sums.total / sums.prompts
-    values = torch.linalg.eigvalsh(centred).clamp_min(0).sqrt()
-    scale = sums.first.norm() * sums.prompts**0.5
-    if values[-1] <= _ALIKE * scale:
-        return torch.nan
-    return effective_rank(values * (values > _LEAST * values[-1]))
+    def rank(self) -> float:
+        """The effective rank; nan if the prompts do not differ."""
+        centred = self._gram - self._total.T @ self._total / self._prompts
+        values = torch.linalg.eigvalsh(centred).clamp_min(0).sqrt()
+        if values[-1] <= _ALIKE * self._first.norm() * self._prompts**0.5:
+            return torch.nan
+        return effective_rank(values * (values > _LEAST * values[-1]))

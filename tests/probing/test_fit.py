@@ -15,8 +15,8 @@ from torch import Tensor
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.probing import fit as fit_file
 from looplab.probing.fit import Fit
-from looplab.probing.linear import LinearProbes, readings, solve_linear
-from looplab.probing.probe import measure, summary
+from looplab.probing.linear import LinearProbes, readings
+from looplab.probing.probe import measure, solve_linear, summary
 from looplab.probing.settings import ProbingSettings
 from looplab.tasks import Prompts
 from looplab.training import Run
@@ -43,8 +43,8 @@ def seen(of: Fit, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Prompts, 
     """What a training learns from, and whether it is the control that does."""
     batches: list[tuple[bool, Prompts, Tensor]] = []
 
-    def learn(self: Fit, trainers: Any, prompts: Prompts, parameters: Tensor) -> dict[str, Tensor]:
-        batches.append((trainers is self.control, prompts, parameters))
+    def learn(self: Fit, kind: str, prompts: Prompts, parameters: Tensor) -> dict[str, Tensor]:
+        batches.append((kind == "control", prompts, parameters))
         return {name: torch.zeros(LAYERS) for name in self.learning}
 
     monkeypatch.setattr(Fit, "_learn", learn)
@@ -82,10 +82,40 @@ def test_no_prompt_is_met_twice(
 
 def test_every_probe_begins_apart(tmp_path: Path) -> None:
     one, other = fit(tmp_path), fit(tmp_path, replace(SETTINGS, seed=1))
-    trainers = [*one.probes.values(), *one.control.values(), other.probes["gradient"]]
-    scores = torch.cat([trainer.probes.scores.flatten() for trainer in trainers])
+    probes = [*one.probes["probes"].values(), *one.probes["control"].values()]
+    probes.append(other.probes["probes"]["gradient"])
+    scores = torch.cat([each.scores.flatten() for each in probes])
     assert len(scores.unique()) == len(scores)
-    assert one.probes["gradient"].optimizer.param_groups[0]["lr"] == 5e-3
+    assert one.optimizer.param_groups[0]["lr"] == 5e-3
+
+
+def test_which_tokens_and_lengths_the_protocols_have(tmp_path: Path) -> None:
+    """The code's probes see the whole prompt, and least squares is asked for up to d = 3 pairs."""
+    settings = replace(SETTINGS, targets=("gradient", "least_squares", "residual"))
+    paper = fit(tmp_path, settings)
+    for name in paper.targets:
+        query = name == "residual"
+        assert paper.lengths(name) == range(1, 8 - query)
+        for row, i in zip(paper.tokens_seen(name).tolist(), paper.lengths(name), strict=True):
+            seen = 2 * i + query  # the query is token 2i, its output 2i + 1
+            assert row == [True] * seen + [False] * (14 - seen)
+    code = fit(tmp_path, replace(settings, protocol="reference"))
+    for name, last in (("gradient", 7), ("least_squares", 3), ("residual", 6)):
+        assert code.lengths(name) == range(1, last + 1)
+        assert code.tokens_seen(name).all()
+        assert code.tokens_seen(name).shape == (last, 14)
+
+
+@pytest.mark.parametrize("name", ["gradient", "least_squares", "residual"])
+@pytest.mark.parametrize("protocol", ["paper", "reference"])
+def test_what_is_computed_is_cut_and_scaled(tmp_path: Path, protocol: Any, name: str) -> None:
+    """The code divides XᵀY by n at every length."""
+    of = fit(tmp_path, replace(SETTINGS, targets=(name,), protocol=protocol))
+    prompts, weights = of.test_prompts()
+    whole = of.targets[name].compute(prompts, weights, of.task)[:, : len(of.lengths(name))]
+    scale = 1 / 7 if (protocol, name) == ("reference", "gradient") else 1
+    found = of.values(name, prompts, weights)
+    torch.testing.assert_close(found, (whole * scale).float(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("protocol", ["paper", "reference"])
@@ -94,11 +124,11 @@ def test_probes_read_in_units_of_the_target(tmp_path: Path, protocol: Any) -> No
     of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
     values = of.values("gradient", *of.linear_prompts(0)).numpy()
     units = values.std(0, ddof=1).mean(-1) if protocol == "paper" else np.ones(LENGTHS)
-    trainer = of.probes["gradient"]
+    probes = of.probes["probes"]["gradient"]
     with torch.no_grad():
-        trainer.probes.weight_out.zero_()
-        trainer.probes.bias_out.fill_(1.0)
-    read = of.predict(trainer, "gradient", 1, torch.randn(4, 14, of.width))
+        probes.weight_out.zero_()
+        probes.bias_out.fill_(1.0)
+    read = of.predict("probes", "gradient", 1, torch.randn(4, 14, of.width))
     np.testing.assert_allclose(read[1, :, 2, 0], units, rtol=1e-5)
 
 
@@ -138,16 +168,18 @@ def test_what_does_not_vary_is_not_blown_up(tmp_path: Path) -> None:
 def test_linear_probes_are_solved_from_prompts_enough(tmp_path: Path) -> None:
     """Eight batches, and hardly a penalty; targets that share a solution keep their own."""
     of = fit(tmp_path, replace(SETTINGS, targets=("gradient", "residual", "weights"), prompts=6))
-    solved = solve_linear(of)
-    others = torch.randn(4, 14, of.width)
+    others, found = torch.randn(4, 14, of.width), dict[str, Tensor]()
+    for names, probes in solve_linear(of):
+        parts = probes.predict(2, others).split([of.outputs(name) for name in names], -1)
+        found |= zip(names, parts, strict=True)
     for name in of.targets:
         alone = LinearProbes(LAYERS, readings(of.tokens_seen(name)), of.width, of.outputs(name))
         for batch in range(8):
             prompts, parameters = of.linear_prompts(batch)
             for layer, part, states in of.states(prompts):
                 alone.add(layer, states, of.values(name, prompts, parameters)[part])
-        expected = alone.solve(1e-6).predict(2, others)
-        torch.testing.assert_close(solved[name].predict(2, others), expected)
+        alone.solve(1e-6)
+        torch.testing.assert_close(found[name], alone.predict(2, others))
 
 
 def test_a_summary_by_hand() -> None:
@@ -163,7 +195,7 @@ def test_a_summary_by_hand() -> None:
         targets={"x": SimpleNamespace(label="X")},
         lengths=lambda name: range(1, 5),
         settings=SimpleNamespace(resamples=50, seed=7, steps=5),
-        control={"x": None},
+        probes={"probes": {}, "control": {}},
         learning={"x": torch.tensor([[3.0, 6.0, 9.0], [3.0, 6.0, 9.0]])},
     )
     arrays = {"x/probes": errors, "x/control": control, "x/linear": linear, "x/variance": variance}
@@ -187,10 +219,9 @@ def test_a_summary_by_hand() -> None:
     for layer in range(3):
         for part, values in interval(by_length[layer]).items():
             np.testing.assert_allclose(found["by_length"][part][layer], values)
-    for key, of in (("unexplained", by_length), ("linear_unexplained", linear)):
-        ratios = np.array([row[:3] for row in found[key]])
-        np.testing.assert_allclose(ratios, (of.mean(2) / variance)[:, :3], rtol=1e-5)
-        assert [row[3] for row in found[key]] == [None] * 3
+    ratios = np.array([row[:3] for row in found["unexplained"]])
+    np.testing.assert_allclose(ratios, (by_length.mean(2) / variance)[:, :3], rtol=1e-5)
+    assert [row[3] for row in found["unexplained"]] == [None] * 3
     each = errors.mean((2, 3), dtype=np.float64)
     np.testing.assert_allclose(found["seed_spread"], abs(each[:, 0] - each[:, 1]) / 2**0.5)
     assert found["learning"] == {"until_step": [3, 5], "error": [[1, 2, 3], [1.5, 3, 4.5]]}
@@ -199,10 +230,10 @@ def test_a_summary_by_hand() -> None:
 @pytest.mark.parametrize("protocol", ["paper", "reference"])
 def test_errors_are_means_over_outputs_and_the_divisor(tmp_path: Path, protocol: Any) -> None:
     of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
-    for trainers, value in ((of.probes, 0.0), (of.control, 2.0)):
+    for kind, value in (("probes", 0.0), ("control", 2.0)):
         with torch.no_grad():
-            trainers["gradient"].probes.weight_out.zero_()
-            trainers["gradient"].probes.bias_out.fill_(value)
+            of.probes[kind]["gradient"].weight_out.zero_()
+            of.probes[kind]["gradient"].bias_out.fill_(value)
     arrays = measure(of)
     wanted = of.values("gradient", *of.test_prompts()).double().numpy()  # [P, lengths, d]
     units = of.sizes["gradient"][:, 0].numpy()

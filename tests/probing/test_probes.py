@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
-from looplab.probing.probes import Probes, ProbeTrainer
+from looplab.probing.probes import Probes
 
 LAYERS, SEEDS, TOKENS, WIDTH, OUTPUTS, HIDDEN = 2, 3, 6, 5, 4, 7
 SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]
@@ -78,11 +79,11 @@ def assert_same(probes: Probes, separate: Separate, at: tuple[int, int, int], gr
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def trained(trainer: ProbeTrainer, states: Sequence[Tensor], targets: Tensor) -> Tensor:
+def trained(probes: Probes, adam: Adam, states: Sequence[Tensor], targets: Tensor) -> Tensor:
     """The losses before a step on the states of each layer, [layers, seeds, lengths]."""
-    accumulate = trainer.probes.accumulate
-    losses = [accumulate(layer, part, targets) for layer, part in enumerate(states)]
-    trainer.update()
+    losses = [probes.accumulate(layer, part, targets) for layer, part in enumerate(states)]
+    adam.step()
+    adam.zero_grad(set_to_none=False)
     return torch.stack(losses)
 
 
@@ -106,12 +107,12 @@ def test_losses_and_gradients_are_those_of_separate_modules() -> None:
 
 def test_several_steps_are_those_of_separate_modules() -> None:
     probes = small()
-    trainer, separates = ProbeTrainer(probes), dict(each(probes))
-    optimizers = {at: torch.optim.Adam(s.parameters(), lr=1e-3) for at, s in separates.items()}
+    adam, separates = Adam(probes.parameters(), lr=1e-3, fused=True), dict(each(probes))
+    optimizers = {at: Adam(s.parameters(), lr=1e-3) for at, s in separates.items()}
     unseen = probes.scores.detach()[:, 0, :, 2:].clone()
     for step in range(8):
         states, targets = batch(step)
-        losses = trained(trainer, states, targets)
+        losses = trained(probes, adam, states, targets)
         for (layer, length, seed), separate in separates.items():
             optimizer = optimizers[layer, length, seed]
             loss = (separate(states[layer]) - targets[:, length]).square().mean()
@@ -162,10 +163,10 @@ def test_seeds_are_independent() -> None:
     for more, fewer in zip(three.parameters(), one.parameters(), strict=True):
         assert torch.equal(more[:, :, :1], fewer)
         assert not torch.equal(more[:, :, 1], more[:, :, 2])
-    trainers = ProbeTrainer(three), ProbeTrainer(one)
-    for step in range(3):
-        for trainer in trainers:
-            trained(trainer, *batch(step))
+    for probes in (three, one):
+        adam = Adam(probes.parameters(), lr=1e-3)
+        for step in range(3):
+            trained(probes, adam, *batch(step))
     for more, fewer in zip(three.parameters(), one.parameters(), strict=True):
         torch.testing.assert_close(more[:, :, :1], fewer)
 
@@ -181,39 +182,6 @@ def test_they_begin_as_linear_layers_do() -> None:
     assert probes.scores.abs().max() > 1.5
 
 
-def test_a_state_goes_on_as_if_nothing_had_happened() -> None:
-    trainer, other = ProbeTrainer(small()), ProbeTrainer(small(seed=5))
-    trained(trainer, *batch(1))
-    trained(other, *batch(2))
-    saved = {name: tensor.clone() for name, tensor in trainer.state().items()}
-    kept = {name: tensor.clone() for name, tensor in saved.items()}
-    states, targets = batch(4)
-    other.probes.accumulate(0, states[0], targets)  # of a step that was interrupted
-    other.load(saved)
-    for resumed in (trainer, other):
-        trained(resumed, *batch(3))
-    for name, tensor in trainer.state().items():
-        assert torch.equal(tensor, other.state()[name])
-        assert torch.equal(saved[name], kept[name])
-        assert not torch.equal(tensor, saved[name])
-
-
-def test_a_state_of_other_probes_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        ProbeTrainer(small(seeds=2)).load(ProbeTrainer(small(seeds=1)).state())
-
-
-def test_a_fresh_state_forgets_what_was_learned() -> None:
-    fresh = ProbeTrainer(small())
-    saved = {name: tensor.clone() for name, tensor in fresh.state().items()}
-    trainer = ProbeTrainer(small())
-    first = trained(trainer, *batch(1))
-    trainer.load(saved)
-    assert torch.equal(trained(trainer, *batch(1)), first)
-    trained(fresh, *batch(1))
-    assert torch.equal(trainer.probes.weight_in, fresh.probes.weight_in)
-
-
 def test_a_planted_signal_is_found_and_noise_is_not() -> None:
     """Token 3 of the second layer holds the target: length 0 does not see it."""
     draws = generator(3)
@@ -226,9 +194,9 @@ def test_a_planted_signal_is_found_and_noise_is_not() -> None:
         return list(states), target[:, None].expand(-1, LENGTHS, -1)
 
     probes = Probes(LAYERS, 2, SEEN, WIDTH, OUTPUTS, 32, generator=generator(4))
-    trainer = ProbeTrainer(probes, rate=1e-2)
+    adam = Adam(probes.parameters(), lr=1e-2, fused=True)
     for _ in range(400):
-        trained(trainer, *planted(64))
+        trained(probes, adam, *planted(64))
     states, targets = planted(1000)
     errors = torch.stack(
         [

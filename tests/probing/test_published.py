@@ -14,16 +14,14 @@ import pytest
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.bootstrap import numbers
-from looplab.probing import results
-from looplab.probing.probe import probe
-from looplab.probing.protocols import PAPER, REFERENCE
+from looplab.probing import probe as probe_module
+from looplab.probing.probe import probe, published
 from looplab.probing.report import panels, table
-from looplab.probing.results import published
 from looplab.probing.settings import ProbingSettings
 from looplab.training import train
 from tests.conftest import tiny_config
 
-FILE = json.loads(Path(results.__file__).with_name("published.json").read_text("utf-8"))
+FILE = json.loads(Path(probe_module.__file__).with_name("published.json").read_text("utf-8"))
 CURVES = [(result, curve) for result in FILE["results"] for curve in result["curves"]]
 LOOPED = Config(task=TaskConfig("linear"), loops=LoopsConfig(20, 15))
 STANDARD = replace(LOOPED, model=ModelConfig("standard", n_layer=20, injection="none"))
@@ -41,7 +39,7 @@ SETTINGS = ProbingSettings(
 
 
 def by_target(config: Config, layers: int = 21) -> dict[str, dict[str, Any]]:
-    return {entry["target"]: entry for entry in published(config, REFERENCE, layers)}
+    return {entry["target"]: entry for entry in published(config, layers)}
 
 
 def test_two_models_have_two_curves_each() -> None:
@@ -93,7 +91,7 @@ def test_the_standard_models_best_layer_is_in_the_middle_and_the_looped_ones_the
     best = [
         int(np.argmin(np.array(entry["mean"], dtype=np.float64)))
         for config in (LOOPED, STANDARD)
-        for entry in published(config, REFERENCE, 21)
+        for entry in published(config, 21)
     ]
     assert best == [20, 20, 7, 10]
 
@@ -123,10 +121,6 @@ def test_a_run_under_the_papers_settings_gets_its_models_curves() -> None:
     assert list(by_target(replace(STANDARD, loops=LoopsConfig(7, 3)))) == TARGETS
 
 
-def test_the_papers_protocol_is_another() -> None:
-    assert published(LOOPED, PAPER, 21) == published(STANDARD, PAPER, 21) == []
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -147,7 +141,7 @@ def test_the_papers_protocol_is_another() -> None:
     ids=lambda config: f"{config.model.family}-{config.task.name}",
 )
 def test_another_task_or_model_gets_none(other: Config) -> None:
-    assert published(other, REFERENCE, 21) == []
+    assert published(other, 21) == []
 
 
 def test_a_curve_is_as_long_as_what_it_stands_beside() -> None:
@@ -170,7 +164,7 @@ def test_a_probing_keeps_and_shows_them(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "published.json"
     results = [{"task": task, "protocol": protocol, "source": "a paper", "curves": curves}]
     path.write_text(json.dumps({"results": results}))
-    monkeypatch.setattr("looplab.probing.results._PATH", path)
+    monkeypatch.setattr("looplab.probing.probe._PUBLISHED", path)
     config = tiny_config(tmp_path)
     run = train(replace(config, task=TaskConfig("linear", dims=3, points=7)))
     result = probe(run, replace(SETTINGS, loops=6))

@@ -144,14 +144,13 @@ def test_effective_ranks_of_known_spectra() -> None:
 def test_the_spread_of_states_is_that_of_their_centred_matrix() -> None:
     states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
     offsets = 4 * normal(5, 6, seed=1)  # of each position: the same in all prompts
-    spread = StateSpread()
+    spread, none = StateSpread(), StateSpread()
     for rows in (slice(3), slice(3, 8)):
-        spread.add(1, states[rows] + offsets)
-        spread.add(0, offsets.expand(8, -1, -1)[rows])
+        spread.add(states[rows] + offsets)
+        none.add(offsets.expand(8, -1, -1)[rows])
     centred = (states - states.mean(0)).flatten(0, 1)
-    alike, found = spread.by_loop()
-    assert found == pytest.approx(effective_rank(torch.linalg.svdvals(centred)), rel=1e-6)
-    assert np.isnan(alike)
+    assert spread.rank() == pytest.approx(effective_rank(torch.linalg.svdvals(centred)), rel=1e-6)
+    assert np.isnan(none.rank())
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-15])
@@ -159,9 +158,9 @@ def test_small_differences_between_prompts_have_the_rank_of_large_ones(size: flo
     """Down to rounding, which has none."""
     states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
     spread = StateSpread()
-    spread.add(1, size * states + 4 * normal(5, 6, seed=1))
+    spread.add(size * states + 4 * normal(5, 6, seed=1))
     centred = (states - states.mean(0)).flatten(0, 1)
-    (found,) = spread.by_loop()
+    found = spread.rank()
     if size == 1e-15:
         assert np.isnan(found)
     else:

@@ -18,7 +18,6 @@ from looplab.probing.dynamics import measure as dynamics_run
 from looplab.probing.dynamics.jacobian import Estimate, Map
 from looplab.probing.dynamics.measure import dynamics
 from looplab.probing.settings import DynamicsSettings
-from looplab.tasks import Prompts
 from looplab.training import Run
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -34,32 +33,6 @@ def test_each_setting_is_measured_on_its_own(tiny_run: Run) -> None:
     path = tiny_run.path / "dynamics.json"
     path.write_text(json.dumps(found | {"format": 1, "norm": None}))
     assert dynamics(other)["norm"] == found["norm"]
-
-
-def test_an_interrupted_drawing_leaves_no_result_beside_other_pictures(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4)
-    first = dynamics(settings)
-    path = tiny_run.path / "dynamics.json"
-    shown = json.loads(path.read_text())
-    assert {key: shown[key] for key in first} == first
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    other = replace(settings, seed=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(dynamics_run, "_measured", stop)
-        with pytest.raises(KeyboardInterrupt):
-            dynamics(other)
-    assert path.exists()  # nothing drawn yet
-    with monkeypatch.context() as patch:
-        patch.setattr(dynamics_run, "save_panels", stop)
-        with pytest.raises(KeyboardInterrupt):
-            dynamics(other)
-    assert not path.exists()
-    assert dynamics(settings) == first
 
 
 def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
@@ -84,19 +57,6 @@ def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
     (radius,) = numbers(found["contraction"]["spectral_radius"]["mean"])
     assert radius / norm == pytest.approx(1.5)
     assert norm / 2 == pytest.approx(found["residual"]["absolute"]["mean"][-1])
-
-
-def test_a_batch_is_as_large_as_what_is_kept_of_its_prompts_allows() -> None:
-    """128 vectors of an iteration at least, each of 2n tokens of n_embd numbers."""
-
-    def size(points: int, near: int, n_embd: int) -> int:
-        prompts = Prompts(torch.zeros(1, points, 2), torch.zeros(1, points))
-        return dynamics_run._batch_size(prompts, near, n_embd)
-
-    assert size(points=11, near=36, n_embd=32) == 16
-    assert size(points=41, near=60, n_embd=256) == 2**28 // (128 * 82 * 256 * 8) == 12
-    assert size(points=41, near=256, n_embd=256) == 6
-    assert size(points=1000, near=300, n_embd=1024) == 1
 
 
 def test_a_device_without_float64_is_refused(

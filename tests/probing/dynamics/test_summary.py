@@ -85,7 +85,6 @@ def test_pairs_are_those_of_different_increments_that_all_have_an_angle() -> Non
     found = summary(Measured(cosines=cosines), seed=0)["cosines"]
     assert found["mean"][0] == pytest.approx([1, 0.25, 0.65])
     assert found["mean"][2] == [pytest.approx(0.65), None, 1]
-    assert found["consecutive"]["mean"] == [pytest.approx(0.25), None]
     assert found["pairs"] is not None
     assert found["pairs"]["mean"] == [pytest.approx(0.45)]
     resting = np.where(np.eye(3, dtype=bool), 1.0, NAN)
@@ -97,8 +96,7 @@ def test_contraction_tells_norm_from_radius() -> None:
     norms = Estimate(torch.tensor([2.0, 3.0]), torch.tensor([1e-7, 1e-9]), 30)
     radii = Estimate(torch.tensor([0.5, 1.5]), torch.tensor([1e-4, 2e-4]), 40)
     more = Estimate(torch.tensor([0.75]), torch.tensor([1e-3]), 32)
-    found = contraction((norms, more), (radii, more), loop=7, seed=0)
-    assert found["loop"] == 7
+    found = contraction([norms, more], [radii, more], seed=0)
     assert found["spectral_norm"]["by_prompt"] == [2.0, 3.0, 0.75]
     assert found["spectral_norm"]["mean"] == [pytest.approx(5.75 / 3)]
     assert found["spectral_radius"]["by_prompt"] == [0.5, 1.5, 0.75]

@@ -1,0 +1,51 @@
+"""Prompts of the control, whose functions all have the weights w = 1."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from looplab.probing.fit import control_prompts, has_control
+from looplab.tasks import make_task
+from looplab.tasks.linear import Linear
+from tests.tasks.statistics import assert_mean, assert_variance_per_prompt, generator
+
+
+def test_the_inputs_are_those_of_the_task_and_the_outputs_their_sums() -> None:
+    """The outputs of the two have the same variance and nothing else in common."""
+    task = make_task("linear", 5)
+    control, ones = control_prompts(task, generator(), batch=4000, points=8)
+    prompts, weights = task.draw(generator(), batch=4000, points=8)
+    assert torch.equal(ones, torch.ones(4000, 5))
+    torch.testing.assert_close(control.ys, control.xs.sum(2), rtol=1e-5, atol=1e-5)
+    assert torch.equal(control.xs, prompts.xs)
+    assert len(weights.unique()) > 19_000
+    assert_variance_per_prompt(control.ys, task.divisor)
+    assert_mean((control.ys * prompts.ys).mean(1), 0.0)
+
+
+@pytest.mark.parametrize("renormalize", [False, True])
+def test_a_tasks_noise_stays(renormalize: bool) -> None:
+    settings = {"noise_std": 2.0, "renormalize": renormalize}
+    task = make_task("noisy_linear", 5, settings=settings)
+    prompts, _ = control_prompts(task, generator(), batch=4000, points=8)
+    scale = (5 / 9) ** 0.5 if renormalize else 1.0
+    assert_mean((prompts.ys / scale - prompts.xs.sum(2)).square(), 4.0)
+
+
+def test_a_finite_set_of_prompts_has_no_part_in_it() -> None:
+    endless, finite = (
+        control_prompts(make_task("linear", 4, distinct), generator(), 6, 5)[0]
+        for distinct in (0, 1)
+    )
+    assert torch.equal(endless.xs, finite.xs)
+
+
+def test_dense_linear_functions_have_it_alone() -> None:
+    class Own(Linear):
+        pass
+
+    assert has_control(Own(dims=3))
+    assert has_control(make_task("linear", 5))
+    for name in ("sparse_linear", "decision_tree", "relu_network"):
+        assert not has_control(make_task(name, 5))
