@@ -22,7 +22,7 @@ from looplab.conf.schema import Config
 from looplab.openml_eval.leave_one_out import leave_one_out, stored
 from looplab.openml_eval.report import accuracy_panel
 from looplab.openml_eval.settings import RunSettings, split_words
-from looplab.openml_eval.tables.table import check_tables
+from looplab.openml_eval.tables import check_tables
 
 from .claims import Estimate, Evidence, NotMeasured
 from .in_context import of_paper

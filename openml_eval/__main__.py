@@ -61,16 +61,8 @@ Copies the newest weights and their configuration; replaces the checkpoint of th
 
 def main(words: list[str]) -> int:
     """Run the command given by `words`; returns the exit code."""
-    actions = [word.removeprefix("action=") for word in words if word.startswith("action=")]
-    rest = [word for word in words if not word.startswith("action=")]
-    action = actions[0] if actions else "run"
-    try:
-        if len(actions) > 1:
-            raise ConfigError("action", "is given twice")
-        check_choice("action", action, ("run", "fetch", "ship"))
-    except ConfigError as error:
-        print(f"openml_eval: {error}", file=sys.stderr)
-        return 2
+    action = next((word[7:] for word in words if word.startswith("action=")), "run")
+    rest = [word for word in words if word != f"action={action}"]
     if action == "fetch":
         text = _FETCH_HELP.format(settings=described(FetchSettings))
         return run_command("openml_eval", FetchSettings, rest, lambda: text, _fetch, _RESUMES)
@@ -79,11 +71,12 @@ def main(words: list[str]) -> int:
     if {"-h", "--help"} & set(rest):
         print(_RUN_HELP.format(settings=described(RunSettings)), end="")
         return 0
-    return answered("openml_eval", lambda: _leave_one_out(rest), _RESUMES_SAVED)
+    return answered("openml_eval", lambda: _leave_one_out(action, rest), _RESUMES_SAVED)
 
 
-def _leave_one_out(words: list[str]) -> int:
+def _leave_one_out(action: str, words: list[str]) -> int:
     """Train and test with each table of the command left out."""
+    check_choice("action", action, ("run", "fetch", "ship"))
     own_words, rest = split_words(words)
     settings = settings_from_words(RunSettings, own_words)
     settings.check()
@@ -104,7 +97,7 @@ def _leave_one_out(words: list[str]) -> int:
 
 
 def _fetch(settings: FetchSettings) -> str:
-    from looplab.openml_eval.tables.fetch import fetch
+    from looplab.openml_eval.fetch import fetch
 
     return fetch(settings)
 

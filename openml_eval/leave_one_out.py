@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -28,7 +29,7 @@ from looplab.training import Run, train
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.jobs import Workers, processes_for, run_jobs
-from looplab.training.run_folder.files import read_json, read_record, write_arrays, write_bytes
+from looplab.training.run_folder.files import read_record, write_arrays, write_bytes
 from looplab.training.run_folder.run import RunFolder, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
@@ -47,7 +48,7 @@ from .scoring import (
     split_contexts,
 )
 from .settings import RunSettings, table_key
-from .tables.table import check_tables, find_table, read_table
+from .tables import Table, check_tables, read_table
 
 KIND = "openml"
 _GROUP_CHUNK = 8  # of whose hits each file of a cache holds some
@@ -106,27 +107,11 @@ def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, An
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """A stored table without its rows: what openml.json says of it. `counts` are the rows of each
-    class; `remarks` are notes that its results must be read with."""
-
-    name: str
-    label: str
-    openml_id: int | None
-    rows: int
-    features: int
-    counts: list[int]
-    majority_share: float
-    sha256: str
-    remarks: list[str]
-
-
-@dataclass(frozen=True)
 class Scoring:
     """How a table is scored: with `size` rows in each of `contexts` contexts, for evaluation seeds
-    0 to `seeds` - 1; `folder` is where tables are stored."""
+    0 to `seeds` - 1."""
 
-    folder: Path
+    table: Table
     size: int
     contexts: int
     seeds: int
@@ -136,17 +121,16 @@ class Scoring:
         cache: Cache,
         name: str,
         content: Mapping[str, object],
-        table: HeldOut,
         score: Callable[[ContextSplit, slice], Hits],
     ) -> Hits:
         """Hits [evaluation seeds, groups, …], from the cache or by `score`, group by group;
         `content` is what they depend on beside table and scoring."""
         by_seed = []
         for seed in range(self.seeds):
-            split = split_contexts(table.rows, self.size, self.contexts, seed)
+            split = split_contexts(len(self.table.ys), self.size, self.contexts, seed)
             full_content = {
                 **content,
-                "table": table.sha256,
+                "table": self.table.sha256,
                 "size": self.size,
                 "contexts": self.contexts,
                 "seed": seed,
@@ -176,13 +160,13 @@ class RunJob:
     """Train a run, unless it is finished, and score it on its held-out table."""
 
     config: Config
-    table: HeldOut
     scoring: Scoring
 
     @property
     def name(self) -> str:
         """Table, model and seed, for messages."""
-        return f"{self.table.label}, {self.config.model.family}, seed {self.config.seed}"
+        family, seed = self.config.model.family, self.config.seed
+        return f"{self.scoring.table.label}, {family}, seed {seed}"
 
     def __call__(self) -> Scored:
         """Raises as `train`, and HeldElsewhere if another process scores the run."""
@@ -205,48 +189,44 @@ class RunJob:
         return f"accuracy {accuracy:.3f}, trained in {result.entry['seconds'] or 0:.0f} s"
 
     def _scores(self, run: Run) -> NDArray[Any]:
-        table = read_table(self.scoring.folder, self.table.name)
-        model = place_exactly(self.config.device).prepare(run.model).eval()
+        scoring, model = self.scoring, place_exactly(self.config.device).prepare(run.model).eval()
         classifier = TrainedModel(model, run.task, trained_loops(run.config))
         if self.config.task.settings["protocol"] == "reference":
-            points = self.scoring.size + 1
-            seeds = range(FIRST_SEED, FIRST_SEED + self.scoring.seeds)
-            return np.array([reference_accuracies(classifier, table, points, s) for s in seeds])
+            seeds, points = range(FIRST_SEED, FIRST_SEED + scoring.seeds), scoring.size + 1
+            found = (reference_accuracies(classifier, scoring.table, points, s) for s in seeds)
+            return np.array([*found])
         content = {
             "weights": weights_digest(run.model),
             "labels": classifier.task.labels,
             "loops": classifier.loops,
         }
-        score = partial(model_hits, classifier, table)
-        return self.scoring.hits(Cache(run.path / "cache"), "tables", content, self.table, score)
+        score = partial(model_hits, classifier, scoring.table)
+        return scoring.hits(Cache(run.path / "cache"), "tables", content, score)
 
 
 @dataclass(frozen=True)
 class SolverJob:
     """Score every solver on a table, on the same queries and contexts as the models."""
 
-    table: HeldOut
     scoring: Scoring
     cache: Path
 
     @property
     def name(self) -> str:
         """Table and solvers, for messages."""
-        return f"{self.table.label}, {', '.join(SOLVERS)}"
+        return f"{self.scoring.table.label}, {', '.join(SOLVERS)}"
 
     def __call__(self) -> Scored:
         """Raises HeldElsewhere if another process scores the solvers."""
-        start = time.monotonic()
-        lock_folder = self.cache / self.table.sha256[:12]
+        start, table, scores = time.monotonic(), self.scoring.table, {}
+        lock_folder = self.cache / table.sha256[:12]
         lock_folder.mkdir(parents=True, exist_ok=True)
-        table, scores = read_table(self.scoring.folder, self.table.name), {}
         with RunFolder(lock_folder).lock():  # so that no other process computes the same
             for name, description in SOLVERS.items():
                 content, score = {"solver": description}, partial(solver_hits, name, table)
-                scores[f"{table.name}/{name}"] = self.scoring.hits(
-                    Cache(self.cache), name, content, self.table, score
-                )
-        return Scored({"seconds": time.monotonic() - start}, scores)
+                scores[name] = self.scoring.hits(Cache(self.cache), name, content, score)
+        arrays = {f"{table.name}/{name}": hits for name, hits in scores.items()}
+        return Scored({"seconds": time.monotonic() - start}, arrays)
 
     def describe(self, result: Scored) -> str:
         """The accuracies and the time."""
@@ -263,31 +243,31 @@ Done = tuple[RunJob | SolverJob, Scored]
 
 def _plan(
     settings: RunSettings, configs: Mapping[str, Config]
-) -> tuple[list[RunJob | SolverJob], list[HeldOut], Path]:
+) -> tuple[list[RunJob | SolverJob], list[Table], Path]:
     """The jobs of a command, the tables that they hold out, and the folder of their result. Raises
     ConfigError and RunError for invalid settings."""
     held_out, tables = evaluated_tables(settings)
     first = next(iter(configs.values()))
-    widest = max(tables, key=lambda table: table.features)
-    check_features(widest.name, widest.features, first.task.dims)
+    points, folder = first.task.points, Path(first.folder)
+    widest = max(tables, key=lambda table: len(table.features))
+    check_features(widest.name, len(widest.features), first.task.dims)
     for table in tables:
-        if table.rows < (points := first.task.points):
-            raise ConfigError("task.points", f"is {points}, and {table.name} has {table.rows} rows")
-    scoring = Scoring(
-        Path(settings.data_dir), first.task.points - 1, settings.contexts, settings.draws
-    )
-    runs = [
-        RunJob(_of_table(config, settings, seed, table, tables), table, scoring)
-        for table in held_out
-        for config in configs.values()
-        for seed in settings.seeds or (config.seed,)
-    ]
-    for job in runs:
-        build_task(job.config)
-    folder = Path(first.folder)
-    solver_jobs = []
-    if settings.protocol == "corrected":
-        solver_jobs = [SolverJob(table, scoring, folder / "openml-cache") for table in held_out]
+        if (rows := len(table.ys)) < points:
+            raise ConfigError("task.points", f"is {points}, and {table.name} has {rows} rows")
+    scorings = [Scoring(table, points - 1, settings.contexts, settings.draws) for table in held_out]
+    own: dict[str, Any] = {
+        "data_dir": settings.data_dir,
+        "tables": [each.name for each in tables],
+        "protocol": settings.protocol,
+    }
+    runs = []
+    for scoring in scorings:
+        own["held_out"] = scoring.table.name
+        for config in configs.values():
+            task = replace(config.task, settings={**config.task.settings, **own})
+            for seed in settings.seeds or (config.seed,):
+                runs.append(RunJob(replace(config, seed=seed, task=task), scoring))
+                build_task(runs[-1].config)
     content = {
         "runs": [run_folder(job.config).path.name for job in runs],
         "tables": [each.sha256 for each in tables],
@@ -295,69 +275,39 @@ def _plan(
         "resamples": [first.evaluation.resamples, first.evaluation.seed],
     }
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
-    return [*runs, *solver_jobs], held_out, folder / f"openml-{digest}"
+    jobs: list[RunJob | SolverJob] = [*runs]
+    if settings.protocol == "corrected":
+        jobs += [SolverJob(scoring, folder / "openml-cache") for scoring in scorings]
+    return jobs, held_out, folder / f"openml-{digest}"
 
 
-def _of_table(
-    config: Config, settings: RunSettings, seed: int, table: HeldOut, tables: Sequence[HeldOut]
-) -> Config:
-    """The configuration of a run with one held-out table."""
-    own = {
-        "data_dir": settings.data_dir,
-        "tables": [each.name for each in tables],
-        "held_out": table.name,
-        "protocol": settings.protocol,
-    }
-    task = replace(config.task, settings={**config.task.settings, **own})
-    return replace(config, seed=seed, task=task)
-
-
-def evaluated_tables(settings: RunSettings) -> tuple[list[HeldOut], list[HeldOut]]:
-    """The tables that are held out one after another, and all tables, each checked once against its
-    sha256.
+def evaluated_tables(settings: RunSettings) -> tuple[list[Table], list[Table]]:
+    """The tables that are held out one after another, and all tables.
 
     Raises RunError for a table that is not stored or is damaged, with the command that fetches it;
     ConfigError for a held-out table that is not among the tables, and for one named twice.
     """
     folder, keys = Path(settings.data_dir), [table_key(table) for table in settings.tables]
     check_tables(folder, keys)
-    tables = [_stored_table(folder, key) for key in keys]
-    by_key = {key: table for table in tables for key in (table.openml_id, table.name)}
+    tables = [read_table(folder, key) for key in keys]
+    by_key = {key: table for table in tables for key in (table.source.openml_id, table.name)}
     held_out = keys if settings.held_out == ("all",) else map(table_key, settings.held_out)
     chosen = []
     for key in held_out:
         if key not in by_key:
-            names = ", ".join(str(table.openml_id or table.name) for table in tables)
+            names = ", ".join(str(table.source.openml_id or table.name) for table in tables)
             problem = f"cannot be {key!r}: the tables that take part are {names}"
             raise ConfigError("held_out", problem)
         chosen.append(by_key[key])
     for setting, found in (("tables", tables), ("held_out", chosen)):
-        for table in found:
-            if found.count(table) > 1:  # by its id and by its name
-                raise ConfigError(setting, f"holds {table.name} twice")
+        for name, count in Counter(table.name for table in found).items():
+            if count > 1:  # by its id and by its name
+                raise ConfigError(setting, f"holds {name} twice")
     return chosen, tables
 
 
-def _stored_table(folder: Path, key: int | str) -> HeldOut:
-    """A stored table by its id or name; RunError as `read_table`."""
-    table, path = read_table(folder, key), find_table(folder, key)
-    assert path is not None
-    rows, features = table.xs.shape
-    return HeldOut(
-        name=table.name,
-        label=table.label,
-        openml_id=table.source.openml_id,
-        rows=rows,
-        features=features,
-        counts=list(table.counts),
-        majority_share=max(table.counts) / rows,
-        sha256=read_json(path)["sha256"],
-        remarks=table.remarks,
-    )
-
-
 def summary(
-    done: Sequence[Done], tables: Sequence[HeldOut], settings: EvaluationConfig
+    done: Sequence[Done], tables: Sequence[Table], settings: EvaluationConfig
 ) -> dict[str, Any]:
     """The results of all jobs by held-out table; the solvers' descriptions; for each family the
     number of tables on which the low end of its interval is above the share of the larger class,
@@ -372,28 +322,40 @@ def summary(
     return {"tables": entries, "solvers": SOLVERS, "beats_majority": beats_majority}
 
 
-def _entry(table: HeldOut, done: Sequence[Done], settings: EvaluationConfig) -> dict[str, Any]:
+def _entry(table: Table, done: Sequence[Done], settings: EvaluationConfig) -> dict[str, Any]:
     """A table with its models by family and its solvers by name."""
     runs: dict[str, list[Scored]] = {}
     solvers = {}
     for job, scored in done:
-        if job.table != table:
+        if job.scoring.table is not table:
             continue
         if isinstance(job, RunJob):
             runs.setdefault(job.config.model.family, []).append(scored)
         else:
             for name, hits in scored.scores.items():
                 solvers[name.rpartition("/")[2]] = accuracy([hits], hits, settings)
-    paper = printed(table.openml_id)
+    paper, share = printed(table.source.openml_id), max(table.counts) / len(table.ys)
     models = {
         family: {
             "runs": [run.entry for run in scored_runs],
-            **_accuracies(scored_runs, table.majority_share, settings),
+            **_accuracies(scored_runs, share, settings),
             "published": paper.get(family),
         }
         for family, scored_runs in runs.items()
     }
-    return {**asdict(table), "models": models, "solvers": solvers}
+    return {
+        "name": table.name,
+        "label": table.label,
+        "openml_id": table.source.openml_id,
+        "rows": len(table.ys),
+        "features": len(table.features),
+        "counts": list(table.counts),
+        "majority_share": share,
+        "sha256": table.sha256,
+        "remarks": table.remarks,
+        "models": models,
+        "solvers": solvers,
+    }
 
 
 def _accuracies(

@@ -20,7 +20,7 @@ from looplab.tasks import Prompts, Task
 from looplab.tasks.tables import reference_split
 
 from .context import Floats, Scaling, model_inputs
-from .tables.table import Table
+from .tables import Table
 
 Hits = NDArray[np.uint8]
 Rows = NDArray[np.int64]  # indices

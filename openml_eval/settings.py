@@ -1,4 +1,4 @@
-"""Settings of `python -m openml_eval`, `action=fetch` and `action=ship`. No torch, pandas or openml
+"""Settings of `python -m openml_eval`, `action=fetch` and `action=ship`. No torch, pandas or numpy
 here."""
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from looplab.conf.mistakes import ConfigError, check_choice, nearest
 from looplab.conf.saved import read_config
 from looplab.conf.setting import check_settings, setting
 
-from .tables.catalogue import TABLES, ids_by_name
+from .catalogue import IDS, TABLES
 
 DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openml cache
 _ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
-_MOST = 1_000_000  # contexts, evaluation seeds and processes: no table has as many rows
 # Settings of a run that follow from RunSettings.
 _DERIVED = {
     "task": "is tables here",
@@ -37,8 +36,7 @@ class FetchSettings:
     """The tables, their source and the folder to store them in."""
 
     tables: tuple[int | str, ...] = setting(
-        tuple(entry.openml_id for entry in TABLES),
-        "OpenML ids, and files with a header: .csv, .tsv, .csv.gz",
+        tuple(TABLES), "OpenML ids, and files with a header: .csv, .tsv, .csv.gz"
     )
     data_dir: str = setting("openml_data", "where the tables are stored")
     cache_dir: str | None = setting(None, "an openml cache to read from, in place of openml.org")
@@ -46,20 +44,19 @@ class FetchSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        if not self.tables:
-            raise ConfigError("tables", "must hold at least one OpenML id or CSV file")
         for table in self.tables:
-            _check_table(table)
-        _check_once("tables", [table_key(table) for table in self.tables])
+            if isinstance(table, int):
+                continue
+            if not _ENDING.search(table):
+                hint = f"; {table} is {IDS[table]}" if table in IDS else nearest(table, IDS)
+                problem = f"holds {table!r}, neither an OpenML id nor a .csv file{hint}"
+                raise ConfigError("tables", problem)
+            if not Path(table).is_file():
+                raise ConfigError("tables", f"holds {table}, and there is no such file")
         if self.target is not None and not any(isinstance(table, str) for table in self.tables):
             raise ConfigError("target", "is for CSV files; a table of OpenML has its own")
-        if self.cache_dir is not None:
-            cache = Path(self.cache_dir)
-            if not (cache / DATASETS).is_dir():
-                raise ConfigError("cache_dir", f"is {cache}, which holds no folder {DATASETS}")
-            if Path(self.data_dir).resolve().is_relative_to(cache.resolve()):
-                problem = f"cannot lie in cache_dir={cache}, which is only read"
-                raise ConfigError("data_dir", problem)
+        if self.cache_dir is not None and not Path(self.cache_dir, DATASETS).is_dir():
+            raise ConfigError("cache_dir", f"is {self.cache_dir}, which holds no folder {DATASETS}")
         check_folder("data_dir", self.data_dir)
 
 
@@ -71,27 +68,6 @@ def table_name(path: Path | str) -> str:
 def table_key(table: int | str) -> int | str:
     """An id as it is; the name of a table, or of the one in a file."""
     return table_name(table) if isinstance(table, str) else table
-
-
-def _check_once(name: str, values: Sequence[object]) -> None:
-    for value in values:
-        if values.count(value) > 1:
-            raise ConfigError(name, f"holds {value} twice")
-
-
-def _check_table(table: int | str) -> None:
-    if isinstance(table, int):
-        if table < 1:
-            raise ConfigError("tables", f"holds {table}, which is no OpenML id")
-    elif not _ENDING.search(table):
-        ids = ids_by_name()
-        hint = f"; {table} is {ids[table]}" if table in ids else nearest(table, ids)
-        raise ConfigError("tables", f"holds {table!r}, neither an OpenML id nor a .csv file{hint}")
-    elif table_name(table) == "all" or table_name(table).isdecimal():
-        problem = "whose name would stand for other tables: rename the file"
-        raise ConfigError("tables", f"holds {table}, {problem}")
-    elif not Path(table).is_file():
-        raise ConfigError("tables", f"holds {table}, and there is no such file")
 
 
 @dataclass(frozen=True)
@@ -113,20 +89,17 @@ class RunSettings:
     and the number of processes."""
 
     held_out: tuple[int | str, ...] = setting(("all",), "OpenML ids and names, or all in turn")
-    tables: tuple[int | str, ...] = setting(
-        tuple(entry.openml_id for entry in TABLES),
-        "ids and names of those that take part",
-    )
+    tables: tuple[int | str, ...] = setting(tuple(TABLES), "ids and names of those that take part")
     model: tuple[Family, ...] = setting(("looped", "standard"), "families of models")
     seeds: tuple[int, ...] | None = setting(None, "of training; null: seed=", at_least=0)
     protocol: Protocol = setting("corrected", "or reference: the published one, with its flaws")
     data_dir: str = setting("openml_data", "where the tables are stored")
-    contexts: int = setting(64, "contexts that rows are answered from", at_least=1, at_most=_MOST)
+    contexts: int = setting(64, "contexts that rows are answered from", at_least=1)
     evaluation_seeds: int | None = setting(
-        None, "draws of contexts; null: 2, the reference's 5", at_least=1, at_most=_MOST
+        None, "draws of contexts; null: 2, the reference's 5", at_least=1
     )
     jobs: int | None = setting(
-        None, "processes at once; null: one a core, one on a GPU", at_least=1, at_most=_MOST
+        None, "processes at once; null: one a core, one on a GPU", at_least=1
     )
 
     @property
@@ -139,16 +112,14 @@ class RunSettings:
         """Raises ConfigError for the first invalid setting."""
         for name in ("held_out", "tables", "model", "seeds"):
             values = getattr(self, name)
-            if values is None:
-                continue
-            if not values:
+            if values == ():
                 raise ConfigError(name, "must hold at least one")
-            _check_once(name, values)
+            for value in values or ():
+                if values.count(value) > 1:
+                    raise ConfigError(name, f"holds {value} twice")
         check_settings("", self)
         if len(self.tables) < 2:
             raise ConfigError("tables", "must hold at least two: one is held out of training")
-        if "all" in self.held_out and len(self.held_out) > 1:
-            raise ConfigError("held_out", "holds all and more")
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -159,10 +130,9 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     names = {field.name for field in fields(RunSettings)}
     own_words = [word for word in words if word.partition("=")[0] in names]
     rest = [word for word in words if word not in own_words]
-    keys = [word.partition("=")[0] for word in rest]
-    for key in keys:
+    for key in (word.partition("=")[0] for word in rest):
         if key in _DERIVED:
             raise ConfigError(key, _DERIVED[key])
-    if "seed" in keys and any(word.startswith("seeds=") for word in own_words):
-        raise ConfigError("seed", "cannot stand beside seeds=")
+        if key == "seed" and any(word.startswith("seeds=") for word in own_words):
+            raise ConfigError("seed", "cannot stand beside seeds=")
     return own_words, rest

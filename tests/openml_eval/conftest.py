@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from looplab.openml_eval import estimators
-from looplab.openml_eval.tables import fetch as fetching
+from looplab.openml_eval import estimators, fetch
 from tests.openml_eval.averaging import write_averaging
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description
@@ -37,7 +36,6 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (socket.socket, "connect", refuse),
         (socket.socket, "connect_ex", refuse),
         (socket, "getaddrinfo", refuse),
-        (fetching, "_TRIES", 1),
     ):
         monkeypatch.setattr(owner, name, value)
     return attempts
@@ -45,7 +43,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @dataclass
 class Server:
-    """OpenML as the package sees it: `texts` are the ARFF files it has by id, `descriptions` those
+    """OpenML as we see it: `texts` are the ARFF files it has by id, `descriptions` those
     that are not as usual; `asked` the paths that were asked for."""
 
     url: str = ""
@@ -84,8 +82,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{http.server_port}"
-    for name, value in (("SERVER", f"{state.url}/api/v1/xml"), ("_TRIES", 1)):
-        monkeypatch.setattr(fetching, name, value)
+    monkeypatch.setattr(fetch, "SERVER", f"{state.url}/api/v1/xml/data")
     monkeypatch.setenv("no_proxy", "*")
     thread = threading.Thread(target=http.serve_forever, daemon=True)
     thread.start()

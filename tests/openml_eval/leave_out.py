@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from looplab.openml_eval.tables.table import Source, Table, write_table
+from looplab.openml_eval.tables import Source, Table, write_table
 from tests.openml_eval.data import halves
 
 ROWS = {"abalone": (720, 90), "second": (8, 110), "third": (None, 70)}

@@ -27,7 +27,7 @@ from looplab.openml_eval.scoring import (
     solver_hits,
     split_contexts,
 )
-from looplab.openml_eval.tables.table import Table
+from looplab.openml_eval.tables import Table
 from looplab.tasks import Prompts, make_task
 from looplab.tasks.tables import reference_split
 from tests.openml_eval.data import halves

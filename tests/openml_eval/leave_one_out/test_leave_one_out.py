@@ -117,7 +117,7 @@ def test_a_process_that_dies_is_a_failure(
 def test_solvers_answer_for_a_table_in_one_process_only(data: Path, tmp_path: Path) -> None:
     asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
     (table,), _ = evaluated_tables(asked)
-    job = SolverJob(table, Scoring(data, 8, 3, 1), tmp_path)
+    job = SolverJob(Scoring(table, 8, 3, 1), tmp_path)
     found = job()
     (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
     with RunFolder(own).lock(), pytest.raises(HeldElsewhere):

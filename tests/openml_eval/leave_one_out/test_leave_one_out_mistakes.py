@@ -17,7 +17,7 @@ from tests.openml_eval.leave_out import words, write_tables
         ("held_out=[720,abalone]", 2, "held_out holds abalone twice"),
         ("tables=[720,abalone]", 2, "tables holds abalone twice"),
         ("held_out=[8,8]", 2, "held_out holds 8 twice"),
-        ("held_out=[all,8]", 2, "held_out holds all and more"),
+        ("held_out=[all,8]", 2, "held_out cannot be 'all': the tables that take part are 720"),
         ("model=lopped", 2, "model cannot be 'lopped'; did you mean 'looped'?"),
         ("model=[]", 2, "model must hold at least one"),
         ("jobs=0", 2, "jobs must be at least 1, got 0"),

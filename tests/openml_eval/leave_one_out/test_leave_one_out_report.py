@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
+from looplab.openml_eval.catalogue import TABLES
 from looplab.openml_eval.leave_one_out import (
     Done,
-    HeldOut,
     RunJob,
     Scored,
     Scoring,
@@ -20,17 +20,19 @@ from looplab.openml_eval.leave_one_out import (
 )
 from looplab.openml_eval.report import accuracy_panel, csv_text, printed, report
 from looplab.openml_eval.scoring import ABSENT
-from looplab.openml_eval.tables.catalogue import TABLES
-
-POLLEN = HeldOut(
-    *("pollen", "871 pollen", 871, 40, 5, [24, 16], 0.6, "a" * 64),
-    ["half of the file", "rebuilt"],
-)
-MINE = HeldOut("mine", "mine", None, 40, 3, [20, 20], 0.5, "b" * 64, ["rebuilt"])
-SCORING = Scoring(Path(), 40, 8, 2)
+from looplab.openml_eval.tables import Source, Table
 
 
-def run(table: HeldOut, as_is: float, swapped: float, seed: int = 0) -> Done:
+def make_table(name: str, features: int, ones: int, source: Source) -> Table:
+    names, ys = tuple("abcde"[:features]), (np.arange(40) < ones).astype(np.int64)
+    return Table(name, names, np.zeros((40, features)), ys, ("no", "yes"), source)
+
+
+POLLEN = make_table("pollen", 5, 16, Source(openml_id=871, notes=("rebuilt",)))
+MINE = make_table("mine", 3, 20, Source(notes=("rebuilt",)))
+
+
+def run(table: Table, as_is: float, swapped: float, seed: int = 0) -> Done:
     """A run that is right on so many of 8 groups of 5 rows (6 where one is absent)."""
     settings = {"protocol": "corrected"}
     config = Config(
@@ -42,11 +44,11 @@ def run(table: HeldOut, as_is: float, swapped: float, seed: int = 0) -> Done:
         random = np.random.default_rng(side)
         hits[:, :, :5, side] = random.permutation(80).reshape(2, 8, 5) < 80 * share
     entry = {"path": f"runs/{table.name}-{seed}", "seed": seed, "step": 1, "remarks": []}
-    return RunJob(config, table, SCORING), Scored(entry, {"run": hits})
+    return RunJob(config, Scoring(table, 40, 8, 2)), Scored(entry, {"run": hits})
 
 
 def told(*done: Done) -> tuple[dict[str, Any], str]:
-    tables = list({job.table.name: job.table for job, _ in done}.values())
+    tables = list({job.scoring.table.name: job.scoring.table for job, _ in done}.values())
     result = {
         "settings": {"protocol": "corrected"},
         "evaluation_seeds": 2,
@@ -91,10 +93,10 @@ def test_below_chance_is_explained() -> None:
 
 def test_remarks_stand_once_with_the_tables_they_are_of() -> None:
     _, said = told(run(POLLEN, 0.9, 0.9), run(MINE, 0.9, 0.9))
-    assert "871 pollen (ab)" in said
-    assert "mine (b)" in said
-    assert "(a) 871 pollen: half of the file" in said
-    assert "(b) 871 pollen, mine: rebuilt" in said
+    assert "871 pollen (abc)" in said  # with that of other rows than expected
+    assert "mine (c)" in said
+    assert "(b) 871 pollen: its class is the half of the file" in said
+    assert "(c) 871 pollen, mine: rebuilt" in said
     assert said.count("rebuilt") == 1
 
 
@@ -102,7 +104,10 @@ def test_solvers_and_the_paper_stand_beside() -> None:
     hits = np.ones((2, 8, 6), np.uint8)
     hits[:, :, 5] = ABSENT
     hits[:, :4, :5] = 0
-    solved = SolverJob(POLLEN, SCORING, Path()), Scored({"seconds": 1.0}, {"pollen/forest": hits})
+    solved = (
+        SolverJob(Scoring(POLLEN, 40, 8, 2), Path()),
+        Scored({"seconds": 1.0}, {"pollen/forest": hits}),
+    )
     result, said = told(run(POLLEN, 0.9, 0.9), run(MINE, 0.9, 0.9), solved)
     assert result["tables"][0]["solvers"]["forest"]["mean"] == 0.5
     row = next(line for line in said.splitlines() if line.startswith("871 pollen"))
@@ -142,7 +147,7 @@ PAPER = {
 }
 
 
-@pytest.mark.parametrize("openml_id", [each.openml_id for each in TABLES])
+@pytest.mark.parametrize("openml_id", [*TABLES])
 def test_all_ten_are_there_and_round_to_what_the_paper_has(openml_id: int) -> None:
     found = printed(openml_id)
     assert list(found) == ["standard", "looped"]

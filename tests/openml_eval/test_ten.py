@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from looplab.openml_eval.catalogue import TABLES
+from looplab.openml_eval.fetch import fetch
 from looplab.openml_eval.settings import FetchSettings
-from looplab.openml_eval.tables.catalogue import TABLES, entry
-from looplab.openml_eval.tables.fetch import fetch
-from looplab.openml_eval.tables.table import read_table
+from looplab.openml_eval.tables import read_table
 from tests.conftest import HOME
 from tests.openml_eval.small_cache import contents
 
@@ -38,10 +38,9 @@ def test_they_are_as_listed_and_their_cache_stays_as_it_is(
     assert "not as expected" not in said
     assert "APPROXIMATE" in said
     listed = json.loads((data / "openml_manifest.json").read_text())
-    assert {each["id"] for each in listed} == {each.openml_id for each in TABLES}
+    assert {each["id"] for each in listed} == TABLES.keys()
     for each in listed:
-        table, known = read_table(tmp_path, each["id"]), entry(each["id"])
-        assert known is not None
+        table, known = read_table(tmp_path, each["id"]), TABLES[each["id"]]
         assert table.name == each["name"] == known.name
         assert len(table.ys) == each["rows"] == known.rows
         assert list(table.features) == each["numeric_features"]
@@ -54,11 +53,10 @@ def test_they_are_as_listed_and_their_cache_stays_as_it_is(
 
 
 def test_what_differs_from_the_paper_or_from_what_is_expected_is_said() -> None:
-    remarks = {each.openml_id: each.remarks(each.rows, each.features) for each in TABLES}
+    remarks = {key: each.remarks(each.rows, each.features) for key, each in TABLES.items()}
     assert {key for key, said in remarks.items() if said} == {737, 871, 42192}
     assert remarks[737][0] == "the paper's Table 1 prints 3,107 rows of 8"
     assert remarks[42192][0] == "the paper's Table 1 prints 3,848 rows of 7"
     assert "0.5 is the best accuracy" in remarks[871][0]
-    (said,) = TABLES[0].remarks(4177, 6)
+    (said,) = TABLES[720].remarks(4177, 6)
     assert said.startswith("not as expected: 4,177 rows of 7 numeric features")
-    assert entry(1) is None

@@ -13,8 +13,9 @@ import pandas as pd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from looplab.openml_eval.tables.csv_file import csv_table
-from looplab.openml_eval.tables.table import LEAST_ROWS, Table, TableError, read_table, write_table
+from looplab.conf.mistakes import RunError
+from looplab.openml_eval.fetch import csv_table
+from looplab.openml_eval.tables import LEAST_ROWS, Table, read_table, write_table
 
 ROWS = LEAST_ROWS
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
@@ -50,7 +51,7 @@ def attempt(frame: pd.DataFrame, target: str) -> tuple[Table | None, str]:
     """The table, or why there is none."""
     try:
         return Table.from_frame("fuzzed", frame, target), ""
-    except TableError as error:
+    except RunError as error:
         return None, str(error)
 
 

@@ -1,0 +1,238 @@
+"""Tables of OpenML, by their ids, from openml.org or from a cache of openml-python; these and one's
+own files, checked and stored in a folder.
+
+print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import requests
+from tqdm import tqdm
+
+from looplab.conf.mistakes import RunError, one_line
+
+from .settings import DATASETS, FetchSettings, table_key, table_name
+from .tables import Source, Table, is_unnamed, list_names, read_table, write_table
+
+SERVER = "https://www.openml.org/api/v1/xml/data"
+_SECONDS = 60  # without an answer
+_NEEDED = {"name", "version", "url", "md5_checksum"}  # of a description
+_MOST_NAMES = 20  # of features that are printed
+_SENTENCE_LENGTH = 160  # characters of a description in the notes
+_MISSING = ["", "?"]
+# Missing too, but only in a column of numbers: a class may be called so.
+_NO_NUMBER = ["NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "-"]
+
+
+def fetch(settings: FetchSettings) -> str:
+    """Store every missing or damaged table in data_dir; returns a description of each table.
+
+    Raises RunError for the first that cannot be fetched or used; those before it stay.
+    """
+    folder = Path(settings.data_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, count = list[str](), 0
+    for key in tqdm(settings.tables, desc="tables", leave=False, disable=None):
+        table = _stored(folder, table_key(key))
+        if table is None or isinstance(key, str):
+            new = _table_of(key, settings)
+            if table is None or table.source != new.source:  # a CSV file may have changed
+                _check_place(folder, new)
+                write_table(folder, new)
+                count += 1
+            table = new
+        lines += description(table)
+    total = f"{folder}: {len(settings.tables)} tables, {count} of them fetched now"
+    return "\n".join([*lines, "", total])
+
+
+def description(table: Table) -> list[str]:
+    """Lines on the content of a table, and below them its remarks."""
+    rows = len(table.ys)
+    shares = ", ".join(
+        f"{name} {count:,} ({count / rows:.1%})"
+        for name, count in zip(table.classes, table.counts, strict=True)
+    )
+    first = f"{table.label}: {rows:,} rows, {len(table.features)} features; classes {shares}"
+    used = f"target {table.source.target}; features {list_names(table.features, _MOST_NAMES)}"
+    return [first, *(f"  {remark}" for remark in [used, *table.remarks])]
+
+
+def _stored(folder: Path, key: int | str) -> Table | None:
+    """The undamaged copy of this table in the folder; None if there is none."""
+    with suppress(RunError):
+        return read_table(folder, key)
+    return None
+
+
+def _table_of(key: int | str, settings: FetchSettings) -> Table:
+    if isinstance(key, str):
+        return csv_table(Path(key), settings.target)
+    cache = settings.cache_dir
+    return openml_table(key, None if cache is None else Path(cache) / DATASETS / str(key))
+
+
+def _check_place(folder: Path, table: Table) -> None:
+    """Raises RunError if the folder holds another table of the same name."""
+    other, new = _stored(folder, table.name), table.source
+    if other and (new.openml_id, new.url) != (other.source.openml_id, other.source.url):
+        raise RunError(
+            f"{new.url} would take the place of {other.source.url}, which has the same name, "
+            f"{table.name!r}; give it another, or another data_dir"
+        )
+
+
+def openml_table(openml_id: int, cached: Path | None = None) -> Table:
+    """The numeric features and the two classes of OpenML's default target.
+
+    What the folder `cached` of a cache holds, description.xml and the data as ARFF or Parquet, is
+    read there, and nothing else of it: openml-python keeps pickles beside. What is missing is
+    downloaded. An ARFF file without the checksum of the description is not used.
+
+    Raises RunError if the table cannot be fetched (no network, no such id, an altered copy) or
+    used.
+    """
+    fields, left_out = _description(openml_id, cached)
+    name, target = fields["name"], fields.get("default_target_attribute")
+    names = ("dataset.arff", f"dataset_{openml_id}.pq", "dataset.pq")
+    copies = [cached / each for each in names if (cached / each).is_file()] if cached else []
+    where = str(copies[0]) if copies else fields["url"]
+    content = copies[0].read_bytes() if copies else _download(where, openml_id, cached)
+    is_parquet = where.endswith(".pq")  # of which OpenML gives no checksum
+    if not is_parquet and hashlib.md5(content).hexdigest() != fields["md5_checksum"]:
+        raise RunError(
+            f"{where} is altered or incomplete, its md5 is not the one that OpenML gives: "
+            f"{'repair the cache, or leave cache_dir= out' if copies else 'try again'}"
+        )
+    frame = _frame(name, content, is_parquet).drop(columns=left_out, errors="ignore")
+    if target not in frame.columns:
+        raise RunError(f"{name} has no target of its own (default target: {target!r})")
+    if frame[target].dtype != "category":
+        raise RunError(
+            f"{name}'s target {target!r} is not categorical; "
+            "save the table as a CSV file with two classes and name that instead"
+        )
+    # In the first sentence of its description a rebuilt table says that it is one.
+    text = " ".join(fields.get("description", "it has no description").split())
+    sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
+    source = Source(
+        openml_id=openml_id,
+        version=int(fields["version"]),
+        name=name,
+        licence=fields.get("licence"),
+        url=fields["url"],
+        md5=fields["md5_checksum"],
+        date=fields.get("upload_date"),
+        notes=(f"copied from a local openml cache: {sentence}",) if copies else (),
+    )
+    return Table.from_frame(name, frame, target, source)
+
+
+def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], list[str]]:
+    """The fields of OpenML's description, and the columns that are no features by it."""
+    path = cached / "description.xml" if cached else None
+    if path is not None and path.is_file():
+        where, content = str(path), path.read_bytes()
+    else:
+        where = f"{SERVER}/{openml_id}"
+        content = _download(where, openml_id, cached)
+    with suppress(ElementTree.ParseError):
+        found = [
+            (each.tag.rpartition("}")[2], each.text)
+            for each in ElementTree.fromstring(content)
+            if each.text
+        ]
+        fields = dict(found)
+        if fields.keys() >= _NEEDED:
+            not_used = ("row_id_attribute", "ignore_attribute")
+            return fields, [text for tag, text in found if tag in not_used]
+    raise RunError(f"{where} is no complete description of table {openml_id}")
+
+
+def _download(url: str, openml_id: int, cached: Path | None) -> bytes:
+    try:
+        answer = requests.get(url, timeout=_SECONDS)
+        answer.raise_for_status()
+        content: bytes = answer.content
+        return content
+    except requests.HTTPError:
+        raise RunError(f"OpenML has no table {openml_id} (HTTP {answer.status_code})") from None
+    except requests.RequestException as error:
+        hint = f"; {cached} has no complete copy of it" if cached else ""
+        raise RunError(
+            f"table {openml_id} is not here{hint}, and www.openml.org does not answer "
+            f"({type(error).__name__}): where there is a network, `python -m openml_eval "
+            f"action=fetch tables={openml_id}` fetches it; cache_dir= names an openml cache"
+        ) from None
+
+
+def _frame(name: str, content: bytes, is_parquet: bool) -> Any:
+    """The columns of an ARFF or Parquet file as a pandas DataFrame, nominal ones as categories."""
+    import arff
+    import pandas
+
+    try:
+        if is_parquet:
+            return pandas.read_parquet(BytesIO(content))
+        document = arff.loads(content.decode())
+    except (arff.ArffException, ValueError, OSError) as error:
+        raise RunError(f"{name}'s file cannot be read: {one_line(error)[:300]}") from None
+    kinds = dict(document["attributes"])
+    frame = pandas.DataFrame(document["data"], columns=[*kinds])
+    nominal = {each: kind for each, kind in kinds.items() if isinstance(kind, list)}
+    return frame.astype({each: pandas.CategoricalDtype(kind) for each, kind in nominal.items()})
+
+
+def csv_table(path: Path, target: str | None = None) -> Table:
+    """The table in a file with a header line, of values between commas, semicolons or tabs, gzipped
+    or not, named after the file; `target` is its column of classes, by default the last one that
+    has a name. Empty fields and "?" are missing values, and so are the usual words for them in
+    other columns.
+
+    Raises RunError if it cannot be read or used (see Table.from_frame).
+    """
+    from pandas import RangeIndex
+
+    try:
+        frame, target = _read_csv(path, target)
+    except (ValueError, OSError, EOFError) as error:
+        raise RunError(f"{path} cannot be read: {one_line(error)}") from None
+    notes: tuple[str, ...] = ()
+    if not isinstance(frame.index, RangeIndex):  # more values in a row than in the header
+        notes = ("left out, row names: those before the first column",)
+    md5 = hashlib.md5(path.read_bytes()).hexdigest()
+    source = Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, notes=notes)
+    return Table.from_frame(table_name(path), frame, target, source)
+
+
+def _read_csv(path: Path, target: str | None) -> tuple[Any, str | None]:
+    """The file as a DataFrame, without spaces around its names and classes, and the name of its
+    target."""
+    from pandas import read_csv
+    from pandas.api.types import is_numeric_dtype
+
+    headers = {sep: read_csv(path, sep=sep, nrows=0, skipinitialspace=True) for sep in ",;\t"}
+    separator = max(headers, key=lambda sep: len(headers[sep].columns))
+    names = headers[separator].columns
+    if target is None:
+        target = next((each.strip() for each in reversed(names) if not is_unnamed(each)), None)
+    missing = {each: _MISSING + _NO_NUMBER * (each.strip() != target) for each in names}
+    frame = read_csv(
+        path, sep=separator, skipinitialspace=True, low_memory=False,
+        keep_default_na=False, na_values=missing,
+    )  # fmt: skip
+    frame.columns = names.str.strip()
+    for name, column in frame.items():
+        with suppress(AttributeError, ValueError):  # it has no texts, or they are no numbers
+            if name == target:
+                frame[name] = column.str.strip()
+            elif separator != "," and not is_numeric_dtype(column):  # decimal commas
+                frame[name] = column.str.replace(",", ".").astype("float64")
+    return frame, target

@@ -1,0 +1,244 @@
+"""A table with two classes: made from a DataFrame; on disk, its numbers in `<name>.npz`, all else,
+with their sha256, in `<name>.json`.
+
+table = Table.from_frame("mine", frame, target="bought")
+write_table(Path("openml_data"), table); read_table(Path("openml_data"), "mine")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looplab.conf.mistakes import RunError
+from looplab.training.run_folder.files import read_json, write_json, write_with
+
+from .catalogue import IDS, TABLES
+
+LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
+_FEW = 5  # names that a message lists
+_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")  # of R and pandas
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a table, None for what is unknown; `notes` are sentences."""
+
+    openml_id: int | None = None
+    version: int | None = None
+    name: str | None = None
+    target: str | None = None
+    licence: str | None = None
+    url: str | None = None
+    md5: str | None = None
+    date: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of numbers, each in one of two classes.
+
+    xs is float64 [rows, features] and finite; ys is int64 [rows], the index into `classes`;
+    `sha256` is that of the file it was read from.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    xs: NDArray[np.float64]
+    ys: NDArray[np.int64]
+    classes: tuple[str, str]
+    source: Source = Source()
+    sha256: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its id at OpenML, if it has one, and its name."""
+        return f"{self.source.openml_id or ''} {self.name}".strip()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows of class 0 and of class 1."""
+        ones = int(self.ys.sum())
+        return len(self.ys) - ones, ones
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences that its results must be read with: the catalogue's and the source's notes."""
+        known = TABLES.get(self.source.openml_id or 0)
+        return [*(known.remarks(*self.xs.shape) if known else []), *self.source.notes]
+
+    @classmethod
+    def from_frame(
+        cls, name: str, frame: Any, target: str | None = None, source: Source = Source()
+    ) -> Table:
+        """A table of the non-constant numeric columns of a pandas DataFrame and the classes of its
+        column `target` (by default the last one).
+
+        The notes name the columns left out, row names among them. Class 0 is the first category of
+        a categorical column, the smaller value of any other.
+
+        Raises RunError for a target that is missing, incomplete or has not two classes, for no
+        non-constant numeric column, for values that are missing or not finite, and for fewer than
+        LEAST_ROWS rows.
+        """
+        if target is None and len(frame.columns):
+            target = frame.columns[-1]
+        if target not in frame.columns:
+            listing = list_names(frame.columns)
+            raise RunError(f"{name} has no column {target!r}; its columns: {listing}")
+        if frame.columns.has_duplicates:
+            listing = list_names(frame.columns[frame.columns.duplicated()])
+            raise RunError(f"{name} has more than one column named {listing}")
+        if len(frame) < LEAST_ROWS:
+            raise RunError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
+        classes, ys = _classes(name, frame[target])
+        features, xs, notes = _features(name, frame.drop(columns=target))
+        source = replace(source, target=str(target), notes=(*source.notes, *notes))
+        return cls(name, features, xs, ys, classes, source)
+
+
+def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]]:
+    """The names of the two classes, and the class of each row."""
+    import pandas
+
+    labels = pandas.Categorical(column).remove_unused_categories()
+    missing = int((labels.codes < 0).sum())
+    if missing:
+        raise RunError(
+            f"{name}: {missing} of {len(column)} rows have no class (column {column.name!r}); "
+            "leave those rows out"
+        )
+    if len(labels.categories) != 2:
+        raise RunError(
+            f"{name}: column {column.name!r} has {len(labels.categories)} different values "
+            f"({list_names(labels.categories)}), where two classes are needed"
+        )
+    first, second = map(str, labels.categories)
+    return (first, second), labels.codes.astype(np.int64)
+
+
+def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float64], Iterable[str]]:
+    """The non-constant numeric columns' names and values, and a sentence for each kind of column
+    left out."""
+    from pandas.api.types import is_numeric_dtype
+
+    row_names = [each for each in frame if _names_rows(frame[each])]
+    filled = [each for each in row_names if frame[each].notna().any()]
+    frame = frame.drop(columns=row_names)
+    numeric = [each for each in frame if is_numeric_dtype(frame[each])]  # true and false are 1, 0
+    xs = frame[numeric].to_numpy(dtype=np.float64, na_value=np.nan)
+    missing = (~np.isfinite(xs)).sum(0)
+    if missing.any():
+        counts = zip(numeric, missing, strict=True)
+        listing = list_names(f"{count} in {each!r}" for each, count in counts if count)
+        raise RunError(
+            f"{name} has values that are missing or not finite ({listing}, of {len(xs)} rows); "
+            "leave those rows or columns out, or fill them in"
+        )
+    varies = (xs != xs[0]).any(0)
+    if not varies.any():
+        raise RunError(f"{name} has no numeric column that varies, beside its target")
+    features = frame[numeric].columns[varies]
+    left_out = {
+        "row names": filled,
+        "not numeric": frame.columns.drop(numeric),
+        "constant": frame[numeric].columns[~varies],
+    }
+    notes = (
+        f"left out, {why}: {list_names(names)}" for why, names in left_out.items() if len(names)
+    )
+    return tuple(map(str, features)), np.ascontiguousarray(xs[:, varies]), notes
+
+
+def _names_rows(column: Any) -> bool:
+    """Whether a column names rows, as R and pandas write them: it has no name, or is called so and
+    holds different names or whole numbers."""
+    is_called_so = str(column.name).lower() in _ROW_NAMES and column.dtype.kind != "f"
+    return is_unnamed(column.name) or (is_called_so and column.is_unique)
+
+
+def is_unnamed(name: object) -> bool:
+    """Whether a column has no name, or the one that pandas gives to such."""
+    return name == "" or str(name).startswith("Unnamed: ")
+
+
+def list_names(names: Iterable[Any], most: int = _FEW) -> str:
+    """The first few names, and the number of further ones."""
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def write_table(folder: Path, table: Table) -> Path:
+    """Store a table in an existing folder, replacing one of its name; returns the path of its JSON.
+
+    An interruption leaves the old table, the new one, or (between the two files) one that
+    `read_table` refuses. Raises RunError for a name that is no file name.
+    """
+    if not re.fullmatch(r"\w[\w .,()+-]*", table.name):
+        raise RunError(f"{table.name!r} cannot be a table's name: a file is named after it")
+    numbers, path = folder / f"{table.name}.npz", folder / f"{table.name}.json"
+    write_with(numbers, lambda file: np.savez(file, allow_pickle=False, xs=table.xs, ys=table.ys))
+    content = {
+        "schema_version": 1,
+        "name": table.name,
+        "rows": len(table.ys),
+        "features": table.features,
+        "classes": table.classes,
+        "counts": table.counts,
+        "source": asdict(table.source),
+        "sha256": hashlib.sha256(numbers.read_bytes()).hexdigest(),
+    }
+    write_json(path, content)
+    return path
+
+
+def read_table(folder: Path, key: int | str) -> Table:
+    """A table by its OpenML id or its name, checked against its sha256. Raises RunError, with the
+    command that fetches it, if there is none, and for files that are altered or incomplete."""
+    check_tables(folder, [key])
+    path = _find(folder, key)
+    content, numbers = read_json(path), path.with_suffix(".npz")
+    sha256 = hashlib.sha256(numbers.read_bytes()).hexdigest() if numbers.is_file() else ""
+    if not isinstance(content, dict) or content.get("sha256") != sha256:
+        command = _fetch_command(folder, key)
+        raise RunError(f"{numbers} is missing or altered (its sha256); {command} makes it again")
+    with np.load(numbers, allow_pickle=False) as arrays:
+        xs, ys = arrays["xs"], arrays["ys"]
+    source = Source(**{**content["source"], "notes": tuple(content["source"]["notes"])})
+    features, classes = tuple(content["features"]), tuple(content["classes"])
+    return Table(content["name"], features, xs, ys, classes, source, sha256)
+
+
+def check_tables(folder: Path, keys: Sequence[int | str]) -> None:
+    """Raises RunError, with the command that fetches them, if tables are missing."""
+    missing = [key for key in keys if not _find(folder, key).exists()]
+    if missing:
+        names, them = list_names(missing, len(missing)), "it" if len(missing) == 1 else "them"
+        command = _fetch_command(folder, *missing)
+        raise RunError(f"{folder} holds no table {names}; {command} puts {them} there")
+
+
+def _find(folder: Path, key: int | str) -> Path:
+    """The path of a table's JSON, by OpenML id or name, or where it would be."""
+    for path in folder.glob("[!.]*.json") if isinstance(key, int) else ():
+        content = read_json(path)
+        if isinstance(content, dict) and content.get("source", {}).get("openml_id") == key:
+            return path
+    return folder / f"{key}.json"
+
+
+def _fetch_command(folder: Path, *keys: int | str) -> str:
+    words = [str(key if isinstance(key, int) else IDS.get(key, f"{key}.csv")) for key in keys]
+    tables = f"tables=[{','.join(words)}]" if len(words) > 1 else f"tables={words[0]}"
+    command = ["python", "-m", "openml_eval", "action=fetch", tables, f"data_dir={folder}"]
+    return f"`{shlex.join(command)}`"

@@ -1,1 +1,0 @@
-"""Tables with two classes: listed, fetched, checked and stored."""

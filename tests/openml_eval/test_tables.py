@@ -1,0 +1,237 @@
+"""What becomes a table, and what is refused; tables on disk: whole, or refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas
+import pytest
+
+from looplab.conf.mistakes import RunError
+from looplab.openml_eval.catalogue import IDS
+from looplab.openml_eval.tables import LEAST_ROWS, Source, Table, read_table, write_table
+from looplab.tasks.tables import TEN
+
+
+def frame(rows: int = 60) -> pandas.DataFrame:
+    index = np.arange(rows)
+    return pandas.DataFrame(
+        {
+            "age": index * 0.5,
+            "town": ["a", "b", "c"] * (rows // 3) + ["a"] * (rows % 3),
+            "children": index % 4,
+            "same": 7.0,
+            "bought": np.where(index % 5 < 2, "yes", "no"),
+        }
+    )
+
+
+def test_numeric_columns_that_vary_and_the_classes_become_a_table() -> None:
+    given = frame()
+    before = given.copy()
+    table = Table.from_frame("mine", given, "bought")
+    assert table.features == ("age", "children")
+    np.testing.assert_array_equal(table.xs, given[["age", "children"]].to_numpy(dtype=float))
+    assert table.classes == ("no", "yes")
+    np.testing.assert_array_equal(table.ys, given["bought"] == "yes")
+    assert [str(array.dtype) for array in (table.xs, table.ys)] == ["float64", "int64"]
+    assert table.counts == (36, 24)
+    assert table.source.target == "bought"
+    assert table.source.openml_id is None
+    assert table.source.notes == ("left out, not numeric: town", "left out, constant: same")
+    pandas.testing.assert_frame_equal(given, before)
+
+
+def test_the_target_is_the_last_column_or_the_one_named() -> None:
+    given = frame().assign(switch=lambda each: each["age"] > 3)
+    assert Table.from_frame("mine", given).classes == ("False", "True")
+    assert Table.from_frame("mine", given, "bought").features == ("age", "children", "switch")
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"),
+    [
+        (pandas.Categorical(["a", "z"] * 30, categories=["z", "unused", "a"]), ("z", "a")),
+        ([1.5, -1.0] * 30, ("-1.0", "1.5")),
+        ([10, 9] * 30, ("9", "10")),
+    ],
+)
+def test_class_0_is_the_first_category_or_the_lesser_value(
+    column: Any, classes: tuple[str, str]
+) -> None:
+    table = Table.from_frame("mine", frame().assign(bought=column))
+    assert table.classes == classes
+    np.testing.assert_array_equal([table.classes[y] for y in table.ys], [str(y) for y in column])
+
+
+def _holed(name: str, where: list[int], value: Any = None) -> pandas.DataFrame:
+    given = frame()
+    given.loc[where, name] = value
+    return given
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: frame(LEAST_ROWS - 1), "mine has 40 rows, and a prompt takes 41"),
+        (
+            lambda: _holed("bought", [3, 5]),
+            "2 of 60 rows have no class (column 'bought'); leave those rows out",
+        ),
+        (
+            lambda: frame().assign(bought=range(60)),
+            "has 60 different values (0, 1, 2, 3, 4 and 55 more), where two classes are needed",
+        ),
+        (
+            lambda: _holed("age", [3, 5, 8], np.nan),
+            "missing or not finite (3 in 'age', of 60 rows); leave those rows or columns out",
+        ),
+        (lambda: _holed("age", [3], np.inf), "not finite (1 in 'age', of 60 rows)"),
+        (
+            lambda: frame().assign(children=pandas.array([None, 1] * 30, dtype="Int64")),
+            "(30 in 'children', of 60 rows)",
+        ),
+        (
+            lambda: frame()[["town", "same", "bought"]],
+            "mine has no numeric column that varies, beside its target",
+        ),
+        (
+            lambda: pandas.concat([frame()[["age"]], frame()], axis=1),
+            "mine has more than one column named age",
+        ),
+        (pandas.DataFrame, "mine has no column 'bought'"),
+    ],
+)
+def test_what_cannot_be_a_table_is_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(RunError) as refused:
+        Table.from_frame("mine", make(), "bought")
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("mine")
+    assert "\n" not in str(refused.value)
+
+
+def test_missing_values_of_columns_that_are_left_out_do_not_matter() -> None:
+    table = Table.from_frame("mine", _holed("town", [1, 2]), "bought")
+    assert len(table.ys) == 60
+
+
+def test_the_task_trains_on_the_tables_of_the_catalogue() -> None:
+    assert tuple(IDS) == TEN
+
+
+def small(name: str = "small", openml_id: int | None = 7, rows: int = 50) -> Table:
+    xs = np.random.default_rng(rows).normal(size=(rows, 2))
+    source = Source(openml_id=openml_id, url="there", notes=("a note",))
+    return Table(name, ("a", "b"), xs, np.arange(rows) % 2, ("no", "yes"), source)
+
+
+def test_a_table_is_read_as_it_was_written_by_id_or_name(tmp_path: Path) -> None:
+    table = small()
+    write_table(tmp_path, table)
+    for which in (7, "small"):
+        back = read_table(tmp_path, which)
+        np.testing.assert_array_equal(back.xs, table.xs)
+        np.testing.assert_array_equal(back.ys, table.ys)
+        assert (back.name, back.features, back.classes) == ("small", ("a", "b"), ("no", "yes"))
+        assert back.source == table.source
+        assert back.sha256 == hashlib.sha256((tmp_path / "small.npz").read_bytes()).hexdigest()
+    assert sorted(os.listdir(tmp_path)) == ["small.json", "small.npz"]
+
+
+@pytest.mark.parametrize(
+    ("which", "word"), [(720, "720"), ("abalone", "720"), ("mine", "mine.csv")]
+)
+def test_one_that_is_not_there_is_refused_with_the_command_that_fetches_it(
+    which: int | str, word: str, tmp_path: Path
+) -> None:
+    write_table(tmp_path, small())
+    with pytest.raises(RunError) as refused:
+        read_table(tmp_path, which)
+    assert f"action=fetch tables={word} data_dir={tmp_path}" in str(refused.value)
+    assert str(refused.value).startswith(f"{tmp_path} holds no table {which}")
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _seal_another(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"sha256": "0" * 64}))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("small.npz", _flip),
+        ("small.npz", _halve),
+        ("small.npz", Path.unlink),
+        ("small.json", _halve),
+        ("small.json", _seal_another),
+    ],
+)
+def test_damage_is_refused_with_the_path_and_what_to_do(
+    name: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    write_table(tmp_path, small())
+    damage(tmp_path / name)
+    with pytest.raises(RunError) as refused:
+        read_table(tmp_path, "small")
+    assert str(refused.value).startswith(f"{tmp_path / 'small.npz'} is missing or altered")
+    assert "action=fetch" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+class Harm:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("harm",)
+
+
+def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
+    """Not even with the right sha256."""
+    path = write_table(tmp_path, small())
+    numbers = path.with_suffix(".npz")
+    np.savez(numbers, xs=np.array([Harm()]), ys=np.arange(1))
+    sha256 = hashlib.sha256(numbers.read_bytes()).hexdigest()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"sha256": sha256}))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        read_table(tmp_path, 7)
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a\nb"])
+def test_a_name_that_is_no_files_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be a table's name"):
+        write_table(tmp_path, small(name))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_write_leaves_the_table_that_was_there_or_one_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_table(tmp_path, small())
+
+    def half(file: IO[bytes], **_: Any) -> None:
+        file.write(b"PK")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", half)
+        with pytest.raises(KeyboardInterrupt):
+            write_table(tmp_path, small(rows=60))
+    assert len(read_table(tmp_path, 7).ys) == 50
+    before = path.read_bytes()
+    write_table(tmp_path, small(rows=60))
+    path.write_bytes(before)  # as an interruption between the two files leaves them
+    with pytest.raises(RunError, match="altered"):
+        read_table(tmp_path, 7)
