@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from looplab.conf.mistakes import RunError
 from looplab.evaluation import evaluate_run, load_run
 from looplab.evaluation.bootstrap import Floats, bootstrap
 from looplab.evaluation.remarks import remarks
-from looplab.evaluation.results import Evaluation
 from looplab.evaluation.tables import Table
 from looplab.training.run_folder.run import RunFolder
 
@@ -66,7 +65,7 @@ def _result(member: Member) -> Result:
     measured = Measured(
         label, member.config, run.step, arrays, labels, str(member.path), tuple(remarks(run))
     )
-    return Result(member, state, measured, str(cast(Evaluation, summary)["key"]))
+    return Result(member, state, measured, summary["key"])
 
 
 class Summary(NamedTuple):
