@@ -13,6 +13,7 @@ from typing import Any
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.conf.words import run_py
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.run import Run, RunFolder
@@ -20,12 +21,12 @@ from looplab.training.run_folder.run import Run, RunFolder
 from .bootstrap import Floats
 from .drawing import save_panels
 from .errors import error_name
-from .evaluate_run import resolved
-from .figures import comparison_panels, model_label, title
+from .evaluate_run import resolved, setting_words
+from .figures import comparison_panels, run_labels, title
 from .kept import Arrays, shown
 from .measure import Measure, baseline_names, evaluation_sources
 from .remarks import remarks, shared
-from .results import Compared, ComparedRun, Comparison
+from .results import Comparison
 from .style import kind_of
 from .summary import intervals_by, near_least
 from .text.measure import held_out_bits
@@ -60,37 +61,39 @@ def compare(
                 baselines = {
                     name: measure.baseline(name) for name in baseline_names(run.task, settings)
                 }
-    result_folder = folder / f"compare-{key_of([content, list(baselines)], 8)}"
+    place = folder / f"compare-{key_of([content, list(baselines)], 8)}"
     result = _result(runs, settings, arrays, baselines)
-    labels = run_labels(result)
-    result["remarks"] = shared({labels[n]: entry["remarks"] for n, entry in result["runs"].items()})
+    result["path"] = str(place)
     figures = figures or FigureSettings()
+    panels = comparison_panels(result)
 
     def make() -> Iterator[Path]:
-        errors = result_folder / "comparison.npz"
+        errors = place / "comparison.npz"
         flat = {f"{run}/{part}": each for run in arrays for part, each in arrays[run].items()}
         write_arrays(errors, flat)
         yield errors
-        panels = comparison_panels(result, labels)
-        yield from save_panels(
-            result_folder / "figures", panels, figures, title(result), result["remarks"]
-        )
+        yield from save_panels(place / "figures", panels, figures, title(result), result["remarks"])
 
-    summary = {**result, "figures": figures.plain()}
-    shown(result_folder / "comparison.json", "comparison", summary, make)
-    return {**result, "path": str(result_folder)}
+    named = f"runs=[{','.join(run.path.as_posix() for run in runs)}]"
+    words = setting_words(settings, EvaluationConfig())
+    shown_content = {
+        **{key: value for key, value in result.items() if key != "path"},
+        "title": f"{title(result)}: {', '.join(run_labels(result).values())}",
+        "command": run_py("action=compare", named, *words),
+        "panels": [panel.plain() for panel in panels],
+        "figures": figures.plain(),
+    }
+    shown(place / "comparison.json", "comparison", shown_content, make)
+    return result
 
 
 def _check(runs: Sequence[Run]) -> None:
     if len(runs) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(runs)}")
-    paths = [run.path.resolve() for run in runs]
     names = [_name(run) for run in runs]
-    for path, name in zip(paths, names, strict=True):
-        if paths.count(path) > 1:
-            raise ConfigError("runs", f"names {path} more than once")
+    for name in names:
         if names.count(name) > 1:
-            raise ConfigError("runs", f"holds two folders called {name}: rename one of them")
+            raise ConfigError("runs", f"names {name} more than once")
     first, *other_runs = runs
     for other in other_runs:
         for key, value, other_value in (
@@ -125,67 +128,54 @@ def _result(
 ) -> Comparison:
     intervals, first = intervals_by(settings), runs[0]
 
-    def errors(values: Floats, bits: Floats | None) -> Compared:
-        result: Compared = {
+    def errors(values: Floats, bits: Floats | None) -> dict[str, Any]:
+        """`bits` [blocks, 1] are those of the held-out text."""
+        return {
             "by_examples": intervals(values),
             "last": intervals(values[:, -1:]),
             "mean_over_k": intervals(values.mean(1, keepdims=True)),
+            **({} if bits is None else {"bits_per_byte": intervals(bits)}),
         }
-        if bits is not None:
-            result["bits_per_byte"] = intervals(bits)
-        return result
 
-    def bits_of(run: Run) -> Floats | None:
+    def bits_of(run: Run) -> Any:
         """[blocks, 1], at the loops that the run is read at; after b loops with early exit."""
         loops = resolved(run, settings).loops
         at = loops if isinstance(loops, int) else trained_loops(run.config)
         bits = arrays[_name(run)].get("held_out")
         return None if bits is None else bits[:, at - 1 : at]
 
-    entries: dict[str, ComparedRun] = {}
-    first_bits = bits_of(first)
+    entries = {}
     for run in runs:
-        run_arrays, first_arrays = arrays[_name(run)], arrays[_name(first)]
-        run_settings, bits = resolved(run, settings), bits_of(run)
-        difference = None if bits is None or first_bits is None else bits - first_bits
-        assert run_settings.loops is not None
+        run_arrays, bits, run_settings = arrays[_name(run)], bits_of(run), resolved(run, settings)
+        difference = None if bits is None else bits - bits_of(first)
+        lines = remarks(run)
         entries[_name(run)] = {
             "family": run.config.model.family,
             "style": kind_of(run.config.model),
             "seed": run.config.seed,
             "b": trained_loops(run.config),
             "step": run.step,
-            "remarks": remarks(run),
+            "remarks": lines,
             "loops": run_settings.loops,
             **errors(run_arrays["model"], bits),
             "by_loop": intervals(run_arrays["by_loop"]),
             "near_least": near_least(run_arrays["by_loop"], run_settings),
-            "minus_first": errors(run_arrays["model"] - first_arrays["model"], difference),
+            "minus_first": errors(run_arrays["model"] - arrays[_name(first)]["model"], difference),
         }
-    task = first.config.task
-    return {
-        "task": task.name,
-        "dims": task.dims,
+    result: Comparison = {
+        "task": first.config.task.name,
+        "dims": first.config.task.dims,
+        "remarks": [],
         "error": error_name(first.task),
         "divisor": first.task.divisor,
         "prompts": settings.prompts,
         "seed": settings.seed,
-        "k": list(range(task.points)),
+        "k": list(range(first.config.task.points)),
         "runs": entries,
         "labels": {name: label for name, (label, _) in baselines.items()},
         "baselines": {name: intervals(errors) for name, (_, errors) in baselines.items()},
+        "path": "",
     }
-
-
-def run_labels(result: Comparison) -> dict[str, str]:
-    """A short label for each run: its kind of model, loops and seed, and the end of its name if
-    these are not unique."""
-    labels = {
-        name: f"{model_label(entry['style'], entry['loops'])}, seed {entry['seed']}"
-        for name, entry in result["runs"].items()
-    }
-    all_labels = list(labels.values())
-    return {
-        name: label if all_labels.count(label) == 1 else f"{label} ({name.rpartition('-')[2]})"
-        for name, label in labels.items()
-    }
+    labels = run_labels(result)
+    result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})
+    return result

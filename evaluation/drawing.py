@@ -6,12 +6,12 @@ save_panels(folder, panels, settings, title="linear, d = 10, 1,280 prompts, 90 %
 from __future__ import annotations
 
 import io
-import itertools
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,11 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
-    FixedFormatter,
     FixedLocator,
+    FuncFormatter,
     LogLocator,
     MaxNLocator,
     NullFormatter,
@@ -43,12 +42,7 @@ FORMATS = ("png", "pdf", "svg")
 _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
 _LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
-_ONE, _TWO, _MANY = (6.4, 4.0), (5.0, 4.0), (3.3, 2.8)  # inches of a panel on a screen
-_IN_PAGE = (5.2, 3.4)
-_MOST_COLUMNS = 4
-_NARROWEST = 1.5  # inches of a panel, before panels are moved below each other
-_FEW_PANELS = 3
-_TALLER = 1.15  # a column's picture's height over its width, over that of a screen's
+_IN_PAGE = (5.2, 3.4)  # inches of a panel in the report
 _CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -71,18 +65,18 @@ _STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.hashsalt": "looplab",
 }
+_ON_PAGE: dict[Any, Any] = {
+    "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
+}  # fmt: skip
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None},
 }  # fmt: skip
 _WIDEST_LEGEND = 0.3  # of the picture's width
 _NARROW = 4.0  # inches of a picture that has no legend beside it
-_FILL, _FILL_AMONG_THREE, _FILL_AMONG_FIVE = 0.2, 0.1, 0.05  # opacity, by the number of bands
 _EDGE = 0.45  # opacity of a band's edge, where there are three or more
 _BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1}
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
-_MOST_LABELS = 6  # of an axis
-_MOST_DECADES = 8  # for which the numbers between powers of ten have ticks
 _PLAIN = (1e-4, 1e5)  # numbers that are written without a power of ten
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -145,66 +139,73 @@ def draw(
     heading = ": ".join(filter(None, (title, panels[0].title if len(panels) == 1 else "")))
     lines = [*([heading] if settings.title and heading else []), *remarks]
     if lines:
-        text = figure.suptitle("")
-        text.set_text(
-            _wrapped("\n".join(lines), figure.get_figwidth() * 10 / float(text.get_fontsize()))
-        )
+        text = figure.suptitle("\n".join(lines))
+        _wrap(text, figure.get_figwidth())
     _name_curves(figure, grid)
     _finish(figure)
     return figure
 
 
-def svg(panel: Panel) -> str:
-    """A panel as an SVG for a page that names the curves itself: the groups of curve i have
-    data-curve="i", and each x of the panel has a rectangle of class hit over it, in their order."""
-    with styled(), rc_context({"svg.fonttype": "none"}):
+def svg(panel: Panel, prefix: str) -> str:
+    """A panel as an SVG for a page that names the curves itself. The ids of its parts begin with
+    `prefix`: <prefix>-curve-<i>, <prefix>-band-<i> and, over each x of the panel, <prefix>-hit-<i>,
+    a rectangle that is not seen."""
+    ground: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+    }
+    with styled(), rc_context(ground):
         figure = Figure(figsize=_IN_PAGE)
         axes = figure.subplots()
         draw_panel(panel, axes, panel.curves)
         _finish(figure)
+        if not panel.matrix:
+            _add_hits(numbers(panel.x), axes)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=_METADATA["svg"])
     text = file.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", "", text, flags=re.S)
-    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), text)
-    text = re.sub(r'id="(?:curve|band)-(\d+)"', r'data-curve="\1"', text)
-    text = text.replace("fill: #ffffff", "fill: none")  # the page's own ground
-    # All other ids but those of marks and clips, which are hashes of what they stand for.
+    text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", text)
+    # The ids of marks and clips are hashes, those of other parts are not needed.
     text = re.sub(
-        r' id="(?![mp][0-9a-f]{10}")[^"]*"| font-family: [^;"]+;?| xmlns[^=]*="[^"]*"', "", text
+        r' id="(?!(curve|band|hit)-\d+"|[mp][0-9a-f]{10}")[^"]*"| font-family: [^;"]+;?', "", text
     )
-    text = re.sub(r"\s*\n\s*", " ", text[text.index("<svg") :]).replace("> <", "><")
-    return text.replace("</svg>", f"{_hits(panel, axes)}</svg>").strip()
+    text = re.sub(r'( id="|#)(?=(curve|band|hit)-|[mp][0-9a-f]{10})', rf"\1{prefix}-", text)
+    return re.sub(r"\s*\n\s*", " ", text[text.index("<svg") :]).replace("> <", "><").strip()
 
 
-def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.1f}"
-
-
-def _hits(panel: Panel, axes: Axes) -> str:
-    """The rectangles that a page's cursor finds the values of a panel by."""
-    if panel.matrix:
-        return ""
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    points = np.column_stack((numbers(panel.x), np.full(len(panel.x), axes.get_ylim()[0])))
-    box, (width, height) = axes.get_window_extent(), figure.get_size_inches() * 72
-    scale = width / figure.bbox.width
-    xs = np.clip(axes.transData.transform(points)[:, 0], box.x0, box.x1) * scale
-    edges = np.concatenate(([box.x0 * scale], (xs[1:] + xs[:-1]) / 2, [box.x1 * scale]))
-    top, tall = height - box.y1 * scale, box.height * scale
-    return "".join(
-        f'<rect class="hit" x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0):.1f}" '
-        f'height="{tall:.1f}"/>'
-        for left, right in itertools.pairwise(edges)
-    )
+def _add_hits(x: np.ndarray[Any, Any], axes: Axes) -> None:
+    """Add the rectangles that a page's cursor finds the values of a panel by: each reaches half way
+    to the next x, as far as the axes go."""
+    left, right = axes.set_xlim(axes.get_xlim())  # which the rectangles do not move
+    scale = axes.xaxis.get_transform()
+    with np.errstate(divide="ignore"):
+        places = scale.transform(x)
+    middles = scale.inverted().transform((places[1:] + places[:-1]) / 2)
+    edges = np.clip([left, *middles, right], left, right)
+    for index, ends in enumerate(pairwise(edges)):
+        axes.axvspan(*ends, alpha=0, zorder=9, gid=f"hit-{index}")
 
 
 def _finish(figure: Figure) -> None:
+    """Write the numbers of log axes, and break titles and labels that are longer than a panel's
+    share of the picture."""
     for axes in figure.axes:
         _label_log_axis(axes.xaxis)
         _label_log_axis(axes.yaxis)
-        _wrap_labels(axes)
+        if place := axes.get_subplotspec():  # none for the scale of colours
+            (width, height), grid = figure.get_size_inches(), place.get_gridspec()
+            _wrap(axes.title, 0.9 * width / grid.ncols)
+            _wrap(axes.xaxis.label, width / grid.ncols)
+            _wrap(axes.yaxis.label, 0.9 * height / grid.nrows)
+
+
+def _wrap(text: Any, inches: float) -> None:
+    """Break the lines of a text of a picture so that none is longer."""
+    width = max(12, int(inches * 10 / float(text.get_fontsize()) * _CHARACTERS_PER_INCH))
+    lines = text.get_text().splitlines()
+    text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
 
 
 def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
@@ -212,11 +213,12 @@ def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
     scales."""
     if panel.matrix:
         _matrix(panel, axes)
+    bands = sum(_has_interval(curve) and not curve.points for curve in curves)
     for index, (curve, style) in enumerate(zip(curves, curve_styles(curves), strict=True)):
         if panel.bars:
             _bars(panel, axes, curves, index, style)
         else:
-            _band(panel, axes, curve, style, index)
+            _line(panel, axes, curve, style, index, bands)
     if panel.x_label.startswith(_LOOPS):
         for row, b in enumerate(sorted({curve.b for curve in curves if curve.b is not None})):
             axes.axvline(b, color="black", linestyle="--", linewidth=1)
@@ -248,33 +250,32 @@ def curve_styles(curves: Sequence[Curve]) -> list[LineStyle]:
     ]
 
 
-def _band(panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], index: int) -> None:
+def _has_interval(curve: Curve) -> bool:
+    return any(value is not None for value in curve.low)
+
+
+def _line(
+    panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], index: int, bands: int
+) -> None:
     """Draw a mean with its interval as a band, below all lines, the fainter the more bands there
     are, so that none hides a line; or points that no line joins."""
     xs, mean = numbers(curve.x or panel.x)[: len(curve.mean)], numbers(curve.mean)
     marker = "o" if curve.points or len(mean) == 1 else "." if curve.x else None
     line = {**style, "linestyle": "none"} if curve.points else style
     axes.plot(xs, mean, label=curve.label, marker=marker, gid=f"curve-{index}", **line)
-    if not any(value is not None for value in curve.low):
+    if not _has_interval(curve):
         return
-    low, high = numbers(curve.low), numbers(curve.high)
+    low, high, color = numbers(curve.low), numbers(curve.high), style["color"]
     if curve.points:
         axes.errorbar(
-            xs, mean, (mean - low, high - mean), fmt="none", ecolor=style["color"],
-            elinewidth=0.8, capsize=2,
-        )  # fmt: skip
+            xs, mean, (mean - low, high - mean), fmt="none", ecolor=color, elinewidth=0.8, capsize=2
+        )
         return
+    opacity = 0.2 if bands < 3 else 0.1 if bands < 5 else 0.05
     axes.fill_between(
-        xs, low, high, color=style["color"], linewidth=0, zorder=1, gid=f"band-{index}"
-    )
-    bands = [each for each in axes.collections if str(each.get_gid()).startswith("band-")]
-    fill = _FILL if len(bands) < 3 else _FILL_AMONG_THREE if len(bands) < 5 else _FILL_AMONG_FIVE
-    for each in bands:
-        assert isinstance(each, PolyCollection)
-        color = tuple(np.asarray(each.get_facecolor())[0][:3])
-        each.set_facecolor(to_rgba(color, fill))
-        each.set_edgecolor(to_rgba(color, _EDGE))
-        each.set_linewidth(0 if len(bands) < 3 else 0.5)
+        xs, low, high, facecolor=to_rgba(color, opacity), edgecolor=to_rgba(color, _EDGE),
+        linewidth=0 if bands < 3 else 0.5, zorder=1, gid=f"band-{index}",
+    )  # fmt: skip
 
 
 def _bars(
@@ -286,7 +287,7 @@ def _bars(
     mean = numbers(curve.mean)
     xs = numbers(panel.x)[: len(mean)] + (index - (len(curves) - 1) / 2) * width
     interval = None
-    if any(value is not None for value in curve.low):
+    if _has_interval(curve):
         interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
     axes.bar(
         xs, mean, width, yerr=interval, label=curve.label, gid=f"curve-{index}",
@@ -314,12 +315,11 @@ def _scales(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
     """Set the scales of a panel's axes, with ticks that read as numbers."""
     if panel.x_names:
         axes.set_xticks(numbers(panel.x), panel.x_names, rotation=45, ha="right")
-    elif "x" in panel.log and any(curve.points for curve in curves):
-        axes.set_xscale("log")  # points lie anywhere: their values are no ticks
     elif "x" in panel.log:
         axes.set_xscale("log")
-        axes.set_xticks(numbers(panel.x), [f"{value:g}" for value in panel.x])
-        axes.xaxis.set_minor_locator(NullLocator())
+        if not any(curve.points for curve in curves):  # which lie anywhere: their x are no ticks
+            axes.set_xticks(numbers(panel.x), [f"{value:g}" for value in panel.x])
+            axes.xaxis.set_minor_locator(NullLocator())
     elif all(value is not None and float(value).is_integer() for value in panel.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     if "y" in panel.log:
@@ -349,19 +349,17 @@ def _log_above_rounding(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> No
 
 
 def _figure(count: int, settings: FigureSettings) -> tuple[Figure, list[Axes]]:
-    """An empty picture of so many panels; in a paper it has the paper's width, with fewer columns
-    where panels would be too narrow, and a few panels below each other."""
-    width, height = _ONE if count == 1 else _TWO if count in (2, 4) else _MANY
-    columns = 2 if count == 4 else min(count, 3 if count in (3, 5, 6, 9) else _MOST_COLUMNS)
-    inches = _INCHES.get(settings.width or "")
-    if inches is not None and count > 1:
-        most = int(inches / _NARROWEST)
-        columns = 1 if most < columns + 1 and count <= _FEW_PANELS else min(columns, most)
+    """An empty picture of so many panels, about as many beside as below each other; a paper's
+    column has one beside the other only from four on."""
+    columns = count if count < 4 else math.ceil(count**0.5)
+    if settings.width == "column":
+        columns = 1 if count < 4 else 2
     rows = -(-count // columns)
-    if inches is None:
+    if settings.width is None:
+        width, height = (6.4, 4.0) if count == 1 else (5.0, 4.0) if columns == 2 else (3.3, 2.8)
         figure = Figure(figsize=(width * columns, height * rows))
     else:
-        tall = min(_TALLER * height / width, 1.0 if columns > 1 else 0.75)
+        inches, tall = _INCHES[settings.width], 0.75 if columns == 1 else 0.95
         figure = Figure(figsize=(inches, rows * inches / columns * tall + 0.3))
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in grid[count:]:
@@ -369,7 +367,7 @@ def _figure(count: int, settings: FigureSettings) -> tuple[Figure, list[Axes]]:
     return figure, grid[:count]
 
 
-def _name_curves(figure: Figure, panels: Iterable[Axes]) -> None:
+def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
     """Add the legend of all labelled curves: beside a picture of some width where it takes at most
     three tenths of that, else below, where the picture gets taller by it."""
     by_label: dict[str, Any] = {}
@@ -405,80 +403,21 @@ def write_picture(figure: Figure, path: Path, form: str) -> None:
         write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
 
 
-def _wrap_labels(axes: Axes) -> None:
-    """Break the lines of a panel's title and labels that are longer than its share of the
-    picture."""
-    figure, place = axes.figure, axes.get_subplotspec()
-    assert isinstance(figure, Figure)
-    width, height = figure.get_size_inches()
-    if place is not None:  # none for the scale of colours
-        grid = place.get_gridspec()
-        width = width / grid.ncols
-        heights = np.asarray(grid.get_height_ratios(), dtype=np.float64)
-        height = height * float(heights[place.rowspan.start] / heights.sum())
-    for text, inches in (
-        (axes.title, 0.9 * width),
-        (axes.xaxis.label, width),
-        (axes.yaxis.label, 0.9 * height),
-    ):
-        text.set_text(_wrapped(text.get_text(), inches * 10 / float(text.get_fontsize())))
-
-
-def _wrapped(text: str, inches: float) -> str:
-    """Lines that are no longer than these inches, in letters of 10 points."""
-    width = max(12, int(inches * _CHARACTERS_PER_INCH))
-    return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
-
-
 def _label_log_axis(axis: Axis) -> None:
-    """Ticks of a log axis at powers of ten, within fewer than three of them also at 2 and 5 times
-    these, and at whatever else gives two labels; plain numbers where these are short. Ticks that
-    were set by hand stay."""
+    """Set the ticks of a log axis at powers of ten, of fewer than two of them also at 2 and 5 times
+    these or at more; plain numbers where these are short. Ticks that were set by hand stay."""
     if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
         return
     low, high = sorted(axis.get_view_interval())
-    ticks = _log_ticks(low, high, _most_labels(axis))
-    if all(_PLAIN[0] <= tick < _PLAIN[1] for tick in ticks):
-        labels = [f"{tick:g}" for tick in ticks]
-    else:
-        labels = [_power_of_ten(tick) for tick in ticks]
-    axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter(labels))
-    few = math.log10(high / low) <= _MOST_DECADES
-    axis.set_minor_locator(LogLocator(subs=range(2, 10)) if few else NullLocator())
+    decades = math.log10(high / low)
+    subs = (1,) if decades > 2.3 else (1, 2, 5) if decades > 0.7 else range(1, 10)
+    short = _PLAIN[0] <= low and high < _PLAIN[1]
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(
+        FuncFormatter(lambda tick, _: f"{tick:.4g}" if short else _power_of_ten(tick))
+    )
+    axis.set_minor_locator(LogLocator(subs=range(2, 10)))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _most_labels(axis: Axis) -> int:
-    """As many as there is room for, by the panel's share of the picture: at least 3."""
-    figure, place = axis.axes.figure, axis.axes.get_subplotspec()
-    assert isinstance(figure, Figure)
-    assert place is not None
-    (width, height), panels = figure.get_size_inches(), place.get_gridspec()
-    is_x = axis is axis.axes.xaxis
-    room = width / panels.ncols / 0.6 if is_x else height / panels.nrows / 0.3
-    return max(3, min(_MOST_LABELS, int(room)))
-
-
-def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """A few numbers from low to high: at least two, at most `most`."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-
-    def within(multiples: Sequence[int]) -> list[float]:
-        values = (m * 10.0**power for power in range(first, last + 1) for m in multiples)
-        return [value for value in values if low * 0.999 <= value <= high * 1.001]
-
-    powers = within((1,))
-    if len(powers) > 2:
-        return powers[:: math.ceil(len(powers) / most)]
-    for multiples in (range(1, 10), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3)):
-        ticks = within(multiples)
-        if 2 <= len(ticks) <= most:
-            return ticks
-    if len(powers) == 2:
-        return powers
-    ticks = [tick for tick in MaxNLocator(most - 1).tick_values(low, high) if low <= tick <= high]
-    return [float(f"{tick:.4g}") for tick in ticks]
 
 
 def _power_of_ten(tick: float) -> str:

@@ -21,9 +21,8 @@ from looplab.tasks import Prompts, Task
 from looplab.training.objective import error
 
 from .kept import Arrays
-from .results import NATS
+from .results import ERROR_RATE, NATS
 
-ERROR_RATE = "error rate"
 TOLERANCES = tuple(np.logspace(-4, 0, 17).tolist())
 
 

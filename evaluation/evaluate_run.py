@@ -33,7 +33,7 @@ from .measure import (
     weights_digest,
 )
 from .remarks import remarks
-from .results import Evaluation, ShiftResult, Summary
+from .results import Evaluation
 from .style import kind_of
 from .summary import shift_summary, summary
 from .text.measure import digests, measure_language
@@ -92,7 +92,9 @@ def evaluate(
     return result
 
 
-def measured(run: Run, settings: EvaluationConfig, device: str = "auto") -> tuple[Summary, Arrays]:
+def measured(
+    run: Run, settings: EvaluationConfig, device: str = "auto"
+) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation and its errors prompt by prompt: the stored ones, of which
     nothing is drawn again, or those of `evaluate`."""
     result = stored(run, settings) or evaluate(run, settings, device)
@@ -152,17 +154,18 @@ def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
 
 def _command(run: Run, settings: EvaluationConfig) -> str:
     """The command that shows an evaluation by resolved settings."""
-    default = resolved(run, run.config.evaluation)
     text = run.task.eval if isinstance(run.task, Language) else ""
-    words = [
-        *([f"task.eval={text}"] if text else []),
-        *(
-            f"evaluation.{key}={as_word(value)}"
-            for key, value in vars(settings).items()
-            if value != getattr(default, key)
-        ),
+    words = setting_words(settings, resolved(run, run.config.evaluation))
+    return run_py("action=evaluate", f"run={run.path}", *[f"task.eval={text}"] * bool(text), *words)
+
+
+def setting_words(settings: EvaluationConfig, default: EvaluationConfig) -> list[str]:
+    """The words of a command that ask for these settings in place of the default ones."""
+    return [
+        f"evaluation.{key}={as_word(value)}"
+        for key, value in vars(settings).items()
+        if value != getattr(default, key)
     ]
-    return run_py("action=evaluate", f"run={run.path}", *words)
 
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
@@ -183,29 +186,24 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(latest_halt, max_loops))
 
 
-def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Summary, Arrays]:
+def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, object], Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
     measure = Measure(run, settings, device)
     arrays = measure.model()
     labels = {}
     for name in baseline_names(run.task, settings):
         labels[name], arrays[name] = measure.baseline(name)
-    result = summary(run, settings, arrays, labels)
+    result = summary(measure, arrays, labels)
     if run.task.is_text:
         result["language"], text_arrays = measure_language(measure)
         arrays |= text_arrays
     for name in shift_names(settings):
-        result["shifts"][name], shift_arrays = _measure_shift(measure, name)
-        arrays |= {f"{name}/{part}": values for part, values in shift_arrays.items()}
+        shifted, solver = measure.shifted(name), reference_line(run.task)
+        own = measure.model(shifted, name)
+        label, own[solver] = measure.baseline(solver, shifted)
+        result["shifts"][name] = shift_summary(measure, name, shifted, own, {solver: label})
+        arrays |= {f"{name}/{part}": values for part, values in own.items()}
     return result, arrays
-
-
-def _measure_shift(measure: Measure, name: str) -> tuple[ShiftResult, Arrays]:
-    shifted = measure.shifted(name)
-    arrays = measure.model(shifted, name)
-    solver = reference_line(measure.task)
-    label, arrays[solver] = measure.baseline(solver, shifted)
-    return shift_summary(measure, name, shifted, arrays, {solver: label}), arrays
 
 
 def logged(run: Run) -> list[dict[str, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,25 @@ import numpy as np
 from looplab.training.run_folder.metrics import smoothed
 
 from .bootstrap import Band
-from .errors import ERROR_RATE
 from .panel import Curve, Panel
 from .results import (
+    ERROR_RATE,
     NATS,
     Comparison,
     Evaluation,
-    ModelErrors,
-    ShiftResult,
     by_loop_name,
-    by_solver,
     examples_name,
     of_loops,
     unit,
 )
 
 _LINEAR = (ERROR_RATE, NATS)  # errors that are not drawn on a log axis
+_LEVELS = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
-_GROWING = ("loops", "dims", "points")
+_CHANGES = {
+    "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
+}  # fmt: skip
 Labelled = dict[str, tuple[str, Band]]
 
 
@@ -40,7 +40,21 @@ def model_label(family: str, loops: int | str) -> str:
     return f"{family}, {loops} {unit(family)}{'s' if int(loops) != 1 else ''}"
 
 
-def models(result: Evaluation, part: ModelErrors) -> Labelled:
+def run_labels(result: Comparison) -> dict[str, str]:
+    """A short label for each run: its kind of model, loops and seed, and the end of its name if
+    these are not unique."""
+    labels = {
+        name: f"{model_label(entry['style'], entry['loops'])}, seed {entry['seed']}"
+        for name, entry in result["runs"].items()
+    }
+    all_labels = list(labels.values())
+    return {
+        name: label if all_labels.count(label) == 1 else f"{label} ({name.rpartition('-')[2]})"
+        for name, label in labels.items()
+    }
+
+
+def models(result: Evaluation, part: Mapping[str, Any]) -> Labelled:
     """The model's curves in one part of a result, from name to label and values: at b loops, and at
     the others that this evaluation read it at."""
     family, loops = result["family"], result["loops"]
@@ -50,13 +64,11 @@ def models(result: Evaluation, part: ModelErrors) -> Labelled:
     return legend
 
 
-def curves(result: Evaluation, shift: ShiftResult | None = None) -> Labelled:
+def curves(result: Evaluation, shift: Mapping[str, Any] | None = None) -> Labelled:
     """All curves by number of examples, on the task's or on shifted inputs, in the legend's order:
     the model's, then the solvers'."""
     part, labels = (shift, shift["labels"]) if shift else (result["by_examples"], result["labels"])
-    return models(result, part) | {
-        name: (label, by_solver(part)[name]) for name, label in labels.items()
-    }
+    return models(result, part) | {name: (label, part[name]) for name, label in labels.items()}
 
 
 def title(result: Evaluation | Comparison) -> str:
@@ -69,33 +81,37 @@ def title(result: Evaluation | Comparison) -> str:
 def evaluation_panels(result: Evaluation) -> list[Panel]:
     """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
     what early exit saves."""
-    panels = [_by_examples(result), _by_loop(result)]
-    if "above_optimal" in result:
-        panels.append(_above_optimal(result))
+    error, examples = result["error"], examples_name(result["error"])
+    published = [
+        Curve.of(
+            f"published: {entry['label']}", "published",
+            Band(mean=[*entry["mean"]], low=[*(entry["low"] or [])], high=[*(entry["high"] or [])]),
+            name=f"published_{entry['name']}", solver=True,
+        )
+        for entry in result["published"]
+    ]  # fmt: skip
+    panels = [
+        _errors(
+            "error_by_examples", "Error by number of examples", error, (examples, error),
+            result["by_examples"]["k"], [*_drawn(result, curves(result)), *published],
+        ),
+        _by_loop(result),
+    ]  # fmt: skip
+    if above := result.get("above_optimal"):
+        optimum = result["labels"][above["over"]]
+        panels.append(
+            Panel(
+                "above_optimal", f"Error above {optimum}, bands of the paired difference", examples,
+                f"{error}, above the optimum's", result["by_examples"]["k"],
+                _drawn(result, models(result, above)), levels={optimum: 0.0},
+            )
+        )  # fmt: skip
     if len(result["by_loop"]["loop"]) > 1:
         panels += [_changes(result), _early_exit(result)]
     if result["shifts"]:
         panels.append(_shifts_by_loop(result))
         panels += [_shift(result, name, shift) for name, shift in result["shifts"].items()]
     return panels
-
-
-def _by_examples(result: Evaluation) -> Panel:
-    published = []
-    for entry in result["published"]:
-        label = f"published: {entry['label']}"
-        band: Band = {
-            "mean": [*entry["mean"]], "low": [*(entry["low"] or [])],
-            "high": [*(entry["high"] or [])],
-        }  # fmt: skip
-        published.append(
-            Curve.of(label, "published", band, name=f"published_{entry['name']}", solver=True)
-        )
-    return _errors(
-        "error_by_examples", "Error by number of examples", result["error"],
-        (examples_name(result["error"]), result["error"]), result["by_examples"]["k"],
-        [*_curves(result, curves(result)), *published],
-    )  # fmt: skip
 
 
 def _by_loop(result: Evaluation) -> Panel:
@@ -106,12 +122,10 @@ def _by_loop(result: Evaluation) -> Panel:
     return _errors(
         "error_by_loop",
         f"{what} by {name}, {first} at {name} {near['loop']} ({near['low']:g} to {near['high']:g})",
-        result["error"],
-        (name, _last_query(result)),
-        by_loop["loop"],
+        result["error"], (name, _last_query(result)), by_loop["loop"],
         [
             Curve.of(
-                result["family"], _kind(result), by_loop["model"], name="model", b=result["b"]
+                result["family"], result["style"], by_loop["model"], name="model", b=result["b"]
             ),
             Curve(
                 label=first, kind="median", mean=[height], x=[near["loop"]], points=True,
@@ -124,18 +138,14 @@ def _by_loop(result: Evaluation) -> Panel:
 
 def _changes(result: Evaluation) -> Panel:
     by_loop, name = result["by_loop"], unit(result["family"])
-    labels = {
-        "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
-    }  # fmt: skip
     of = "mean" if result["error"] == NATS else "last query"
+    drawn = [
+        Curve.of(label, on, by_loop[f"{on}_change"], name=on, b=result["b"])
+        for on, label in _CHANGES.items()
+    ]
     return Panel(
         "change_by_loop", f"Change over one {name}", name, f"change over one {name}, {of}",
-        by_loop["loop"],
-        [
-            Curve.of(label, on, by_solver(by_loop)[f"{on}_change"], name=on, b=result["b"])  # type: ignore[arg-type]
-            for on, label in labels.items()
-        ],
-        log="y",
+        by_loop["loop"], drawn, log="y",
     )  # fmt: skip
 
 
@@ -147,35 +157,24 @@ def _early_exit(result: Evaluation) -> Panel:
             f"early exit on the {on}'s change", on, halting[on]["error"], name=on,
             x=halting[on]["loops"]["mean"],
         )
-        for on in ("state", "prediction")
+        for on in _CHANGES
     ]  # fmt: skip
     return _errors(
         "halting", f"Error against {name}s used with early exit", result["error"],
         (f"mean {name}s used (dots: tolerances {first:g} to {last:g})", _last_query(result)),
         by_loop["loop"],
-        [Curve.of("all after as many", _kind(result), by_loop["model"], name="all"), *early],
+        [Curve.of("all after as many", result["style"], by_loop["model"], name="all"), *early],
         levels=False,
     )  # fmt: skip
 
 
-def _above_optimal(result: Evaluation) -> Panel:
-    above, error = result["above_optimal"], result["error"]
-    optimum = result["labels"][above["over"]]
-    return Panel(
-        "above_optimal", f"Error above {optimum}, bands of the paired difference",
-        examples_name(error), f"{error}, above the optimum's", result["by_examples"]["k"],
-        _curves(result, models(result, above)), levels={optimum: 0.0},
-    )  # fmt: skip
-
-
-def _shift(result: Evaluation, name: str, shift: ShiftResult) -> Panel:
-    model_curves = [curve for _, curve in models(result, shift).values()]
-    highs = [value for curve in model_curves for value in curve["high"] if value is not None]
+def _shift(result: Evaluation, name: str, shift: Mapping[str, Any]) -> Panel:
+    highs = [high for _, curve in models(result, shift).values() for high in curve["high"]]
     return Panel(
         f"shift_{name}", shift["label"], examples_name(result["error"]), result["error"],
-        shift["k"], _curves(result, curves(result, shift)),
+        shift["k"], _drawn(result, curves(result, shift)),
         log="" if result["error"] in _LINEAR else "y",
-        limits=(None, 3 * max(shift["zero"], *highs)),
+        limits=(None, 3 * max(shift["zero"], *(high for high in highs if high is not None))),
         levels={"predicting zero": shift["zero"]}, picture="shifts",
     )  # fmt: skip
 
@@ -187,27 +186,27 @@ def _shifts_by_loop(result: Evaluation) -> Panel:
         for key, shift in result["shifts"].items()
     ]
     trained = Curve.of(
-        "inputs as in training", _kind(result), by_loop["model"], name="trained", b=result["b"]
+        "inputs as in training", result["style"], by_loop["model"], name="trained", b=result["b"]
     )
-    longest = max(len(curve.mean) for curve in (trained, *shifted))
     return _errors(
         "shifts_by_loop", f"The last query's error on shifted inputs, by {name}", result["error"],
-        (name, result["error"]), range(1, longest + 1), [trained, *shifted], levels=False,
+        (name, result["error"]), _loops([trained, *shifted]), [trained, *shifted], levels=False,
     )  # fmt: skip
 
 
-def comparison_panels(result: Comparison, labels: Mapping[str, str]) -> list[Panel]:
-    """Errors by examples, less the first run's, and by loop, of runs with these labels."""
-    runs, error = result["runs"], result["error"]
-    first, axis = next(iter(runs)), examples_name(error)
+def comparison_panels(result: Comparison) -> list[Panel]:
+    """Errors by examples, less the first run's, and by loop, of runs."""
+    runs, error, labels = result["runs"], result["error"], run_labels(result)
+    first, *others = runs
+    axis = examples_name(error)
 
-    def of_runs(part: str) -> list[Curve]:
+    def of_runs(names: Iterable[str], part: str) -> list[Curve]:
         return [
             Curve.of(
-                labels[name], entry["style"], entry[part], name=name,  # type: ignore[literal-required]
-                b=entry["b"] if part == "by_loop" else None,
+                labels[name], runs[name]["style"], runs[name][part], name=name,
+                b=runs[name]["b"] if part == "by_loop" else None,
             )
-            for name, entry in runs.items()
+            for name in names
         ]  # fmt: skip
 
     solvers = [
@@ -216,17 +215,15 @@ def comparison_panels(result: Comparison, labels: Mapping[str, str]) -> list[Pan
     ]
     differences = [
         Curve.of(
-            labels[name], entry["style"], entry["minus_first"]["by_examples"],
-            name=name,
+            labels[name], runs[name]["style"], runs[name]["minus_first"]["by_examples"], name=name
         )
-        for name, entry in runs.items()
-        if name != first
-    ]  # fmt: skip
-    loops = of_runs("by_loop")
+        for name in others
+    ]
+    loops = of_runs(runs, "by_loop")
     return [
         _errors(
             "error_by_examples", "Error by number of examples", error, (axis, error), result["k"],
-            [*of_runs("by_examples"), *solvers],
+            [*of_runs(runs, "by_examples"), *solvers],
         ),
         Panel(
             "difference_by_examples", f"Error less that of {labels[first]}, paired by prompt", axis,
@@ -236,7 +233,7 @@ def comparison_panels(result: Comparison, labels: Mapping[str, str]) -> list[Pan
         _errors(
             "error_by_loop", f"{of_loops(error).capitalize()} by loop", error,
             ("loop (layer, for standard models)", by_loop_name(error, result["k"][-1])),
-            range(1, max(len(curve.mean) for curve in loops) + 1), loops, levels=False,
+            _loops(loops), loops, levels=False,
         ),
     ]  # fmt: skip
 
@@ -244,7 +241,7 @@ def comparison_panels(result: Comparison, labels: Mapping[str, str]) -> list[Pan
 def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Panel]:
     """Loss by step (the line: a running mean; the band: least to largest of the log's lines there),
     and dims, points and loops where any of them changed; none where nothing was logged."""
-    rows = [record for record in records if _is_number(record.get("loss"))]
+    rows = [record for record in records if _number(record.get("loss")) is not None]
     if not rows:
         return []
     parts = np.array_split(np.arange(len(rows)), min(len(rows), _MOST))
@@ -265,12 +262,14 @@ def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Pan
     ]  # fmt: skip
     growing = [
         Curve(
-            label=name, kind=name, name=name,
-            mean=[float(v) if _is_number(v := group[-1].get(name)) else None for group in groups],
+            label=name,
+            kind=name,
+            name=name,
+            mean=[_number(group[-1].get(name)) for group in groups],
         )
-        for name in _GROWING
+        for name in ("loops", "dims", "points")
         if len({row.get(name) for row in rows}) > 1
-    ]  # fmt: skip
+    ]
     if growing:
         what = "What grows with the step"
         panels.append(Panel("curriculum", what, "step", "number", x, growing, picture="training"))
@@ -283,33 +282,34 @@ def _errors(
 ) -> Panel:  # fmt: skip
     """A panel of errors: rates from 0, nats as they are, all others on a log scale; with the level
     of guessing, or of predicting zero, where that is on the axis."""
-    shown = {} if error == NATS else {"guessing" if error == ERROR_RATE else "predicting zero": 1.0}
-    if error == ERROR_RATE:
-        shown = {"guessing": 0.5}
     return Panel(
         name, title, *axes, list(x), drawn, log="" if error in _LINEAR else "y",
-        limits=(0 if error == ERROR_RATE else None, None), levels=shown if levels else {},
+        limits=(0 if error == ERROR_RATE else None, None),
+        levels=_LEVELS.get(error, {"predicting zero": 1.0}) if levels else {},
     )  # fmt: skip
 
 
-def _curves(result: Evaluation, named: Labelled) -> list[Curve]:
+def _drawn(result: Evaluation, named: Labelled) -> list[Curve]:
     """Named curves: a model's kind is its way to loop, a solver's its name."""
+    solvers = result["labels"]
     return [
         Curve.of(
-            label, name if name in result["labels"] else _kind(result), band, name=name,
-            solver=name in result["labels"],
+            label, name if name in solvers else result["style"], band, name=name,
+            solver=name in solvers,
         )
         for name, (label, band) in named.items()
     ]  # fmt: skip
 
 
-def _kind(result: Evaluation) -> str:
-    return result["style"]
+def _loops(drawn: Sequence[Curve]) -> list[float]:
+    """The loops of curves by loop, from 1 to the last of the longest."""
+    return list(range(1, max(len(curve.mean) for curve in drawn) + 1))
 
 
 def _last_query(result: Evaluation) -> str:
     return by_loop_name(result["error"], result["by_examples"]["k"][-1])
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    """A finite number of a log; None for anything else."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

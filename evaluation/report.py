@@ -9,10 +9,9 @@ from statistics import mean
 from looplab.conf.schema import TableFormat
 
 from .bootstrap import Band, numbers
-from .comparison import run_labels
-from .figures import curves, models
+from .figures import curves, models, run_labels
 from .published import Published
-from .results import NATS, Comparison, Evaluation, by_solver, of_loops, unit
+from .results import NATS, Comparison, Evaluation, of_loops, unit
 from .tables import Part, Table, document
 from .text.results import LanguageResult
 
@@ -165,7 +164,7 @@ def _published(result: Evaluation) -> list[Part]:
     rows: list[list[str]] = []
     notes = {}
     for entry in result["published"]:
-        curve = by_solver(result["by_examples"]).get(entry["name"])
+        curve = result["by_examples"].get(entry["name"])
         if curve is None:
             continue
         label = curves(result).get(entry["name"], curves(result)["model_at_b"])[0]

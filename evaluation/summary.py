@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from looplab.conf.schema import EvaluationConfig
 from looplab.tasks import SHIFTS, Shifted
 from looplab.training.assemble import trained_loops
-from looplab.training.run_folder.run import Run
 
 from .baselines import optimal
 from .bootstrap import Band, bootstrap, resampled_means
@@ -19,7 +18,6 @@ from .errors import TOLERANCES, error_name, halted_at
 from .kept import Arrays
 from .measure import Measure
 from .published import published, published_loops
-from .results import ByExamples, Halted, HaltingResult, NearLeast, ShiftResult, Summary, by_solver
 from .style import kind_of
 
 _NEAR = 1.05  # times the least error by loop: an error up to this is near it
@@ -30,34 +28,24 @@ def intervals_by(settings: EvaluationConfig) -> Callable[[NDArray[Any]], Band]:
     return lambda values: bootstrap(values, settings.resamples, settings.seed).to_json()
 
 
-def summary(
-    run: Run, settings: EvaluationConfig, arrays: Arrays, labels: Mapping[str, str]
-) -> Summary:
+def summary(measure: Measure, arrays: Arrays, labels: Mapping[str, str]) -> dict[str, Any]:
     """The result of an evaluation without its shifted inputs, as plain values."""
+    run, settings, config = measure.run, measure.settings, measure.run.config
     intervals = intervals_by(settings)
-    assert settings.loops is not None
-    by_examples: ByExamples = {
-        "k": list(range(run.config.task.points)),
-        "model": intervals(arrays["model"]),
-        "model_at_b": intervals(arrays["model_at_b"]),
-    }
-    by_solver(by_examples).update({name: intervals(arrays[name]) for name in labels})
-    if "loops_used" in arrays:
-        by_examples["loops_used"] = intervals(arrays["loops_used"])
     loop = settings.loops if isinstance(settings.loops, int) else 0
-    result: Summary = {
-        "task": run.config.task.name,
-        "family": run.config.model.family,
-        "style": kind_of(run.config.model),
-        "dims": run.config.task.dims,
+    result: dict[str, Any] = {
+        "task": config.task.name,
+        "family": config.model.family,
+        "style": kind_of(config.model),
+        "dims": config.task.dims,
         "divisor": run.task.divisor,
         "error": error_name(run.task),
         "loops": settings.loops,
-        "b": trained_loops(run.config),
+        "b": trained_loops(config),
         "prompts": settings.prompts,
         "seed": settings.seed,
         "labels": dict(labels),
-        "by_examples": by_examples,
+        "by_examples": _by_examples(measure, config.task.points, arrays, labels),
         "by_loop": {
             "loop": list(range(1, arrays["by_loop"].shape[1] + 1)),
             "model": intervals(arrays["by_loop"]),
@@ -65,15 +53,15 @@ def summary(
             "prediction_change": intervals(arrays["prediction_change"]),
             "near_least": near_least(arrays["by_loop"], settings),
         },
-        "halting": halting(arrays, settings, settings.halt_by or trained_loops(run.config)),
+        "halting": _halting(arrays, settings, settings.halt_by or trained_loops(config)),
         "shifts": {},
         "published": [
             entry
-            for entry in published(run.config, loop)
+            for entry in published(config, loop)
             # A solver with another choice of its setting is not comparable.
             if entry["name"] not in labels or labels[entry["name"]].startswith(entry["label"])
         ],
-        "published_loops": published_loops(run.config),
+        "published_loops": published_loops(config),
     }
     best = optimal(run.task)
     if best in arrays:
@@ -87,25 +75,28 @@ def summary(
 
 def shift_summary(
     measure: Measure, name: str, shifted: Shifted, arrays: Arrays, labels: Mapping[str, str]
-) -> ShiftResult:
+) -> dict[str, Any]:
     """The part of the result for one shifted input distribution."""
-    intervals = intervals_by(measure.settings)
-    result: ShiftResult = {
+    return {
         "label": SHIFTS[name].label,
-        "k": list(range(shifted.queries.xs.shape[1])),
         "zero": shifted.zero,
         "labels": dict(labels),
-        "model": intervals(arrays["model"]),
-        "model_at_b": intervals(arrays["model_at_b"]),
-        "by_loop": intervals(arrays["by_loop"]),
+        **_by_examples(measure, shifted.queries.xs.shape[1], arrays, labels),
+        "by_loop": intervals_by(measure.settings)(arrays["by_loop"]),
     }
-    by_solver(result).update({name: intervals(arrays[name]) for name in labels})
-    if "loops_used" in arrays:
-        result["loops_used"] = intervals(arrays["loops_used"])
-    return result
 
 
-def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> NearLeast:
+def _by_examples(
+    measure: Measure, points: int, arrays: Arrays, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """The errors by number of examples, of the model and the solvers."""
+    names = ["model", "model_at_b", *labels]
+    names += ["loops_used"] if "loops_used" in arrays else []
+    intervals = intervals_by(measure.settings)
+    return {"k": list(range(points)), **{name: intervals(arrays[name]) for name in names}}
+
+
+def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, Any]:
     """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
     interval over resamples of the prompts."""
 
@@ -118,18 +109,14 @@ def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> NearLeast:
     return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
 
 
-def halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> HaltingResult:
+def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> dict[str, Any]:
     """The last query's error against the mean number of loops used, for halting on either change at
     a range of tolerances, and after `latest` loops in any case."""
-    intervals = intervals_by(settings)
-
-    def halted(changes: NDArray[Any]) -> Halted:
+    result: dict[str, Any] = {"tolerance": list(TOLERANCES)}
+    for on in ("state", "prediction"):
+        changes = arrays[f"{on}_change"]
         pairs = [halted_at(arrays["by_loop"], changes, t, latest) for t in TOLERANCES]
         errors, loops = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
-        return {"loops": intervals(loops), "error": intervals(errors)}
-
-    return {
-        "tolerance": list(TOLERANCES),
-        "state": halted(arrays["state_change"]),
-        "prediction": halted(arrays["prediction_change"]),
-    }
+        intervals = intervals_by(settings)
+        result[on] = {"loops": intervals(loops), "error": intervals(errors)}
+    return result

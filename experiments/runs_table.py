@@ -121,7 +121,8 @@ def _row(path: Path) -> Row:
     except ConfigError as error:
         problem = str(error)
     status, last = status_of(path), last_record(path)
-    evaluation = read_record(path / "evaluation.json", "evaluation").content or {}
+    record = read_record(path / "evaluation.json", "evaluation")
+    evaluation = record.content or {}
     if evaluation.get("step") != status["step"]:
         evaluation = {}
     steps, rate = int(settings.get("training.steps", 0)), _number(last.get("steps_per_second"))
@@ -144,7 +145,7 @@ def _row(path: Path) -> Row:
         "left": left,
         "loss": _number(last.get("loss")),
         "error": last_error,
-        "remarks": problem or _remarks(path, evaluation),
+        "remarks": problem or record.problem or _remarks(path, evaluation),
         "written": max(times) or _mtime(path),
         "settings": settings,
         "evaluation": evaluation,

@@ -13,7 +13,6 @@ from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
 from looplab.evaluation.report import report
-from looplab.evaluation.results import by_solver
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
 
@@ -46,7 +45,7 @@ def test_it_is_measured_anew_without_training(
     kept = json.loads((FIXTURE / "evaluation.json").read_text(encoding="utf-8"))
     assert "format" not in kept
     for name in ("model", "model_at_b", "least_squares", "averaging", "nearest_neighbours"):
-        now = by_solver(result["by_examples"])[name]
+        now = result["by_examples"][name]
         for part in ("mean", "low", "high"):
             values = numbers(kept["by_examples"][name][part])
             np.testing.assert_allclose(numbers(now[part]), values, rtol=1e-3, atol=1e-5)

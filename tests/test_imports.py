@@ -118,7 +118,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "looplab.experiments.scaling_law.__main__, "
-            "looplab.experiments.report.command, looplab.experiments.report.write, "
+            "looplab.experiments.report.command, "
             "looplab.experiments.command, looplab.experiments.runs_table",
             ["torch", "hydra", "sklearn", "matplotlib", "pandas"],
         ),

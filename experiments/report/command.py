@@ -56,11 +56,10 @@ def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     rest = [word for word in words if word != _ACTION]
     help_text = _HELP.format(settings=described(ReportSettings))
-    return run_command("run.py", ReportSettings, rest, lambda: help_text, _write)
 
+    def write(settings: ReportSettings) -> str:
+        from .page import write_report
 
-def _write(settings: ReportSettings) -> str:
-    """Write the page; returns the text to print."""
-    from .write import write_report
+        return write_report(settings)
 
-    return write_report(settings)
+    return run_command("run.py", ReportSettings, rest, lambda: help_text, write)

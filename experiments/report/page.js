@@ -4,14 +4,14 @@ function number(text) { return text === "" ? "–" : String(+(+text).toPrecision
 
 for (const figure of document.querySelectorAll("figure.chart")) {
   const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip"), slider = figure.querySelector("input");
-  const names = [...figure.querySelectorAll(".legend button")], hits = [...figure.querySelectorAll(".hit")];
+  const names = [...figure.querySelectorAll(".legend button")], hits = [...figure.querySelectorAll("[id*='-hit-']")];
   const ats = JSON.parse(figure.dataset.ats), chosen = () => slider && +slider.dataset.values.split(" ")[slider.value];
   function redraw() {
     for (const name of names) {
       const on = name.getAttribute("aria-pressed") === "true";
       for (const curve of name.dataset.curves.split(" ")) {
         const shown = on && (ats[curve] === null || ats[curve] === chosen());
-        for (const part of picture.querySelectorAll(`[data-curve="${curve}"]`)) part.classList.toggle("off", !shown);
+        for (const part of picture.querySelectorAll(`[id$="-curve-${curve}"], [id$="-band-${curve}"]`)) part.classList.toggle("off", !shown);
       }
     }
     if (slider) figure.querySelector("output").textContent = chosen();
@@ -38,8 +38,9 @@ for (const figure of document.querySelectorAll("figure.chart")) {
   }
   function leave() { row = -1; tip.textContent = ""; for (const hit of hits) hit.classList.remove("at"); }
   if (!hits.length) continue;
-  picture.addEventListener("pointermove", (event) => { if (hits.includes(event.target)) read(hits.indexOf(event.target)); });
-  picture.addEventListener("pointerdown", (event) => { if (hits.includes(event.target)) read(hits.indexOf(event.target)); });
+  const point = (event) => { const hit = event.target.closest("[id*='-hit-']"); if (hit) read(hits.indexOf(hit)); };
+  picture.addEventListener("pointermove", point);
+  picture.addEventListener("pointerdown", point);
   picture.addEventListener("pointerleave", leave);
   picture.addEventListener("blur", leave);
   picture.addEventListener("keydown", (event) => {

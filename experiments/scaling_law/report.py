@@ -6,6 +6,7 @@ result = fitted(table, fixed={"E": 0.25}, clusters=["r", "budget"], resamples=20
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from looplab.conf.command import as_word
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation.bootstrap import Floats
@@ -105,9 +107,11 @@ def write(
     drawn, unknown = panels(result), ", ".join(result.certainty.not_determined)
     free, phi = result.fits["free"], result.phi()
     ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
+    words = [f"{key}={as_word(value)}" for key, value in settings.items()]
     content = {
         **result.to_json(),
         "settings": dict(settings),
+        "command": shlex.join(["python", "-m", "experiments.scaling_law", *words]),
         "verdict": f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}{ends}, "
         f"R² {free.r2:.4f}" + (f"; not determined by these losses: {unknown}" if unknown else ""),
         "panels": [panel.plain() for panel in drawn],

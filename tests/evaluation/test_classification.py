@@ -16,7 +16,6 @@ from looplab.evaluation import compare, evaluate, load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.report import report
-from looplab.evaluation.results import by_solver
 from looplab.training import Run, train
 from tests.conftest import tiny_config
 from tests.tasks import small_tables
@@ -56,7 +55,7 @@ def test_errors_are_rates_of_the_held_out_tables_prompts(run: Run) -> None:
 
 def test_solvers_answer_with_classes(run: Run) -> None:
     """Whatever tokens stand for them."""
-    curves = by_solver(evaluate(run, SETTINGS)["by_examples"])
+    curves = evaluate(run, SETTINGS)["by_examples"]
     found = {
         name: numbers(curves[name]["mean"])
         for name in ("majority", "least_squares", "nearest_neighbours")

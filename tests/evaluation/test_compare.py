@@ -96,7 +96,7 @@ def test_folders_of_one_name_are_told_apart_before_they_are_mixed_up(
 ) -> None:
     copy = tmp_path / "elsewhere" / tiny_run.path.name
     shutil.copytree(tiny_run.path, copy)
-    with pytest.raises(ConfigError, match="holds two folders called"):
+    with pytest.raises(ConfigError, match="more than once"):
         compare([tiny_run, load_run(copy)], SETTINGS, tmp_path)
     monkeypatch.chdir(tiny_run.path)
     with pytest.raises(ConfigError, match="more than once"):

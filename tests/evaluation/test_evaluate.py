@@ -16,7 +16,6 @@ from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import evaluation_prompts, halted_at
 from looplab.evaluation.report import error_table
-from looplab.evaluation.results import by_solver
 from looplab.evaluation.summary import near_least
 from looplab.evaluation.tables import document
 from looplab.tasks import SHIFTS, Prompts
@@ -39,7 +38,7 @@ def test_errors_are_those_of_the_model_on_the_evaluation_prompts(tiny_run: Run) 
     for name, predictions in (("model_at_b", at_b), ("model", at_six)):
         errors = ((predictions - prompts.ys).square() / 2).numpy()
         np.testing.assert_allclose(saved[name], errors, rtol=1e-5)
-        found = by_solver(result["by_examples"])[name]["mean"]
+        found = result["by_examples"][name]["mean"]
         np.testing.assert_allclose(numbers(found), errors.mean(0), rtol=1e-5)
     assert result["by_loop"]["loop"] == list(range(1, 13))  # 3 b
     np.testing.assert_allclose(saved["by_loop"][:, 3], saved["model_at_b"][:, -1], rtol=1e-5)
@@ -167,7 +166,7 @@ def test_the_solver_beside_a_shift_answers_its_queries(tiny_run: Run) -> None:
     )
     squares = shifted.queries.ys.double().square().numpy() / 2
     np.testing.assert_allclose(saved["orthogonal_query/least_squares"], squares, rtol=1e-4)
-    solved = by_solver(result["shifts"]["repeated_query"])["least_squares"]
+    solved = result["shifts"]["repeated_query"]["least_squares"]
     assert numbers(solved["mean"])[1:].max() < 1e-9
 
 

@@ -11,8 +11,7 @@ import pytest
 from looplab.evaluation.drawing import save_panels
 from looplab.experiments import engine as perform
 from looplab.experiments.command import main
-from looplab.experiments.report.command import ReportSettings
-from looplab.experiments.report.folders import find
+from looplab.experiments.report.page import results_in
 from looplab.training.run_folder import environment
 from looplab.training.run_folder.files import read_record
 from tests.conftest import HOME
@@ -104,9 +103,10 @@ def test_another_number_of_seeds_is_another_result(
         "tiny-small",
         "tiny-small-1-seed",
     ]
-    assert find(ReportSettings(experiment="tiny")).experiments == [
-        Path("runs/experiments/tiny-small/result.json"),
-        Path("runs/experiments/tiny-small-1-seed/result.json"),
+    results = results_in(Path("runs"), [])
+    assert [(each["experiment"], each["name"]) for each in results] == [
+        ("tiny", "tiny-small"),
+        ("tiny", "tiny-small-1-seed"),
     ]
 
 

@@ -39,8 +39,8 @@ MOVE = (
     "return figure.querySelector('.slide output').textContent;"
 )
 SHOWN = (  # the numbers of the curves that are shown
-    "return [...new Set([...figure.querySelectorAll('[data-curve]:not(.off)')]"
-    ".map((g) => +g.dataset.curve))].sort();"
+    "return [...new Set([...figure.querySelectorAll('[id*=\"-curve-\"]:not(.off)')]"
+    ".map((g) => +g.id.split('-').at(-1)))].sort();"
 )
 LOOPED = "Errors of"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from looplab.experiments.report.command import ReportSettings
-from looplab.experiments.report.write import write_report
+from looplab.experiments.report.page import write_report
 
 from .browser import DESK, console
 from .measured import make

@@ -1,0 +1,313 @@
+"""The page: what the runs' table and the kept results hold, with each panel's picture.
+
+print(write_report(ReportSettings(folder="runs", output="report")))
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from pandas import DataFrame
+
+from looplab.conf.checksum import key_of
+from looplab.conf.command import as_word
+from looplab.conf.mistakes import ConfigError, nearest
+from looplab.conf.words import run_py
+from looplab.evaluation.drawing import curve_styles, svg
+from looplab.evaluation.evaluate_run import FORMAT
+from looplab.evaluation.figures import evaluation_panels, model_label, training_panels
+from looplab.evaluation.kept import kept
+from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.experiments.claims import estimate_text, line_text
+from looplab.experiments.runs_table import Row, differing, rows_of
+from looplab.training.run_folder.files import read_json, read_record, write_bytes
+from looplab.training.run_folder.metrics import Metrics
+from looplab.training.run_folder.run import RunFolder
+from looplab.training.run_folder.sources import sources_of
+from looplab.training.run_folder.status import is_run, named_runs
+
+from .command import ReportSettings
+
+_WITH_FIGURES = 20  # runs, at most, that are shown with their figures
+_OPEN = 4  # runs, at most, whose figures are shown without being asked for
+_CACHE = "report_cache"
+_HERE = Path(__file__).parent
+_SCALES = ("small", "medium", "paper")
+_EMPTY = {"members": [], "verdicts": [], "missing": [], "remarks": [], "command": "", "source": ""}
+_CLAIM = (
+    *("claim", "sentence", "source", "quantity", "published", "ours", "line", "seeds", "steps"),
+    *("published_steps", "scale", "verdict", "note", "command"),
+)
+_NAMED = 4  # curves whose numbers a figure's sentence gives
+Part = dict[str, Any]
+
+
+def write_report(settings: ReportSettings) -> str:
+    """Write <output>/index.html of what the settings ask for; returns the text to print. A file
+    that cannot be used is named on the page and in the text. Raises ConfigError for invalid
+    settings, and where there is nothing to show."""
+    settings.check()
+    folder, problems = Path(settings.folder), list[str]()
+    if settings.runs:
+        results, rows = list[Part](), rows_of(named_runs(settings.runs))
+    else:
+        rows, results = rows_of(folder), results_in(folder, problems)
+    if settings.experiment is not None:
+        results = _of_experiment(results, settings.experiment, folder)
+        names = {Path(member["run"]).name for each in results for member in each["members"]}
+        rows = [row for row in rows if row["name"] in names]
+    if not rows and not results:
+        raise ConfigError("folder", f"holds nothing to report: no run and no result in {folder}")
+    figures = Figures(folder / _CACHE)
+    for result in results:
+        panels = [Panel.read(panel) for panel in result["panels"]]
+        result["figures"] = figures.of(panels, result["command"], result["name"])
+    with_figures = len(rows) <= _WITH_FIGURES
+    runs = [_run(row, figures if with_figures else None, problems) for row in rows]
+    if settings.experiment is None and not settings.runs:
+        figures.remove_others()
+    runs = [run for run in runs if run["settings"]]
+    subject = "Chosen runs" if settings.runs else "Everything measured"
+    if settings.experiment is not None:
+        is_all = settings.experiment == "all"
+        subject = "All experiments" if is_all else f"Experiment {settings.experiment}"
+    text = page(runs, results, problems, subject).encode()
+    path = Path(settings.output) / "index.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, text)
+    counts = {
+        "result": len(results),
+        "run": len(runs),
+        "claim": sum(len(result["verdicts"]) for result in results),
+    }
+    said = ", ".join(f"{number} {name}{'s' * (number != 1)}" for name, number in counts.items())
+    lines = [f"{said}; {figures.drawn} figures drawn", *(f"  {line}" for line in problems)]
+    return "\n".join([*lines, f"{path}: {len(text) / 1e6:.2f} MB"])
+
+
+def results_in(folder: Path, problems: list[str]) -> list[Part]:
+    """The kept results that have panels, at most two folders below this one, the experiments first;
+    adds a line to `problems` for each file that cannot be used."""
+    results = []
+    for path in sorted([*folder.glob("*/*.json"), *folder.glob("*/*/*.json")]):
+        if path.parent.name == _CACHE or any(map(is_run, path.parents[:2])):
+            continue
+        content = read_json(path)
+        kind = content.get("kind", "") if isinstance(content, dict) else ""
+        record = read_record(path, kind)
+        if record.content is None:
+            problems.append(f"{path} is not shown: {record.problem.removeprefix(f'{path} ')}")
+        elif kind and "panels" in record.content:
+            name = path.parent.name
+            own = {"kind": kind, "name": name, "title": name, "path": path.parent.as_posix()}
+            results.append(_EMPTY | own | record.content)
+
+    def order(result: Part) -> tuple[bool, str, int]:
+        scale = str(result.get("scale", ""))
+        place = _SCALES.index(scale) if scale in _SCALES else len(_SCALES)
+        return "experiment" not in result, str(result.get("experiment", result["kind"])), place
+
+    return sorted(results, key=order)
+
+
+def _of_experiment(results: Sequence[Part], name: str, folder: Path) -> list[Part]:
+    """The results of one named experiment at every scale, or of all experiments."""
+    experiments = [result for result in results if "experiment" in result]
+    if not experiments:
+        command = f"python run.py experiment={name} makes one"
+        raise ConfigError("experiment", f"has no result in {folder}: {command}")
+    chosen = [result for result in experiments if name in ("all", result["experiment"])]
+    if not chosen:
+        known = sorted({result["experiment"] for result in experiments})
+        raise ConfigError("experiment", f"cannot be {name!r}{nearest(name, known)}")
+    return chosen
+
+
+def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
+    """A run from its row, its log and its environment, with `figures` where these are drawn."""
+    settings, evaluation, folder = row["settings"], row["evaluation"], RunFolder(Path(row["path"]))
+    if not settings:
+        problems.append(f"{folder.path} is not shown: {row['remarks']}")
+        return row
+    environment = folder.made_with() or {}
+    command = as_typed(environment.get("command"))
+    panels: list[Part] = []
+    if figures is not None:
+        if evaluation and evaluation.get("format") == FORMAT:
+            panels += figures.of(evaluation_panels(evaluation), evaluation["command"], row["name"])
+        elif evaluation:
+            problems.append(f"{folder.path}: its evaluation is of an earlier version's form")
+        records, skipped = Metrics(folder.metrics).read()
+        problems += [f"{folder.metrics}: {line}" for line in skipped]
+        kind = evaluation.get("style", row["model"])
+        panels += figures.of(training_panels(records, kind), command, row["name"])
+    loops = settings["model.n_layer" if row["model"] == "standard" else "loops.b"]
+    task = f"{row['task'].replace('_', ' ')}, d = {settings['task.dims']}"
+    remarks = [row["remarks"]] if row["remarks"] else []
+    if row["state"] not in ("finished", "new"):
+        remarks.insert(0, f"{row['state']} at step {row['step']:,} of {row['steps']:,}")
+    return row | {
+        "title": f"{task}: {model_label(row['model'], loops)}, seed {row['seed']}",
+        "command": command,
+        "error": short(row["error"]),
+        "remarks": remarks,
+        "figures": panels,
+        "environment": {
+            key: str(value)
+            for key, value in environment.items()
+            if key not in ("command", "sources", "continued") and value is not None
+        },
+    }
+
+
+def as_typed(recorded: str | None) -> str:
+    """The command that environment.json recorded (a script's path and its words) as it is typed in
+    the project's folder; empty where none is known."""
+    if not recorded:
+        return ""
+    script, *words = shlex.split(recorded)
+    if Path(script).name == "run.py":
+        return run_py(*words)
+    room = r"(?:.*/)?((?:looplab|probing|openml_eval|evaluation|experiments|benchmarks)(?:/\w+)*?)"
+    module = re.fullmatch(rf"{room}(?:/__main__)?\.py", script)
+    if module:
+        return shlex.join(["python", "-m", module[1].replace("/", "."), *words])
+    return shlex.join([Path(script).name, *words])
+
+
+class Figures:
+    """Panels as the page holds them; pictures that were drawn before are kept in a folder. `drawn`
+    counts the others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.drawn = folder, 0
+        self._code = key_of(sources_of("evaluation"))
+        self._keys: set[str] = set()
+
+    def of(self, panels: Iterable[Panel], command: str, of: str) -> list[Part]:
+        """The figures of panels; `command` makes their numbers, `of` is what they belong to, for
+        the names of their files."""
+        return [self._figure(panel, command, file_name(f"{of}-{panel.name}")) for panel in panels]
+
+    def _figure(self, panel: Panel, command: str, name: str) -> Part:
+        """`csv` is a data link, `names` the legend: for each label its colour and the numbers of
+        its curves; `ats` has the value of the slider for each curve."""
+        names: dict[str, Part] = {}
+        for index, (curve, style) in enumerate(
+            zip(panel.curves, curve_styles(panel.curves), strict=True)
+        ):
+            line = style["linestyle"]
+            dash = "" if isinstance(line, str) else " ".join(f"{length:g}" for length in line[1])
+            entry = {"label": curve.label, "colour": style["color"], "dash": dash, "curves": []}
+            names.setdefault(curve.label, entry)["curves"].append(index)
+        frame = panel.frame()
+        # The page's script splits rows at commas.
+        frame.columns = [re.sub(r"[,\s]+", " ", str(column)) for column in frame.columns]
+        if panel.x_names:
+            frame.iloc[:, 0] = [re.sub(r"[,\s]+", " ", name) for name in panel.x_names]
+
+        def draw() -> tuple[Part, None]:
+            self.drawn += 1
+            return {"svg": svg(panel, name)}, None
+
+        request = {"panel": key_of(panel.plain()), "name": name, "code": self._code}
+        picture = kept(self.folder, "figure", request, draw)
+        self._keys.add(picture["key"])
+        return {
+            "panel": panel,
+            "sentence": _sentence(panel),
+            "file": f"{name}.csv",
+            "csv": data_link(frame.to_csv(index=False, float_format="%.5g")),
+            "svg": Markup(picture["svg"]),
+            "names": list(names.values()),
+            "ats": [curve.at for curve in panel.curves],
+            "command": command,
+        }
+
+    def remove_others(self) -> None:
+        """Remove the kept pictures that were not asked for."""
+        for path in self.folder.glob("*.json"):
+            if path.stem not in self._keys:
+                path.unlink()
+
+
+def data_link(text: str) -> str:
+    """A CSV text as a link that holds it."""
+    return f"data:text/csv;charset=utf-8,{quote(text, safe=',:;=+*/()@!$[]')}"
+
+
+def short(value: float | None) -> str:
+    """A number as the page writes it: 0.0123, 1.50e-13; – where there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:.3g}" if 1e-4 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+
+
+def _sentence(panel: Panel) -> str:
+    """What a panel shows, and the numbers at the right end of its first few curves."""
+    ends = [_end(panel, curve) for curve in panel.curves if curve.at in (None, panel.start)]
+    ends = [end for end in ends if end]
+    more = [f"and {len(ends) - _NAMED} more"] if len(ends) > _NAMED else []
+    text = "; ".join([*ends[:_NAMED], *more]) or "No numbers"
+    return f"{panel.y_label} by {panel.x_label}. {text}."
+
+
+def _end(panel: Panel, curve: Curve) -> str:
+    """A curve's name with its last number; empty where it has none."""
+    known = [index for index, value in enumerate(curve.mean) if value is not None]
+    if not known:
+        return ""
+    mean, low, high = (
+        short(part[known[-1]]) if part else "–" for part in (curve.mean, curve.low, curve.high)
+    )
+    interval = "" if "–" in (low, high) else f" ({low} to {high})"
+    x = (curve.x or panel.x)[known[-1]]
+    place = panel.x_names[known[-1]] if panel.x_names else f"{x:g}"
+    return f"{curve.label}: {mean}{interval} at {place}"
+
+
+def page(
+    runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str], subject: str
+) -> str:
+    """The text of index.html; `problems` are lines on what could not be shown."""
+    claims = [
+        claim | {"ours": estimate_text(claim), "line": line_text(claim), "result": index}
+        for index, result in enumerate(results)
+        for claim in result["verdicts"]
+    ]
+    own = differing(runs)
+    common = runs[0]["settings"] if runs else {}
+    environments: dict[tuple[tuple[str, str], ...], list[Part]] = {}
+    for run in runs:
+        environments.setdefault(tuple(run["environment"].items()), []).append(run)
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("template.html").render(
+        subject=subject,
+        runs=runs,
+        results=results,
+        problems=problems,
+        claims=claims,
+        counts=Counter(claim["verdict"] for claim in claims),
+        claims_csv=data_link(DataFrame(claims, columns=list(_CLAIM)).to_csv(index=False)),
+        differing=own,
+        same={key: as_word(value) for key, value in common.items() if key not in (*own, "seed")},
+        environments=environments,
+        places={run["name"]: index for index, run in enumerate(runs)},
+        opened=len(runs) <= _OPEN,
+        most=_WITH_FIGURES,
+        run_py=run_py,
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
+    )
