@@ -6,15 +6,12 @@ result = measure(runs, EvaluationConfig(prompts=512))       # runs of task.disti
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
@@ -38,100 +35,89 @@ from .measuring import (
 )
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
+_SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 _RAVENTOS = "arXiv 2306.15063, Figure 2"
 _MEMORISES = "mean squared distance from ridge regression over the sum of those from it and dMMSE"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Compare each run with dMMSE and ridge regression on `settings.prompts` prompts of its own
-    functions and as many of new ones. ConfigError for a task other than noisy_linear with
-    distinct_functions.
+    functions and as many of new ones; runs of noisy_linear with distinct_functions.
 
     Each of the `groups` has for both sets of functions, `training` and `new`, means over all
-    numbers of examples and over the variance of y: `error`, the model's at b, `error_dmmse` and
-    `error_ridge`; `to_dmmse` and `to_ridge`, the mean squared difference of predictions; and
-    `memorises`, to_ridge over the sum of both: 1 for dMMSE itself, 0 for ridge regression.
-    `looped_over_standard` is, by number of functions, the error of the looped model over that of
-    the standard one on new functions.
+    numbers of examples: `error`, the model's at b over the variance of y, those of the solvers, and
+    `memorises`, the squared distance from ridge regression over the sum of those from it and dMMSE:
+    1 for dMMSE itself, 0 for ridge regression. `looped_over_standard` is, by number of functions,
+    the error of the looped model over that of the standard one on new functions.
     """
-    groups, errors = [], dict[tuple[str, Any], Floats]()
+    groups, on_new = [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         task, points = group.task, group.config.task.points
-        if not isinstance(task, NoisyLinear) or task.renormalize or not task.distinct_functions:
-            raise ConfigError(
-                "task",
-                "must be noisy_linear with renormalize=false and distinct_functions, got "
-                f"{task.name} with {task.distinct_functions}",
-            )
-        generator = torch.Generator().manual_seed(settings.seed)
-        of_training = task.sample(generator, settings.prompts, points)
-        new = evaluation_prompts(task, settings.prompts, points, settings.seed)
-        training, _ = _compared(group, task, of_training, settings)
-        on_new, errors[group.family, task.distinct_functions] = _compared(
-            group, task, new, settings
-        )
-        found = {"label": group.label, "family": group.family, "functions": task.distinct_functions}
-        groups.append({**found, "training": training, "new": on_new})
+        prompts = {
+            "training": task.sample(
+                torch.Generator().manual_seed(settings.seed), settings.prompts, points
+            ),
+            "new": evaluation_prompts(task, settings.prompts, points, settings.seed),
+        }
+        found = dict[str, dict[str, Estimate]]()
+        for name, drawn in prompts.items():
+            squares = _squares(group, drawn, settings)
+            both = np.stack((squares["to_ridge"], squares["to_dmmse"]), axis=-1)
+            found[name] = {"memorises": estimate([both], settings, _first_of_sum)}
+            for of in ("error", *_SOLVERS):
+                found[name][of] = estimate([squares[of]], settings, log=True)
+            on_new[group.family, task.distinct_functions] = squares["error"]
+        groups.append({"family": group.family, "functions": task.distinct_functions, **found})
     return {
-        "prompts": settings.prompts,
         "groups": groups,
-        "looped_over_standard": looped_over_standard(errors, settings),
-        "panels": _panels(groups),
+        "looped_over_standard": looped_over_standard(on_new, settings),
+        "panels": [_panel("memorises", groups), _panel("error", groups)],
     }
 
 
-def _compared(
-    group: SeedGroup, task: NoisyLinear, prompts: Prompts, settings: EvaluationConfig
-) -> tuple[dict[str, Estimate], Floats]:
-    """The estimates on some prompts, and the model's errors, [seeds, prompts]."""
+def _squares(group: SeedGroup, prompts: Prompts, settings: EvaluationConfig) -> dict[str, Floats]:
+    """Mean squares over all numbers of examples and over the variance of y, [seeds, prompts]: the
+    errors of the model and the solvers, and the model's distances from these."""
+    task = group.task
+    assert isinstance(task, NoisyLinear)
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
     dmmse = discrete_posterior(xs, ys, xs, task.functions().double().numpy(), task.noise_std)
     by_ridge = ridge(xs, ys, xs, task.noise_std**2)
     models = unrolled(group, prompts, settings)[:, -1]
-
-    def differences(first: Floats, second: Floats) -> Floats:
-        return np.square(first - second).mean(-1) / task.divisor
-
-    values = {
-        "error": differences(models, ys),
-        "to_dmmse": differences(models, dmmse),
-        "to_ridge": differences(models, by_ridge),
-        "error_dmmse": differences(dmmse[None], ys),
-        "error_ridge": differences(by_ridge[None], ys),
+    pairs = {
+        "error": (models, ys),
+        "to_dmmse": (models, dmmse),
+        "to_ridge": (models, by_ridge),
+        "dmmse": (dmmse[None], ys),
+        "ridge": (by_ridge[None], ys),
     }
-    found = {name: estimate([each], settings, log=True) for name, each in values.items()}
-    both = np.stack((values["to_ridge"], values["to_dmmse"]), axis=-1)
-    found["memorises"] = estimate(
-        [both], settings, lambda means: means[0][..., 0] / means[0].sum(-1)
-    )
-    return found, values["error"]
+    return {name: np.square(a - b).mean(-1) / task.divisor for name, (a, b) in pairs.items()}
 
 
-def _panels(groups: Sequence[Mapping[str, Any]]) -> list[Panel]:
-    """How far models have memorised, and their errors, by the number of functions."""
+def _first_of_sum(means: Sequence[Floats]) -> Floats:
+    return np.asarray(means[0][..., 0] / means[0].sum(-1))
+
+
+def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
+    """How far models have memorised, or their errors, by the number of functions."""
     counts = sorted({group["functions"] for group in groups})
-    nothing = Estimate(math.nan, math.nan, math.nan, 0)
 
-    def curve(label: str, kind: str, of: Sequence[Mapping[str, Any]], part: str, key: str) -> Curve:
+    def curve(label: str, kind: str, of: Sequence[Any], part: str, key: str, **more: Any) -> Curve:
         rows = {group["functions"]: group[part][key] for group in of}
-        return Curve.of(label, kind, band_of([rows.get(n, nothing) for n in counts]))
+        return Curve.of(label, kind, band_of([rows.get(n) for n in counts]), **more)
 
-    memorises, errors = list[Curve](), list[Curve]()
+    curves = []
     for family in dict.fromkeys(group["family"] for group in groups):
         own = [group for group in groups if group["family"] == family]
         for part, label in _SETS.items():
-            for key, curves in (("memorises", memorises), ("error", errors)):
-                curves.append(curve(f"{family}, {label}", family, own, part, key))
-    for solver, label in (("dmmse", "dMMSE"), ("ridge", "ridge regression")):
-        line = curve(f"{label}, new functions", solver, groups, "new", f"error_{solver}")
-        errors.append(replace(line, name=solver))
-    title = "by the number of functions in training"
-    how_near = ("distinct functions", "1: like dMMSE, 0: like ridge regression")
-    error = ("distinct functions", SQUARED_ERROR)
-    return [
-        Panel("diversity-memorises", title, *how_near, counts, memorises, log="x"),
-        Panel("diversity-error", title, *error, counts, errors, log="xy"),
-    ]
+            curves.append(curve(f"{family}, {label}", family, own, part, key))
+    title, x = "by the number of functions in training", "distinct functions"
+    if key == "memorises":
+        y = "1: like dMMSE, 0: like ridge regression"
+        return Panel("diversity-memorises", title, x, y, counts, curves, log="x")
+    for name, label in _SOLVERS.items():
+        curves.append(curve(f"{label}, new functions", name, groups, "new", name, name=name))
+    return Panel("diversity-error", title, x, SQUARED_ERROR, counts, curves, log="xy")
 
 
 claim(
@@ -167,7 +153,7 @@ claim(
     holds_if="below",
 )
 def needs_no_more_functions(evidence: Evidence) -> Estimate:
-    ratios = evidence.result("diversity")["looped_over_standard"]
+    ratios = evidence.result("diversity", "looped_over_standard")
     counts = sorted(map(int, ratios))
     if len(counts) < 3:
         raise NotMeasured("looped and standard models of at least three numbers of functions")

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
@@ -22,7 +21,6 @@ from .claims import Estimate, Evidence, Measured, NotMeasured
 from .statistics import hierarchical_bootstrap
 
 Errors = Callable[["Group"], Floats]  # [seeds, prompts]
-_OF_MODEL = ("model", "by_loop", "state_change", "prediction_change", "loops_used", "held_out")
 
 
 class Group(NamedTuple):
@@ -61,28 +59,26 @@ def group(evidence: Evidence, **settings: Any) -> Group:
     return (single or found)[-1] if settings.get("family") == "looped" else found[-1]
 
 
-def alike(found: Sequence[Group], key: Callable[[Config], object]) -> list[list[Group]]:
-    """Groups with the same key of their configuration together, in the order of the groups."""
-    lists: dict[str, list[Group]] = {}
-    for each in found:
-        lists.setdefault(repr(key(each.config)), []).append(each)
-    return list(lists.values())
-
-
-def pairs_by(
-    evidence: Evidence, key: Callable[[Config], object], **settings: Any
-) -> list[tuple[Group, Group]]:
-    """The looped and the standard groups that agree in a key, the largest of each. Raises
-    NotMeasured if there is no such pair."""
-    families = [
-        {repr(key(each.config)): each for each in groups(evidence, family=family, **settings)}
-        for family in ("looped", "standard")
+def differing(
+    evidence: Evidence,
+    same: Callable[[Config], object],
+    value: Callable[[Group], int],
+    *,
+    least: int = 2,
+    **settings: Any,
+) -> list[list[Group]]:
+    """Lists of the groups with these settings whose configurations have the same in common and that
+    differ in a value, in rising order of it, at least so many values in each. Raises NotMeasured if
+    there is no such list."""
+    alike: dict[str, list[Group]] = {}
+    for each in groups(evidence, **settings):
+        alike.setdefault(repr(same(each.config)), []).append(each)
+    found = [
+        sorted(each, key=value) for each in alike.values() if len({*map(value, each)}) >= least
     ]
-    looped, standard = families
-    common = [name for name in looped if name in standard]
-    if not common:
-        raise NotMeasured("no looped and standard model of the same training prompts")
-    return [(looped[name], standard[name]) for name in common]
+    if not found:
+        raise NotMeasured(f"fewer than {least} models that differ in nothing else")
+    return found
 
 
 def measured_groups(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
@@ -106,13 +102,13 @@ def both_families(evidence: Evidence, **settings: Any) -> None:
 
 
 def errors(of: Group, name: str = "model_at_b") -> Floats:
-    """An array of a group, [seeds, prompts, …], cut to the seed with the fewest columns. Raises
-    NotMeasured if a run lacks it or has other prompts."""
-    arrays = [_array(member, name) for member in of.members]
-    columns = min(array.shape[1] for array in arrays)
-    if len({len(array) for array in arrays}) > 1:
-        raise NotMeasured(f"{of.members[0].label} was evaluated on different prompts by seed")
-    return np.stack([array[:, :columns] for array in arrays]).astype(np.float64)
+    """An array of a group, [seeds, prompts, …]. Raises NotMeasured if a run lacks it."""
+    shift = name.rpartition("/")[0]
+    for member in of.members:
+        if name not in member.arrays:
+            hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
+            raise NotMeasured(f"{member.label} has no errors{hint}")
+    return np.stack([member.arrays[name] for member in of.members]).astype(np.float64)
 
 
 def last(of: Group, name: str = "model_at_b") -> Floats:
@@ -141,16 +137,6 @@ def at_b(of: Group) -> Floats:
     return at_loop(of, of.b)
 
 
-def solver(of: Group, *names: str) -> dict[str, Floats]:
-    """The errors [1, prompts, k] of those of the solvers that were run on a group's prompts; they
-    are the same for all seeds. NotMeasured if none was."""
-    arrays = of.members[0].arrays
-    found = {name: np.asarray(arrays[name], np.float64)[None] for name in names if name in arrays}
-    if not found:
-        raise NotMeasured(f"no errors of {' or '.join(names)}")
-    return found
-
-
 def ratio(
     pairs: Sequence[tuple[Group, Group]],
     of: Errors,
@@ -170,8 +156,7 @@ def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> 
     which of them are of trainings, by default all."""
 
     def statistic(means: Sequence[Floats]) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
+        logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
         return np.exp(np.mean(logs, axis=0))
 
     return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
@@ -196,8 +181,7 @@ def _within(rows: Sequence[Sequence[Group]], above: Errors, below: Errors) -> Es
     signs = [1 if index == 0 else -1 for row in rows for index in range(len(row))]
 
     def statistic(means: Sequence[Floats]) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = [np.log(mean[..., 0]) - np.log(mean[..., 1]) for mean in means]
+        logs = [np.log(mean[..., 0]) - np.log(mean[..., 1]) for mean in means]
         signed = [sign * log for sign, log in zip(signs, logs, strict=True)]
         return np.exp(np.sum(signed, axis=0) / len(rows))
 
@@ -205,25 +189,8 @@ def _within(rows: Sequence[Sequence[Group]], above: Errors, below: Errors) -> Es
 
 
 def check_same_prompts(first: Group, second: Group) -> None:
-    """Raises NotMeasured if solvers show that two groups were evaluated on different prompts:
-    without an example every solver errs by the output itself."""
-    one, other = (each.members[0].arrays for each in (first, second))
-    for name in one.keys() & other.keys():
-        if "/" in name or name.startswith(_OF_MODEL):
-            continue
-        a, b = one[name], other[name]
-        if len(a) != len(b) or not np.allclose(a[:, 0], b[:, 0], rtol=1e-4, equal_nan=True):
-            raise NotMeasured(
-                f"{first.members[0].label} and {second.members[0].label} were evaluated on "
-                "different prompts"
-            )
-    if len(one["model_at_b"]) != len(other["model_at_b"]):
-        raise NotMeasured("the runs were evaluated on different numbers of prompts")
-
-
-def _array(member: Measured, name: str) -> NDArray[Any]:
-    if name not in member.arrays:
-        shift = name.rpartition("/")[0]
-        hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
-        raise NotMeasured(f"{member.label} has no errors{hint}")
-    return np.asarray(member.arrays[name])
+    """Raises NotMeasured for groups that were evaluated on prompts of different tasks."""
+    tasks = (first.config.task, second.config.task)
+    if tasks[0] != tasks[1]:
+        labels = (each.members[0].label for each in (first, second))
+        raise NotMeasured(f"{' and '.join(labels)} were evaluated on different prompts")

@@ -7,18 +7,16 @@ result = measure(runs, EvaluationConfig(prompts=512))      # looped runs, of one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, evaluation_prompts, halted_at
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
@@ -26,7 +24,6 @@ from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
 from .measuring import (
     SQUARED_ERROR,
-    SeedGroup,
     band,
     batches,
     estimate,
@@ -48,43 +45,40 @@ _HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops b
 _AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 
 
-class _Batch(NamedTuple):
-    """Some prompts after each of the b loops, by query: `errors`, squared, over the task's divisor,
-    and `changes` of the state over the loop, [queries, b]; `distances` of the prediction from the
-    one after b loops, in standard deviations of y, [queries, b]; the state with its change as
-    `features`, [b, queries, n_embd + 2]."""
-
-    errors: Tensor
-    changes: Tensor
-    distances: Tensor
-    features: Tensor
-
-
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    """Halt on `settings.prompts` prompts; the readout is fitted on as many others. ConfigError for
-    runs of a standard model or of a classification.
+    """Halt on `settings.prompts` prompts of looped runs; the readout is fitted on as many others.
 
-    Each of the `groups` has, by rule, `loops`: the mean number of loops with which the error, mean
-    over prompts and numbers of examples, is at most 5 % above that after b loops.
-    `learned_over_measured` and `measured_over_fixed` are ratios of these.
+    Each of the `groups`, one of each task, has `measured_over_fixed` and `learned_over_measured`,
+    ratios of two rules' mean numbers of loops with which the error, mean over prompts and numbers
+    of examples, is at most 5 % above that after b loops.
     """
-    for run in runs:
-        if run.config.model.family != "looped" or run.task.classes:
-            raise ConfigError("model", f"must be looped, on a regression: {run.path} is not")
-    groups = grouped(runs)
-    # The rules one after another in one array, so that they are compared on the same seeds.
-    found = [np.stack([_of_run(run, settings) for run in group.runs]) for group in groups]
-    titles = [group.task.name.replace("_", " ") for group in groups]
-    if len(set(titles)) < len(titles):
-        titles = [group.label for group in groups]
-    return {
-        "prompts": settings.prompts,
-        "groups": [_result(*each, settings) for each in zip(groups, found, strict=True)],
-        "panels": [
-            _panel(title, group.b, values, settings)
-            for group, values, title in zip(groups, found, titles, strict=True)
-        ],
-    }
+    groups, panels = [], []
+    for group in grouped(runs):
+        # The rules one after another in one array, so that they are compared on the same seeds.
+        values, b = np.stack([_of_run(run, settings) for run in group.runs]), group.b
+        groups.append(
+            {
+                "task": group.task.name,
+                "learned_over_measured": _ratio(values, b, "learned", "measured", settings),
+                "measured_over_fixed": _ratio(values, b, "measured", "fixed", settings),
+            }
+        )
+        panels.append(_panel(group.task.name.replace("_", " "), b, values, settings))
+    return {"groups": groups, "panels": panels}
+
+
+def _ratio(values: Floats, b: int, rule: str, other: str, settings: EvaluationConfig) -> Estimate:
+    """The mean loops of a rule at the allowed error over those of another."""
+
+    def loops(means: Floats, rule: str) -> Floats:
+        allowed = _ALLOWED * _rule(means, "fixed", b)[..., -1, 0]
+        own = _rule(means, rule, b)
+        return value_at(own[..., 1], first_at_most(own[..., 0], allowed))
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        return loops(means[0], rule) / loops(means[0], other)
+
+    return estimate([values], settings, statistic, log=True)
 
 
 def _rule(values: Floats, rule: str, b: int) -> Floats:
@@ -95,14 +89,14 @@ def _rule(values: Floats, rule: str, b: int) -> Floats:
 
 
 def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
-    """The error and the loops used at each threshold of each rule, from loose to strict, the rules
-    one after another, [prompts, b + 2 thresholds, 2]."""
-    b, points = trained_loops(run.config), run.config.task.points
+    """The error over the task's divisor and the loops used at each threshold of each rule, from
+    loose to strict, the rules one after another, [prompts, b + 2 thresholds, 2]."""
     readouts, parts = _readouts(run, settings), []
-    for batch in _batches(run, settings.seed, settings):
-        learned = (batch.features @ readouts[..., None])[..., 0].T
-        parts.append((batch.errors, batch.changes, learned))
+    for ys, predictions, moved, features in _followed(run, settings.seed, settings):
+        squares = (predictions - ys.flatten()[:, None]).square() / run.task.divisor
+        parts.append((squares, moved, (features @ readouts[..., None])[..., 0].T))
     errors, *signals = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+    b = errors.shape[1]
     columns = [(errors[:, t], np.full(len(errors), t + 1.0)) for t in range(b)]
     for signal in signals:
         # From the threshold at which all halt at once to one at which none does before b.
@@ -110,81 +104,49 @@ def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
         levels[-1] = -np.inf
         columns += [halted_at(errors, signal, level, b) for level in levels]
     both = np.stack([np.stack(column, axis=-1) for column in columns], axis=1)
-    return both.reshape(settings.prompts, points, -1, 2).mean(1)
+    return both.reshape(settings.prompts, -1, *both.shape[1:]).mean(1)
 
 
 def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
-    """For each loop the ridge regression of log distances on the features, fitted on prompts of
-    their own, [b, n_embd + 2]."""
+    """For each loop the ridge regression of the logarithm of the prediction's distance from the one
+    after b loops, in standard deviations of y, fitted on prompts of their own, [b, n_embd + 2]."""
     gram = products = torch.zeros((), dtype=torch.float32)
     count = 0
-    for batch in _batches(run, settings.seed + 1, settings):
-        features, targets = batch.features, (batch.distances + _LEAST).log().T
+    for _, predictions, _, features in _followed(run, settings.seed + 1, settings):
+        distances = (predictions - predictions[:, -1:]).abs() / run.task.divisor**0.5
+        targets = (distances + _LEAST).log().T
         gram = gram + features.mT @ features
         products = products + (features.mT @ targets[..., None])[..., 0]
-        count += len(batch.distances)
+        count += len(distances)
     gram, products = gram / count, products / count
     penalty = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).mean(-1)[:, None, None]
     return torch.linalg.solve(gram + penalty * torch.eye(gram.shape[-1]).to(gram), products)
 
 
-def _batches(run: Run, seed: int, settings: EvaluationConfig) -> Iterator[_Batch]:
-    """All prompts of a seed, a batch at a time."""
-    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, seed)
-    return (_batch(run, batch) for batch in batches(prompts, settings.batch_size))
-
-
 @torch.no_grad()
-def _batch(run: Run, prompts: Prompts) -> _Batch:
-    predictions, features, moved = [], [], []
-    previous: tuple[Tensor, Tensor] | None = None
-    for loop, (state, prediction) in enumerate(
-        run.model.unroll(prompts, trained_loops(run.config))
-    ):
-        if loop == 0:
-            continue  # the read-in precedes the first loop
-        tokens = state.stream[:, ::2]
-        change = changes(previous, (tokens, prediction), run.task.divisor)["state_change"]
-        change = change.nan_to_num(1.0).clamp_min(_LEAST)  # the first loop has none before it
-        extra = torch.stack((change.log(), torch.ones_like(change)), -1)
-        features.append(torch.cat((tokens, extra), -1).flatten(0, 1).double())
-        moved.append(change.flatten())
-        predictions.append(prediction.flatten())
-        previous = tokens, prediction
-    stacked, ys = torch.stack(predictions, dim=-1).double(), prompts.ys.flatten()[:, None]
-    divisor = run.task.divisor
-    return _Batch(
-        (stacked - ys).square() / divisor,
-        torch.stack(moved, dim=-1).double(),
-        (stacked - stacked[:, -1:]).abs() / divisor**0.5,
-        torch.stack(features),
-    )
-
-
-def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> dict[str, Any]:
-    def loops_of(means: Floats, rule: str) -> Floats:
-        """The mean loops of a rule at the allowed error."""
-        allowed = _ALLOWED * _rule(means, "fixed", group.b)[..., -1, 0]
-        own = _rule(means, rule, group.b)
-        return value_at(own[..., 1], first_at_most(own[..., 0], allowed))
-
-    def loops(rule: str) -> Estimate:
-        return estimate([values], settings, lambda means: loops_of(means[0], rule), log=True)
-
-    def ratio(rule: str, over: str) -> Estimate:
-        def statistic(means: Sequence[Floats]) -> Floats:
-            return loops_of(means[0], rule) / loops_of(means[0], over)
-
-        return estimate([values], settings, statistic, log=True)
-
-    return {
-        "label": group.label,
-        "task": group.task.name,
-        "b": group.b,
-        "loops": {rule: loops(rule) for rule in _RULES},
-        "learned_over_measured": ratio("learned", over="measured"),
-        "measured_over_fixed": ratio("measured", over="fixed"),
-    }
+def _followed(
+    run: Run, seed: int, settings: EvaluationConfig
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """The prompts of a seed, a batch at a time: outputs [B, n]; the queries' predictions after each
+    of the b loops and the changes of their states over it, [queries, b]; and what a readout gets,
+    the states with these changes, [b, queries, n_embd + 2]."""
+    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, seed)
+    for batch in batches(prompts, settings.batch_size):
+        predictions, features, moved = [], [], []
+        previous: tuple[Tensor, Tensor] | None = None
+        loops = iter(run.model.unroll(batch, trained_loops(run.config)))
+        next(loops)  # the read-in precedes the first loop
+        for state, prediction in loops:
+            tokens = state.stream[:, ::2]
+            change = changes(previous, (tokens, prediction), run.task.divisor)["state_change"]
+            change = change.nan_to_num(1.0).clamp_min(_LEAST)  # the first loop has none before it
+            extra = torch.stack((change.log(), torch.ones_like(change)), -1)
+            features.append(torch.cat((tokens, extra), -1).flatten(0, 1).double())
+            moved.append(change.flatten())
+            predictions.append(prediction.flatten())
+            previous = tokens, prediction
+        by_loop, change = (torch.stack(each, dim=-1).double() for each in (predictions, moved))
+        yield batch.ys, by_loop, change, torch.stack(features)
 
 
 def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Panel:

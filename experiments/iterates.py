@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines.iterates import (
     best_rate,
@@ -26,13 +25,14 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.tasks import Prompts, Task
-from looplab.tasks.linear import Linear, NoisyLinear
+from looplab.tasks import Prompts
+from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
-from .measuring import SQUARED_ERROR, SeedGroup, band, beside_solvers, estimate, grouped, unrolled
+from .measuring import SQUARED_ERROR, SeedGroup, band, by_loop, estimate, grouped, unrolled
+from .statistics import Statistic
 
 METHODS = {
     "gradient_descent": "gradient descent, one rate",
@@ -52,25 +52,17 @@ _ACCELERATION = (
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Compare every loop of each run with every iterate, on `settings.prompts` prompts of
-    `settings.seed`. The single rate of gradient descent is the best for b steps, chosen on other
-    prompts. ConfigError for a task other than dense linear functions.
+    `settings.seed`: runs of tasks of dense linear functions. The nearest iterate is the one whose
+    errors over all prefixes of a prompt have the largest cosine with the model's, mean over
+    prompts. The single rate of gradient descent is the best for b steps, chosen on other prompts.
 
-    Each of the `groups` has its loops 1, 2, …, and those in which the error falls, from `first`,
-    the first loop with less than half of the error of predicting zero, to `last`, the first whose
-    error is within a quarter of the least up to b; and by each of the `methods`, by loop:
-
-    `nearest`, `cosine`: the iterate whose errors over all prefixes of a prompt have the largest
-        cosine with the model's (mean over prompts), and that cosine;
-    `nearest_at_last`, `distance`: the iterate with the least mean squared difference of predictions
-        at the last query, over the variance of y, and that difference;
-
-    and over the loops in which the error falls: `per_loop`, the slope of `nearest`; `acceleration`,
-    its growth in the second half of these loops over that in the first (1: linear in the loop);
-    `mean_cosine`, and `nearer`, by how much that is more than for gradient descent with one rate.
+    Each of the `groups` has by each of the `methods`, over the loops in which the error falls (see
+    `_falling`): `per_loop`, the slope of the nearest iterate; `acceleration`, its growth in the
+    second half of these loops over that in the first (1: linear in the loop); and `nearer`, by how
+    much the mean cosine is more than that of gradient descent with one rate.
     """
     found = [_group(group, settings) for group in grouped(runs)]
     return {
-        "prompts": settings.prompts,
         "groups": [result for result, _ in found],
         "panels": [panel for _, panels in found for panel in panels],
     }
@@ -84,7 +76,8 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for seed in (settings.seed, settings.seed + 1)
     )
     models = unrolled(group, prompts, settings, loops)
-    iterates = _iterates(prompts, other_prompts, penalty(task), b)
+    penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0  # the optimal one
+    iterates = _iterates(prompts, other_prompts, penalty, b)
     outputs = prompts.ys.double().numpy()
 
     def errors(values: Floats) -> Floats:
@@ -94,43 +87,30 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     zero = float(np.square(outputs[:, -1]).mean()) / task.divisor
     first, last = _falling(errors(models).mean((0, 1))[:b], zero)
     cosines = {name: _cosines(models, steps, outputs) for name, steps in iterates.items()}
-    methods = {}
-    for method, steps in iterates.items():
-        distances = _distances(models[..., -1], steps[..., -1]) / task.divisor
-        both = (cosines[method], cosines["gradient_descent"])
-        methods[method] = _nearest(
-            both, distances, np.array(_STEPS[method], np.float64), (first, last), settings
-        )
-
-    def by_loop(key: str) -> list[Curve]:
-        return [
-            Curve.of(METHODS[name], name, nearest[key], name=name, b=b)
-            for name, nearest in methods.items()
-        ]
-
+    methods, near, how_near = {}, [], []
+    for name, label in METHODS.items():
+        nearest = _nearest(name)
+        near.append(Curve.of(label, name, band([cosines[name]], settings, nearest), name=name, b=b))
+        nearness = band([cosines[name]], settings, _cosine)
+        how_near.append(Curve.of(label, name, nearness, name=name, b=b))
+        both = cosines[name], cosines["gradient_descent"]
+        methods[name] = _over_loops(name, both, slice(first - 1, last), settings)
     shown = min(loops, 64)  # every method has its iterates up to there
-    solvers = {method: errors(steps[None, 1 : shown + 1]) for method, steps in iterates.items()}
-    curves = beside_solvers(group, errors(models[:, :shown]), solvers, METHODS, settings)
-    file, title, x = file_name(group.label), f"{group.label}, by loop", list(range(1, loops + 1))
+    solvers = {
+        name: (METHODS[name], errors(steps[None, 1 : shown + 1]))
+        for name, steps in iterates.items()
+    }
+    file, title, x = file_name(group.label), f"{group.label}, by loop", range(1, loops + 1)
     cosine = ("loop", "cosine of its errors with the model's")
-    beside = (f"{group.label} beside the solvers' steps", "loop, or step of a solver")
-    panels = [
-        Panel(f"nearest-{file}", title, "loop", "nearest iterate", x, by_loop("nearest"), log="y"),
-        Panel(f"cosine-{file}", title, *cosine, x, by_loop("cosine")),
-        Panel(f"errors-{file}", *beside, SQUARED_ERROR, range(1, shown + 1), curves, log="y"),
+    beside, axes = (
+        f"{group.label} beside the solvers' steps",
+        ("loop, or step of a solver", SQUARED_ERROR),
+    )
+    return {"label": group.label, "family": group.family, "b": b, "methods": methods}, [
+        Panel(f"nearest-{file}", title, "loop", "nearest iterate", x, near, log="y"),
+        Panel(f"cosine-{file}", title, *cosine, x, how_near),
+        by_loop("errors", beside, axes, group, errors(models[:, :shown]), settings, solvers),
     ]
-    found = {"label": group.label, "family": group.family, "b": b, "first": first, "last": last}
-    return {**found, "loops": x, "methods": methods}, panels
-
-
-def penalty(task: Task) -> float:
-    """The λ of the ridge regression that is optimal for a task of dense linear functions, in the
-    unit of its outputs; ConfigError for a task of other functions."""
-    if isinstance(task, NoisyLinear):
-        return task.noise_std**2
-    if isinstance(task, Linear) and task.name != "sparse_linear":
-        return 0.0
-    raise ConfigError("task", f"must be one of dense linear functions, got {task.name}")
 
 
 def _iterates(
@@ -150,46 +130,39 @@ def _iterates(
     return {method: predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
 
 
-def _nearest(
-    cosines: tuple[Floats, Floats],
-    distances: Floats,
-    numbers: Floats,
-    window: tuple[int, int],
-    settings: EvaluationConfig,
-) -> dict[str, Any]:
-    """Of one method from cosines [seeds, B, loops, steps], its own and those of gradient descent
-    with one rate, and distances of the same shape; `numbers` [steps] are those of the iterates."""
-    own = cosines[0].shape[-1]
-    loops = slice(window[0] - 1, window[1])
+def _over_loops(
+    method: str, cosines: tuple[Floats, Floats], loops: slice, settings: EvaluationConfig
+) -> dict[str, Estimate]:
+    """The numbers of a method over some loops, from cosines [seeds, B, loops, steps], its own and
+    those of gradient descent with one rate."""
+    nearest, own = _nearest(method), cosines[0].shape[-1]
 
-    def nearest(means: Sequence[Floats]) -> Floats:
-        return np.asarray(numbers[means[0][..., :own].argmax(-1)])
+    def slope(means: Sequence[Floats]) -> Floats:
+        return _slope(nearest(means)[..., loops])
 
-    def cosine(means: Sequence[Floats]) -> Floats:
-        return np.asarray(means[0][..., :own].max(-1))
+    def acceleration(means: Sequence[Floats]) -> Floats:
+        return _acceleration(nearest(means)[..., loops])
 
     def nearer(means: Sequence[Floats]) -> Floats:
-        other = means[0][..., own:].max(-1)
-        return np.asarray((cosine(means) - other)[..., loops].mean(-1))
+        ours, others = means[0][..., :own].max(-1), means[0][..., own:].max(-1)
+        return np.asarray((ours - others)[..., loops].mean(-1))
 
-    own_cosines = [cosines[0]]
-    both = [np.concatenate(cosines, axis=-1)]  # paired by seed and prompt
+    both = np.concatenate(cosines, axis=-1)  # paired by seed and prompt
     return {
-        "nearest": band(own_cosines, settings, nearest),
-        "cosine": band(own_cosines, settings, cosine),
-        "nearest_at_last": band([distances], settings, lambda means: numbers[means[0].argmin(-1)]),
-        "distance": band([distances], settings, lambda means: means[0].min(-1)),
-        "per_loop": estimate(
-            own_cosines, settings, lambda means: _slope(nearest(means)[..., loops])
-        ),
-        "acceleration": estimate(
-            own_cosines, settings, lambda means: _acceleration(nearest(means)[..., loops])
-        ),
-        "mean_cosine": estimate(
-            own_cosines, settings, lambda means: cosine(means)[..., loops].mean(-1)
-        ),
-        "nearer": estimate(both, settings, nearer),
+        "per_loop": estimate([cosines[0]], settings, slope),
+        "acceleration": estimate([cosines[0]], settings, acceleration),
+        "nearer": estimate([both], settings, nearer),
     }
+
+
+def _nearest(method: str) -> Statistic:
+    """The statistic of cosines [..., loops, steps] that is the number of the nearest iterate."""
+    numbers = np.array(_STEPS[method], np.float64)
+    return lambda means: numbers[means[0].argmax(-1)]
+
+
+def _cosine(means: Sequence[Floats]) -> Floats:
+    return np.asarray(means[0].max(-1))
 
 
 def _slope(values: Floats) -> Floats:
@@ -232,14 +205,6 @@ def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
         with np.errstate(invalid="ignore"):
             found.append(own.transpose(1, 0, 2) @ errors.transpose(1, 2, 0))
     return np.asarray(np.nan_to_num(np.stack(found), nan=-1.0), np.float64)
-
-
-def _distances(models: Floats, iterates: Floats) -> Floats:
-    """Squared differences [seeds, B, loops, steps] of predictions [seeds, loops, B] and [steps, B];
-    of an iterate that has diverged beyond all numbers, a number larger than all."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.square(models.swapaxes(1, 2)[..., None] - iterates.T[:, None, :])
-    return np.asarray(np.nan_to_num(squares, nan=1e300, posinf=1e300), np.float64)
 
 
 claim(

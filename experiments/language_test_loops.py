@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from looplab.conf.checks.loops import most_loops
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import measured
@@ -28,40 +27,32 @@ _KEEPS = 1.01
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    """Bits per byte of the held-out text by loop. ConfigError for runs of pairs of numbers, and of
-    a standard model.
+    """Bits per byte of the held-out text by loop, of looped language models.
 
-    Each of the `groups`, by the loops whose loss counted (`T`), has the `most_loops` of training;
-    `reached`: the loops after which bits per byte come within 1 % of the least, interpolated;
-    `useful`: the last loop before they leave it again, over the most loops of training, limited by
-    `loops`, the most that were evaluated; `at_most` and `beyond`: the bits per byte after the most
-    loops of training, and after the last loop that was evaluated over these. `all_over_last`: the
-    loops reached with the loss of the most loops over those with the loss of the fewest.
+    Each of the `groups`, by the loops whose loss counted (`T`), has the `most_loops` of training,
+    and `beyond`, the bits per byte after the most loops that all were evaluated with over those
+    after the most of training. `all_over_last` is the number of loops after which bits per byte
+    come within 1 % of the least, interpolated, with the loss of the most loops over the same with
+    the loss of the fewest.
     """
-    for run in runs:
-        if not run.task.is_text or run.config.model.family != "looped":
-            raise ConfigError("task", f"must be a text, read by a looped model: {run.path} is not")
     groups = sorted(grouped(runs), key=lambda group: group.config.loops.T)
-    curves = [_bits(group) for group in groups]
-    loops = min(values.shape[-1] for values in curves)
-    pairs = [(group, values[..., :loops]) for group, values in zip(groups, curves, strict=True)]
+    parts = [[measured(r, r.config.evaluation)[1]["held_out"] for r in g.runs] for g in groups]
+    loops = min(array.shape[1] for part in parts for array in part)
+    bits = [np.stack([array[:, :loops] for array in part]) for part in parts]
+    found = []
+    for group, values in zip(groups, bits, strict=True):  # [seeds, blocks, loops]
+        most = _most(group)
+        beyond = estimate([values[..., [-1, most - 1]]], settings, first_over_second, log=True)
+        found.append({"T": group.config.loops.T, "most_loops": most, "beyond": beyond})
 
     def ratio(means: Sequence[Floats]) -> Floats:
         return _reached(means[0]) / _reached(means[1])
 
     return {
-        "loops": loops,
-        "groups": [_result(group, values, settings) for group, values in pairs],
-        "all_over_last": estimate([pairs[-1][1], pairs[0][1]], settings, ratio, log=True),
-        "panels": [_panel(pairs, settings)],
+        "groups": found,
+        "all_over_last": estimate([bits[-1], bits[0]], settings, ratio, log=True),
+        "panels": [_panel([*zip(groups, bits, strict=True)], settings)],
     }
-
-
-def _bits(group: SeedGroup) -> Floats:
-    """Of each seed and block by loop, [seeds, blocks, loops]."""
-    arrays = [measured(run, run.config.evaluation)[1]["held_out"] for run in group.runs]
-    longest = min(values.shape[1] for values in arrays)
-    return np.stack([values[:, :longest] for values in arrays])
 
 
 def _most(group: SeedGroup) -> int:
@@ -69,31 +60,9 @@ def _most(group: SeedGroup) -> int:
     return most_loops(loops.sampling, loops.b, loops.least)
 
 
-def _result(group: SeedGroup, values: Floats, settings: EvaluationConfig) -> dict[str, Any]:
-    most = _most(group)
-    last = np.stack((values[..., -1], values[..., most - 1]), axis=-1)
-    return {
-        "label": group.label,
-        "T": group.config.loops.T,
-        "most_loops": most,
-        "reached": estimate([values], settings, lambda means: _reached(means[0]), log=True),
-        "useful": estimate([values], settings, lambda means: _last_near_best(means[0]) / most),
-        "at_most": estimate([values[..., most - 1]], settings),
-        "beyond": estimate([last], settings, first_over_second, log=True),
-    }
-
-
 def _reached(means: Floats) -> Floats:
     """The loops, at least 1, after which the least is first neared."""
     return 1 + first_at_most(means, ALLOWED * means.min(-1))
-
-
-def _last_near_best(means: Floats) -> Floats:
-    """The last loop, counted from 1, of those from the best on without a gap that are near it."""
-    near = means <= ALLOWED * means.min(-1, keepdims=True)
-    after_best = np.arange(means.shape[-1]) >= means.argmin(-1)[..., None]
-    lost = after_best & ~near
-    return np.where(lost.any(-1), lost.argmax(-1), means.shape[-1]).astype(np.float64)
 
 
 def _panel(pairs: Sequence[tuple[SeedGroup, Floats]], settings: EvaluationConfig) -> Panel:

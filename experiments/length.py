@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Estimate, Evidence, claim
 from .evidence import both_families, measured_groups
 from .in_context import NO_WORSE
 from .measuring import (
@@ -27,58 +24,39 @@ from .measuring import (
     first_over_second,
     grouped,
     looped_over_standard,
-    unrolled,
+    squared_errors,
 )
 
-TIMES = (2, 4)  # the lengths over that of training
+_LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
-_GROWTH = "error of the last query of prompts {} as long as in training over that at its length"
+_GROWTH = "error of the last query of prompts twice as long as in training over that at its length"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    """Errors at b on `settings.prompts` prompts. ConfigError for runs of several tasks, and for
-    models without positions for the longest prompts.
+    """Errors at b on `settings.prompts` prompts, of runs of one task.
 
     Each of the `groups` has its `block` (gpt2 with learned positions, llama with rotary ones) and
-    `growth`: the error of the last query of prompts so many times as long as in training, over that
-    at the length of training, `points`. `looped_over_standard` is the looped model's error over the
-    standard one's at the longest prompts, by block where both were trained.
+    `growth`: the error of the last query of prompts twice as long as in training over that at the
+    length of training. `looped_over_standard` is the looped model's error over the standard one's
+    at the longest prompts, by block where both were trained.
     """
-    if len({(run.task, run.config.task.points) for run in runs}) > 1:
-        raise ConfigError("task", "must be the same in all runs")
     points = runs[0].config.task.points
-    longest = max(TIMES) * points
-    for run in runs:
-        if run.model.spec.n_positions < longest:
-            raise ConfigError("model.n_positions", f"must be at least {longest} in {run.path}")
     # The shorter prompts are the beginnings of the longest.
+    longest = _LONGEST * points
     prompts = evaluation_prompts(runs[0].task, settings.prompts, longest, settings.seed)
-    ys = prompts.ys.double().numpy()
-    groups, curves, errors = [], [], dict[tuple[str, Any], Floats]()
+    groups, curves, last = [], [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         family, block = group.family, group.config.model.block
-        if (family, block) in errors:
-            raise ConfigError("model", "must differ between the groups of runs: family or block")
-        squares = np.square(unrolled(group, prompts, settings)[:, -1] - ys) / group.task.divisor
-        errors[family, block] = squares  # [seeds, prompts, examples]
-        growth = {
-            str(times): estimate(
-                [squares[..., [times * points - 1, points - 1]]],
-                settings,
-                first_over_second,
-                log=True,
-            )
-            for times in TIMES
-        }
+        errors = squared_errors(group, prompts, settings)[:, :, -1]  # [seeds, prompts, examples]
+        last[family, block] = errors[..., -1]
+        both = errors[..., [2 * points - 1, points - 1]]
+        growth = {"2": estimate([both], settings, first_over_second, log=True)}
         groups.append({"label": group.label, "family": family, "block": block, "growth": growth})
         kind = family if block == "gpt2" else f"{family}, {block}"
-        curves.append(Curve.of(group.label, kind, band([squares], settings)))
-    last = {key: squares[..., -1] for key, squares in errors.items()}
+        curves.append(Curve.of(group.label, kind, band([errors], settings)))
     title = f"models trained on {points} pairs"
     axes = ("in-context examples k", SQUARED_ERROR)
     return {
-        "prompts": settings.prompts,
-        "points": points,
         "groups": groups,
         "looped_over_standard": looped_over_standard(last, settings),
         "panels": [Panel("length", title, *axes, range(longest), curves, log="y")],
@@ -89,7 +67,7 @@ claim(
     "length_rotary_keeps_its_error",
     "With relative positions a looped model errs no more on prompts twice as long as in training.",
     source=f"{_FAN} (arithmetic and copying, without positions)",
-    quantity=_GROWTH.format("twice"),
+    quantity=_GROWTH,
     line=NO_WORSE,
     holds_if="below",
 )(lambda evidence: _growth(evidence, "llama"))
@@ -98,7 +76,7 @@ claim(
     "length_learned_positions_fail",
     "With learned positions its error on such prompts is more than twice as large.",
     source=f"{_FAN}, on positions that training never used",
-    quantity=_GROWTH.format("twice"),
+    quantity=_GROWTH,
     line=2.0,
     holds_if="above",
 )(lambda evidence: _growth(evidence, "gpt2"))
@@ -115,11 +93,8 @@ claim(
     published="looped models generalise to longer inputs (other tasks)",
 )
 def looped_errs_less_than_standard(evidence: Evidence) -> Estimate:
-    ratios = evidence.result("length")["looped_over_standard"]
-    if "llama" not in ratios:
-        raise NotMeasured("no looped and standard model with relative positions")
     both_families(evidence, block="llama")
-    return Estimate.read(ratios["llama"])
+    return Estimate.read(evidence.result("length", "looped_over_standard", "llama"))
 
 
 def _growth(evidence: Evidence, block: str) -> Estimate:

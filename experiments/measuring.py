@@ -1,5 +1,10 @@
-"""What a measurement is asked and what it answers; and what the measures of runs share: runs
-grouped by their settings, predictions loop by loop, intervals and curves."""
+"""What a measurement is asked and answers, and the form that all questions on runs have: runs
+`grouped` by their settings, errors of each group as arrays [seeds, prompts, …], curves with a
+`band`, numbers with the interval that decides (`estimate`), and claims that read one number each.
+
+def measure(runs, settings):
+    return {"groups": [{"label": …, "growth": estimate([errors], settings)}], "panels": […]}
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
@@ -53,10 +58,10 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """The settings of an experiment at a scale for its measurement (`settings` of its file, one
-    mapping for each measurement to make), its finished runs, the folder of all runs, and the
-    number of processes (None: one a core). With `stored_only` nothing is computed that takes long:
-    only what is stored is read. `unfinished` are its other runs, without errors."""
+    """The `settings` of an experiment's file at a scale (one mapping for each measurement to make),
+    its finished runs, the folder of all runs, and the number of processes (None: one a core). With
+    `stored_only` nothing is computed that takes long: only what is stored is read. `unfinished` are
+    its other runs, without errors."""
 
     settings: Sequence[Mapping[str, Any]]
     runs: Sequence[Measured]
@@ -65,24 +70,11 @@ class Request:
     stored_only: bool = False
     unfinished: Sequence[Measured] = ()
 
-    def only_settings(
-        self, of: str, *decided: str, why: str = "its command decides it"
-    ) -> dict[str, Any]:
-        """The settings of what is measured once; ConfigError for several, and for one of those that
-        are decided elsewhere."""
+    def only_settings(self, of: str) -> dict[str, Any]:
+        """The settings of what is measured once; ConfigError for several."""
         if len(self.settings) != 1:
             raise ConfigError("settings", f"must be one for {of}, got {len(self.settings)}")
-        return own_settings(self.settings[0], *decided, why=why)
-
-
-def own_settings(
-    entry: Mapping[str, Any], *decided: str, why: str = "its command decides it"
-) -> dict[str, Any]:
-    """An entry of the settings; ConfigError for one of those that are decided elsewhere."""
-    for key in decided:
-        if key in entry:
-            raise ConfigError(key, f"is not for an experiment's file: {why}")
-    return dict(entry)
+        return dict(self.settings[0])
 
 
 @dataclass(frozen=True)
@@ -117,13 +109,8 @@ def measure_runs(name: str, request: Request) -> Measurement:
             plugins=[module.__name__],
         ),
     }
-
-    def compute() -> dict[str, Any]:
-        found: dict[str, Any] = module.measure(runs, settings)
-        return found
-
     try:
-        result = _once(name, request, key, compute)
+        result = _once(name, request, key, lambda: module.measure(runs, settings))
     except Missing as lack:
         return Measurement(missing=(f"{name}: {lack}",))
     return Measurement({name: result}, [Panel.read(panel) for panel in result.get("panels", ())])
@@ -174,11 +161,8 @@ def _once(
     folder = Path(request.folder) / "experiments" / "measures" / name
     if request.stored_only and found(folder, "measure", key) is None:
         raise Missing("not measured yet" + " of these runs" * bool(request.runs))
-
-    def plain() -> tuple[dict[str, Any], None]:
-        return {"result": _plain(compute())}, None
-
-    result: dict[str, Any] = kept(folder, "measure", key, plain)["result"]
+    stored = kept(folder, "measure", key, lambda: ({"result": _plain(compute())}, None))
+    result: dict[str, Any] = stored["result"]
     return result
 
 
@@ -262,6 +246,14 @@ def unrolled(
     return np.stack(found)
 
 
+def squared_errors(
+    group: SeedGroup, prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
+) -> Floats:
+    """The squared errors of these predictions over the task's divisor, [runs, B, loops, n]."""
+    models = unrolled(group, prompts, settings, loops)
+    return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / group.task.divisor
+
+
 def bits_per_byte(run: Run) -> float:
     """Of the held-out text after b loops."""
     _, arrays = measured(run, run.config.evaluation)
@@ -294,9 +286,10 @@ def band(
     return Interval(statistic([group.mean((0, 1)) for group in groups]), low, high)
 
 
-def band_of(estimates: Sequence[Estimate]) -> Interval:
-    """Estimates one after another, as the values of a curve."""
-    return Interval(*np.array([each[:3] for each in estimates], np.float64).T)
+def band_of(estimates: Sequence[Estimate | None]) -> Interval:
+    """Estimates one after another, as the values of a curve; None: there is none."""
+    nothing = (math.nan,) * 3
+    return Interval(*np.array([each[:3] if each else nothing for each in estimates]).T)
 
 
 def estimate(
@@ -331,20 +324,23 @@ def over_runs(values: Sequence[float]) -> Estimate:
     return over_seeds(values)
 
 
-def beside_solvers(
+def by_loop(
+    name: str,
+    title: str,
+    axes: tuple[str, str],
     group: SeedGroup,
-    models: Floats,
-    solvers: Mapping[str, Floats],
-    labels: Mapping[str, str],
+    errors: Floats,
     settings: EvaluationConfig,
-) -> list[Curve]:
-    """The curve of errors [seeds, prompts, loops] of a group, and those of solvers [1, prompts,
-    steps] by name."""
-    own = band([models], settings)
+    solvers: Mapping[str, tuple[str, Floats]] | None = None,
+) -> Panel:
+    """A panel `name`-GROUP of a group's errors, [seeds, prompts, loops], and those of solvers by
+    name, each with its label, [1, prompts, steps]."""
+    own = band([errors], settings)
     curves = [Curve.of(group.label, group.family, own, name="model", b=group.b)]
-    for name, errors in solvers.items():
-        curves.append(Curve.of(labels[name], name, band([errors], settings), name=name))
-    return curves
+    for solver, (label, values) in (solvers or {}).items():
+        curves.append(Curve.of(label, solver, band([values], settings), name=solver))
+    loops = range(1, errors.shape[-1] + 1)
+    return Panel(f"{name}-{file_name(group.label)}", title, *axes, loops, curves, log="y")
 
 
 def first_at_most(values: Floats, level: Floats | float) -> Floats:

@@ -6,19 +6,18 @@ result = measure(runs, EvaluationConfig(prompts=512))   # runs of task=mixture, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.tasks import Prompts, Task
+from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
 
@@ -39,90 +38,62 @@ _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
 
 
-class _Errors(NamedTuple):
-    """The errors [seeds, prompts, points] at b of a group, by the functions of the prompts."""
-
-    group: SeedGroup
-    by_set: Mapping[str, Floats]
-
-    def last(self, name: str) -> Floats:
-        """Of the last query, [seeds, prompts]."""
-        return self.by_set[name][..., -1]
-
-
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    """Errors of each run on `settings.prompts` prompts of each class, and of their sums.
-    ConfigError for runs of several mixtures or of none, and of a class that is no part of it.
+    """Errors at b over the variance of y of each run, on `settings.prompts` prompts of each class,
+    and on their sums; runs of one mixture, and of its classes alone.
 
-    Each of the `groups` of the mixture has, by class, `errors` of the last query at b over the
-    variance of y, and `over_alone`, this error over that of the runs of the same family that were
-    trained on this class alone; `worst`, the largest of these ratios, None without such runs; and
-    `sums`, the error on sums of functions of all classes over the mean of the classes'.
-    `looped_over_standard` is the looped mixture's error over the standard one's, means over
-    classes, None without both.
+    Each of the `groups` of the mixture has, at the last query, `over_alone`, by class its error
+    over that of the runs of the same family that were trained on this class alone; `worst`, the
+    largest of these ratios, where there are such runs of each class; and `sums`, the error on sums
+    of functions of all classes over the mean of the classes'. `looped_over_standard` is the looped
+    mixture's error over the standard one's, means over classes, where there are both.
     """
-    groups = grouped(runs)
-    mixture = _mixture(groups)
-    classes = dict(zip(mixture.mixed, mixture.parts, strict=True))
-    tasks: dict[str, Task] = {name: replace(mixture, mixed=(name,)) for name in classes}
+    groups = sorted(grouped(runs), key=lambda group: group.task.name != "mixture")
+    mixture, points = groups[0].task, groups[0].config.task.points
+    assert isinstance(mixture, Mixture)
+    tasks = {name: replace(mixture, mixed=(name,)) for name in mixture.mixed}
     tasks[_SUMS] = replace(mixture, combined=True)
-    points = groups[0].config.task.points
-    prompts = {
-        name: evaluation_prompts(task, settings.prompts, points, settings.seed)
-        for name, task in tasks.items()
-    }
-    mixed, alone = list[_Errors](), list[_Errors]()
+    errors = dict[tuple[str, str], dict[str, Floats]]()
+    curves: dict[str, list[Curve]] = {name: [] for name in tasks}
     for group in groups:
-        if isinstance(group.task, Mixture):
-            by_set = {name: _errors(group, prompts[name], 1.0, settings) for name in tasks}
-            mixed.append(_Errors(group, by_set))
-        else:
-            name = _class_of(group, classes)
-            scale = classes[name].divisor ** 0.5  # the class's own outputs are not of variance 1
-            by_set = {name: _errors(group, prompts[name], scale, settings)}
-            alone.append(_Errors(group, by_set))
-    means = {
-        (each.group.family, "mixture"): np.mean([each.last(name) for name in classes], axis=0)
-        for each in mixed
-    }
-    return {
-        "prompts": settings.prompts,
-        "groups": [_result(each, alone, list(classes), settings) for each in mixed],
-        "looped_over_standard": looped_over_standard(means, settings).get("mixture"),
-        "panels": [_panel(name, [*mixed, *alone], settings) for name in tasks],
-    }
+        trained, family = group.task.name, group.family
+        of = "the mixture" if trained == "mixture" else "this class alone"
+        errors[family, trained] = {}  # of the last query, [seeds, prompts]
+        for name in tasks if trained == "mixture" else [trained]:
+            prompts = evaluation_prompts(tasks[name], settings.prompts, points, settings.seed)
+            values = _errors(group, prompts, settings)
+            errors[family, trained][name] = values[..., -1]
+            interval = band([values], settings)
+            curves[name].append(Curve.of(f"{family}, trained on {of}", family, interval))
+    found, means = [], dict[tuple[str, str], Floats]()
+    for (family, trained), own in errors.items():
+        if trained == "mixture":
+            alone = {
+                name: of[name] for (f, name), of in errors.items() if f == family and name in own
+            }
+            found.append(_result(family, own, alone, settings))
+            means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
+    ratio = looped_over_standard(means, settings)
+    both = {"looped_over_standard": ratio["mixture"]} if ratio else {}
+    panels = [_panel(name, points, curves[name]) for name in tasks]
+    return {"groups": found, **both, "panels": panels}
 
 
-def _mixture(groups: Sequence[SeedGroup]) -> Mixture:
-    """The one mixture that models were trained on."""
-    found = {group.task for group in groups if isinstance(group.task, Mixture)}
-    if len(found) != 1 or len({group.config.task.points for group in groups}) > 1:
-        raise ConfigError("task", "must be one mixture, and its classes at the same task.points")
-    return found.pop()
-
-
-def _class_of(group: SeedGroup, classes: Mapping[str, Task]) -> str:
-    task = group.task.for_evaluation()
-    if classes.get(task.name) != task:
-        raise ConfigError("task", f"cannot be {task.name} as set: it is no class of the mixture")
-    return task.name
-
-
-def _errors(group: SeedGroup, prompts: Prompts, scale: float, settings: EvaluationConfig) -> Floats:
-    """Errors at b over the variance of y, for models that know outputs `scale` times as large."""
+def _errors(group: SeedGroup, prompts: Prompts, settings: EvaluationConfig) -> Floats:
+    """Errors at b over the variance of y, [seeds, prompts, points]. The outputs that a model of one
+    class knows are not of variance 1, as those of the mixture are."""
+    scale = group.task.divisor**0.5
     models = unrolled(group, Prompts(prompts.xs, prompts.ys * scale), settings)[:, -1]
     return np.square(models / scale - prompts.ys.double().numpy())
 
 
 def _result(
-    own: _Errors, alone: Sequence[_Errors], classes: Sequence[str], settings: EvaluationConfig
+    family: str, own: dict[str, Floats], alone: dict[str, Floats], settings: EvaluationConfig
 ) -> dict[str, Any]:
-    family, positive = own.group.family, partial(estimate, settings=settings, log=True)
-    beside = [each for each in alone if each.group.family == family]
-    others = {name: each.last(name) for each in beside for name in each.by_set}
-
-    def lasts(names: Iterable[str]) -> Floats:
-        return np.stack([own.last(name) for name in names], axis=-1)
+    """Of the mixture of a family, from errors on each class and on the sums; `alone` are those of
+    its models of one class."""
+    positive = partial(estimate, settings=settings, log=True)
+    classes = [name for name in own if name != _SUMS]
 
     def worst(means: Sequence[Floats]) -> Floats:
         return np.asarray((means[0] / np.stack(means[1:], axis=-1)).max(-1))
@@ -130,31 +101,25 @@ def _result(
     def sums(means: Sequence[Floats]) -> Floats:
         return np.asarray(means[0][..., -1] / means[0][..., :-1].mean(-1))
 
-    return {
-        "label": own.group.label,
+    found = {
         "family": family,
-        "errors": {name: positive([own.last(name)]) for name in classes},
         "over_alone": {
-            name: positive([own.last(name), other], statistic=one_over_other)
-            for name, other in others.items()
+            name: positive([own[name], other], statistic=one_over_other)
+            for name, other in alone.items()
         },
-        "worst": positive([lasts(others), *others.values()], statistic=worst) if others else None,
-        "sums": positive([lasts([*classes, _SUMS])], statistic=sums),
+        "sums": positive([np.stack([*own.values()], axis=-1)], statistic=sums),
     }
+    if set(alone) == set(classes):
+        on_classes = np.stack([own[name] for name in alone], axis=-1)
+        found["worst"] = positive([on_classes, *alone.values()], statistic=worst)
+    return found
 
 
-def _panel(name: str, errors: Sequence[_Errors], settings: EvaluationConfig) -> Panel:
+def _panel(name: str, points: int, curves: Sequence[Curve]) -> Panel:
     """Errors by examples on prompts of a class, or of the sums."""
-    curves = []
-    for group, by_set in errors:
-        if name in by_set:
-            of = "the mixture" if len(by_set) > 1 else "this class alone"
-            label = f"{group.family}, trained on {of}"
-            curves.append(Curve.of(label, group.family, band([by_set[name]], settings)))
     title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
     axes = ("in-context examples k", SQUARED_ERROR)
-    x = range(len(curves[0].mean))
-    return Panel(f"mixture-{file_name(name)}", title, *axes, x, curves, log="y")
+    return Panel(f"mixture-{file_name(name)}", title, *axes, range(points), curves, log="y")
 
 
 @claim(
@@ -171,7 +136,7 @@ def is_told_apart(evidence: Evidence) -> Estimate:
     group = _of_mixture(evidence)
     for name in group["over_alone"]:
         evidence.where(family="looped", name=name)
-    if set(group["over_alone"]) != set(group["errors"]) or group["worst"] is None:
+    if "worst" not in group:
         raise NotMeasured("looped models of each class alone")
     return Estimate.read(group["worst"])
 
@@ -185,11 +150,8 @@ def is_told_apart(evidence: Evidence) -> Estimate:
     holds_if="below",
 )
 def looped_matches_standard(evidence: Evidence) -> Estimate:
-    ratio = evidence.result("mixture")["looped_over_standard"]
-    if ratio is None:
-        raise NotMeasured("a looped and a standard model of the mixture")
     both_families(evidence, name="mixture")
-    return Estimate.read(ratio)
+    return Estimate.read(evidence.result("mixture", "looped_over_standard"))
 
 
 claim(

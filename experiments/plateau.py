@@ -6,15 +6,14 @@ result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.sn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
@@ -26,12 +25,11 @@ from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Estimate, Evidence, claim
 from .evidence import check_same_prompts, group, measured_groups, over_examples
 from .measuring import (
     SQUARED_ERROR,
     Missing,
-    SeedGroup,
     band,
     batches,
     estimate,
@@ -44,7 +42,6 @@ from .statistics import hierarchical_bootstrap
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 QUANTITIES = ("error", "attention", "cosine", "zero")
 _ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
-_LEAST = 3  # snapshots
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
 _SOURCE = "arXiv 2506.13688"
 _SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
@@ -71,51 +68,35 @@ def bayes_error(dims: int, points: int) -> float:
     return sum(max(dims - k, 0) for k in range(points)) / (dims * points)
 
 
-class Trajectory(NamedTuple):
-    """What the snapshots of a group show at `steps`: `values` [seeds, prompts, steps, 4], in the
-    order of `QUANTITIES`; `zero` is the error of predicting zero, the same at all steps. Errors are
-    means over all numbers of examples, over the variance of y."""
-
-    group: SeedGroup
-    steps: Sequence[int]
-    values: Floats
-
-    @property
-    def optimizer(self) -> str:
-        """muon or adam, with or without decay of the weights."""
-        return self.group.config.training.optimizer.removesuffix("w")
-
-
-def trajectories(runs: Sequence[Run], settings: EvaluationConfig) -> list[Trajectory]:
-    """Measure the snapshots of the steps that all runs have, on `settings.prompts` prompts.
-    ConfigError for runs of several tasks; Missing for runs without three common steps."""
-    if len({(run.task, run.config.task.points) for run in runs}) > 1:
-        raise ConfigError("task", "must be the same in all runs")
-    steps, points = _common_steps(runs), runs[0].config.task.points
-    prompts = evaluation_prompts(runs[0].task, settings.prompts, points, settings.seed)
-    return [
-        Trajectory(
-            group, steps, np.stack([_of_run(run, steps, prompts, settings) for run in group.runs])
-        )
-        for group in grouped(runs)
-    ]
-
-
-def _common_steps(runs: Sequence[Run]) -> list[int]:
-    kept = {run.path: set(snapshots_of(run.path)) for run in runs}
-    common = sorted(set.intersection(*kept.values()))
-    if len(common) < _LEAST:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Measure the snapshots of the steps that all runs have, on `settings.prompts` prompts: runs of
+    one task that differ in the optimiser and the seed; result as `compare`. Missing for runs
+    without three common steps."""
+    kept = {run.path: snapshots_of(run.path) for run in runs}
+    steps = sorted(set.intersection(*map(set, kept.values())))
+    if len(steps) < 3:
         fewest = min(kept, key=lambda path: len(kept[path]))
         raise Missing(
-            f"{fewest} has {len(kept[fewest])} snapshots, all runs together {len(common)}: train "
+            f"{fewest} has {len(kept[fewest])} snapshots, all runs together {len(steps)}: train "
             "it again with training.snapshots and again=true"
         )
-    return common
+    points = runs[0].config.task.points
+    prompts = evaluation_prompts(runs[0].task, settings.prompts, points, settings.seed)
+    values = {
+        group.config.training.optimizer.removesuffix("w"): np.stack(
+            [trajectory(run, steps, prompts, settings) for run in group.runs]
+        )
+        for group in grouped(runs)
+    }
+    return compare(values, steps, uniform_share(points), settings)
 
 
-def _of_run(run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig) -> Floats:
-    """[prompts, steps, 4] of one run. The head is the one that attends most to the previous token
-    after the last step, in the loop where it does."""
+def trajectory(
+    run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig
+) -> Floats:
+    """What the snapshots of a run show, [prompts, steps, 4], in the order of `QUANTITIES`: errors
+    are means over all numbers of examples, over the variance of y. The head is the one that attends
+    most to the previous token after the last step, in the loop where it does."""
     folders = snapshots_of(run.path)
     loops, head, found = trained_loops(run.config), -1, list[Floats]()
     for step in reversed(steps):
@@ -136,8 +117,6 @@ def _measured(model: Model, prompts: Prompts, loops: int) -> tuple[Tensor, Tenso
     of every head in every loop, [loops · heads, B]."""
     with recorded_shares(model) as shares:
         *_, (state, predictions) = model.unroll(prompts, loops)
-    if not shares:
-        raise ConfigError("model", "must have softmax attention")
     error = (predictions - prompts.ys).square().mean(-1)
     units = F.normalize(state.stream[:, ::2].float(), dim=-1)
     count = units.shape[1]
@@ -146,92 +125,65 @@ def _measured(model: Model, prompts: Prompts, loops: int) -> tuple[Tensor, Tenso
     return torch.stack((error, cosine, prompts.ys.square().mean(-1))), torch.cat(shares)
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    """Measure every snapshot of the runs; errors as `trajectories`, result as `compare`."""
-    return compare(trajectories(runs, settings), runs[0].config.task.points, settings)
+def compare(
+    values: Mapping[str, Floats], steps: Sequence[int], uniform: float, settings: EvaluationConfig
+) -> dict[str, Any]:
+    """The quantities by optimiser, [seeds, prompts, steps, 4]; `uniform` is the attention of a head
+    that attends to all tokens alike.
 
-
-def compare(found: Sequence[Trajectory], points: int, settings: EvaluationConfig) -> dict[str, Any]:
-    """The quantities of groups whose prompts have so many points. ConfigError for several groups of
-    one optimiser.
-
-    Each of the `groups` has its `optimizer` and `left_at`: the step at which the error, mean over
-    all numbers of examples, is half-way from that of predicting zero to the least of all groups;
-    `attention_done`: of the rise of the attention to the previous token, the share that is done
-    when a tenth of the error's fall is; `parallel`: the mean cosine between the states of different
-    queries at that time. `muon_over_adam` is the step at which Muon's runs leave the plateau over
-    that of Adam's, None without both.
+    Each of the `groups` has its `optimizer` (muon, or adam with or without decay of the weights)
+    and, when a tenth of the fall of the error is done, from that of predicting zero to the least of
+    all groups, `attention_done`: the share that is done of the rise of the attention to the
+    previous token; and `parallel`: the mean cosine between the states of different queries.
+    `muon_over_adam` is the step at which half of the fall is done with Muon over that with Adam.
     """
-    by_optimizer = {each.optimizer: each for each in found}
-    if len(by_optimizer) < len(found):
-        raise ConfigError("training.optimizer", "must differ between the groups of runs")
-    least = min(float(each.values[..., _ERROR].mean((0, 1)).min()) for each in found)
-    ratio = None
-    if by_optimizer.keys() >= {"muon", "adam"}:
-        ratio = _left_ratio(by_optimizer["muon"], by_optimizer["adam"], least, settings)
-    return {
-        "prompts": settings.prompts,
-        "steps": list(found[0].steps),
-        "groups": [_result(each, least, settings) for each in found],
-        "muon_over_adam": ratio,
-        "panels": _panels(found, least, uniform_share(points), settings),
-    }
+    least = min(float(each[..., _ERROR].mean((0, 1)).min()) for each in values.values())
 
-
-def _result(each: Trajectory, least: float, settings: EvaluationConfig) -> dict[str, Any]:
-    def at_end(values: Floats, means: Floats) -> Floats:
-        """Values at the end of the plateau."""
-        return value_at(values, _place(means, _PLATEAU, least))
+    def place(means: Floats, share: float) -> Floats:
+        """Where a share of the error's fall is done, as a place among the steps, [...]."""
+        zero = means[..., 0, _ZERO]
+        return first_at_most(means[..., _ERROR], zero - share * (zero - least))
 
     def attention_done(means: Sequence[Floats]) -> Floats:
         attention = means[0][..., _ATTENTION]
         start, end = attention[..., 0], attention[..., -1]
-        return (at_end(attention, means[0]) - start) / (end - start)
-
-    def left_at(means: Sequence[Floats]) -> Floats:
-        return _step(each, means[0], least)
+        return (value_at(attention, place(means[0], _PLATEAU)) - start) / (end - start)
 
     def parallel(means: Sequence[Floats]) -> Floats:
-        return at_end(means[0][..., _COSINE], means[0])
+        return value_at(means[0][..., _COSINE], place(means[0], _PLATEAU))
 
-    return {
-        "label": each.group.label,
-        "optimizer": each.optimizer,
-        "left_at": estimate([each.values], settings, left_at, log=True),
-        "attention_done": estimate([each.values], settings, attention_done),
-        "parallel": estimate([each.values], settings, parallel),
-    }
-
-
-def _left_ratio(
-    first: Trajectory, second: Trajectory, least: float, settings: EvaluationConfig
-) -> Estimate:
-    """The step at which the first leaves the plateau over that of the second."""
-
-    def ratio(means: Sequence[Floats]) -> Floats:
+    def first_left(means: Sequence[Floats]) -> Floats:
+        """The step at which the first leaves the plateau over that of the second."""
+        left = [np.interp(place(each, LEAVES), np.arange(len(steps)), steps) for each in means]
         with np.errstate(invalid="ignore", divide="ignore"):  # off the plateau at the first step
-            return _step(first, means[0], least) / _step(second, means[1], least)
+            return left[0] / left[1]
 
-    return estimate([first.values, second.values], settings, ratio, log=True)
-
-
-def _step(each: Trajectory, means: Floats, least: float) -> Floats:
-    """The step at which the plateau is left, [...]; nan where it never is."""
-    return np.interp(_place(means, LEAVES, least), np.arange(len(each.steps)), each.steps)
-
-
-def _place(means: Floats, share: float, least: float) -> Floats:
-    """Where a share of the error's fall, from that of predicting zero to the least, is done, as a
-    place among the steps, [...]."""
-    zero = means[..., 0, _ZERO]
-    return first_at_most(means[..., _ERROR], zero - share * (zero - least))
+    found: dict[str, Any] = {
+        "groups": [
+            {
+                "optimizer": optimizer,
+                "attention_done": estimate([each], settings, attention_done),
+                "parallel": estimate([each], settings, parallel),
+            }
+            for optimizer, each in values.items()
+        ],
+        "panels": _panels(values, steps, least, uniform, settings),
+    }
+    if values.keys() >= {"muon", "adam"}:
+        both = [values["muon"], values["adam"]]
+        found["muon_over_adam"] = estimate(both, settings, first_left, log=True)
+    return found
 
 
 def _panels(
-    found: Sequence[Trajectory], least: float, uniform: float, settings: EvaluationConfig
+    values: Mapping[str, Floats],
+    steps: Sequence[int],
+    least: float,
+    uniform: float,
+    settings: EvaluationConfig,
 ) -> list[Panel]:
     """Each quantity by the step."""
-    zero = float(found[0].values[..., _ZERO].mean())
+    zero = float(next(iter(values.values()))[..., _ZERO].mean())
     half = zero - LEAVES * (zero - least)
     panels = []
     for quantity, label, levels in (
@@ -241,15 +193,11 @@ def _panels(
     ):
         name, log = f"plateau-{QUANTITIES[quantity]}", "y" if quantity == _ERROR else ""
         curves = [
-            Curve.of(
-                each.optimizer.capitalize(),
-                each.optimizer,
-                band([each.values[..., quantity]], settings),
-            )
-            for each in found
+            Curve.of(optimizer.capitalize(), optimizer, band([each[..., quantity]], settings))
+            for optimizer, each in values.items()
         ]
-        axes, x = ("training step by step", "training step", label), found[0].steps
-        panels.append(Panel(name, *axes, x, curves, log=log, levels=levels))
+        axes = ("training step by step", "training step", label)
+        panels.append(Panel(name, *axes, steps, curves, log=log, levels=levels))
     return panels
 
 
@@ -288,12 +236,9 @@ claim(
     published="fewer steps than Adam",
 )
 def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
-    ratio = evidence.result("plateau")["muon_over_adam"]
-    if ratio is None:
-        raise NotMeasured("no run of Muon beside one of Adam")
     for optimizer in ("muon", "adam"):
         _with(evidence, optimizer)
-    return Estimate.read(ratio)
+    return Estimate.read(evidence.result("plateau", "muon_over_adam"))
 
 
 @claim(

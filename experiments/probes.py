@@ -8,15 +8,17 @@ The entry of `settings`, one, is those of `python -m probing`, without `run`. Th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import replace
-from typing import Any, Literal
+from functools import partial
 
+import numpy as np
 from scipy.special import ndtri
 
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
 from looplab.evaluation import load_run
+from looplab.evaluation.bootstrap import Interval
 from looplab.probing.probe import probe, stored
 from looplab.probing.report import by_layer
 from looplab.probing.results import Probing
@@ -32,7 +34,7 @@ from .statistics import LEVEL, over_seeds
 def measure(request: Request) -> Measurement:
     """Probe each run, or read what is stored in its folder; a run that cannot be probed is said in
     `missing`. Raises ConfigError for invalid settings."""
-    given = request.only_settings("the probes", "run", why="its own runs are probed")
+    given = request.only_settings("the probes")
     probed: dict[str, list[Probing]] = {}
     missing = []
     for measured in request.runs:
@@ -50,15 +52,14 @@ def measure(request: Request) -> Measurement:
             missing.append(f"{what}: not measured yet: {shlex.join(words)}")
         else:
             probed.setdefault(measured.label, []).append(result)
-    names = dict.fromkeys(name for rs in probed.values() for r in rs for name in r["targets"])
-    panels = []
-    for name in names:
-        first = next(r for rs in probed.values() for r in rs if name in r["targets"])
-        task = f"{first['task'].replace('_', ' ')}, d = {first['dims']}"
-        title = f"{first['targets'][name]['label']}; {task}"
-        file = f"probing-{name.replace('_', '-')}"
+    if not probed:
+        return Measurement(missing=missing)
+    panels, first = [], next(iter(probed.values()))[0]
+    task = f"{first['task'].replace('_', ' ')}, d = {first['dims']}"
+    for name, target in first["targets"].items():
+        file, title = f"probing-{name.replace('_', '-')}", f"{target['label']}; {task}"
         panels.append(replace(by_layer(name, probed), name=file, title=title))
-    return Measurement({"probing": probed} if probed else {}, panels, missing)
+    return Measurement({"probing": probed}, panels, missing)
 
 
 _WHAT = {"gradient": "XᵀY, the gradient at zero,", "least_squares": "the least-squares weights"}
@@ -68,83 +69,44 @@ _Z = float(ndtri((1 + LEVEL) / 2))
 def _last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
     """The probes' error at the last layer (or loop b) over that at the middle one, a value for each
     run."""
+    probed = evidence.result("probing")
+    labels = Counter(member.label for member in evidence.where(family=family, name="linear"))
     ratios, spreads = [], []
-    for label, seeds in _labels(evidence, family).items():
-        for probing in _of_label(evidence, label, seeds):
+    for label, seeds in labels.items():
+        probings = probed.get(label, ())
+        if len(probings) != seeds:
+            raise NotMeasured(f"{label}: {len(probings)} probings of {seeds} finished runs")
+        for probing in probings:
             if target not in probing["targets"]:
                 raise NotMeasured(f"{label} was not probed for {target}")
             error, last = probing["targets"][target]["error"], probing["b"]
-            middle = last // 2
-            if len(error["mean"]) <= last or middle < 1:
-                raise NotMeasured(f"{label} was not probed to its end")
-            ratio = error["mean"][last] / error["mean"][middle]
+            mean, low, high = (
+                np.array([error[part][last], error[part][last // 2]]) for part in Interval._fields
+            )
             # As if the two errors were independent, which only widens the interval: they are
             # measured on the same prompts.
-            relative = [
-                (error["high"][i] - error["low"][i]) / (2 * _Z) / error["mean"][i]
-                for i in (last, middle)
-            ]
-            ratios.append(ratio)
-            spreads.append(ratio * (relative[0] ** 2 + relative[1] ** 2) ** 0.5)
+            relative = (high - low) / (2 * _Z) / mean
+            ratios.append(mean[0] / mean[1])
+            spreads.append(ratios[-1] * float(np.hypot(*relative)))
     return over_seeds(ratios, spreads, log=True)
-
-
-def _labels(evidence: Evidence, family: str) -> dict[str, int]:
-    """The labels of the finished models of a family that were probed, with their seeds."""
-    probed = evidence.result("probing")
-    labels: dict[str, int] = {}
-    for member in evidence.where(family=family, name="linear"):
-        if member.label in probed:
-            labels[member.label] = labels.get(member.label, 0) + 1
-    if not labels:
-        raise NotMeasured(f"no probed {family} model")
-    return labels
-
-
-def _of_label(evidence: Evidence, label: str, seeds: int) -> list[Mapping[str, Any]]:
-    """The probings of a label; NotMeasured if one is of an unfinished run."""
-    probings: list[Mapping[str, Any]] = evidence.result("probing", label)
-    if len(probings) > seeds:
-        raise NotMeasured(f"{label}: {len(probings)} probings of {seeds} finished runs")
-    for probing in probings:
-        for remark in probing.get("remarks", ()):
-            if "unfinished" in remark:
-                raise NotMeasured(f"{label}: {remark}")
-    return probings
-
-
-def _probe_claim(
-    family: str, target: str, sentence: str, holds_if: Literal["above", "below"], published: str
-) -> None:
-    @of_paper(
-        f"fig08_{family}_{target}",
-        sentence,
-        figure="Figure 8",
-        quantity=f"error of the probes of {_WHAT[target].rstrip(',')} at the end over that halfway",
-        line=1.0,
-        holds_if=holds_if,
-        published=published,
-    )
-    def probe(evidence: Evidence) -> Estimate:
-        return _last_over_middle(evidence, family, target)
 
 
 for _target, _looped, _standard in (
     ("gradient", "0.85 (.3596 / .4211)", "1.44 (.6191 / .4307)"),
     ("least_squares", "0.89 (.2983 / .3358)", "1.55 (.5223 / .3363)"),
 ):
-    _probe_claim(
-        "looped",
-        _target,
+    _quantity = f"error of the probes of {_WHAT[_target].rstrip(',')} at the end over that halfway"
+    _claim = partial(of_paper, figure="Figure 8", quantity=_quantity, line=1.0)
+    _claim(
+        f"fig08_looped_{_target}",
         f"A looped model's state tells {_WHAT[_target]} better and better up to the last loop.",
-        "below",
-        _looped,
-    )
-    _probe_claim(
-        "standard",
-        _target,
+        holds_if="below",
+        published=_looped,
+    )(partial(_last_over_middle, family="looped", target=_target))
+    _claim(
+        f"fig08_standard_{_target}",
         f"A standard model's state tells {_WHAT[_target]} best in its middle layers and worse at "
         "the end.",
-        "above",
-        _standard,
-    )
+        holds_if="above",
+        published=_standard,
+    )(partial(_last_over_middle, family="standard", target=_target))

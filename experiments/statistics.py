@@ -24,10 +24,13 @@ from .claims import Estimate, NotMeasured
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024
 _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
+# A ratio of errors is infinite where a solver is exact, and nan where both are.
+_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 Statistic = Callable[[Sequence[Floats]], Floats]
 
 
+@_quiet
 def hierarchical_bootstrap(
     groups: Sequence[NDArray[np.floating]],
     statistic: Statistic,
@@ -52,19 +55,17 @@ def hierarchical_bootstrap(
     of_trainings = [n for n, is_trained in zip(seeds, trained or seeds, strict=True) if is_trained]
     if not math.isfinite(value):
         return Estimate(value, math.nan, math.nan, min(of_trainings))
-    crossed = statistic(crossed_means(floats, resamples, seed))
-    low, high = map(float, np.percentile(crossed, _ENDS))
+    low, high = np.percentile(statistic(crossed_means(floats, resamples, seed)), _ENDS)
     if max(seeds) > 1:
-        scale = _log if log else np.asarray
-        parts = _parts(floats, statistic, scale, resamples, seed)
-        half, center = _half_width(parts), float(scale(value))
-        ends = (center - half, center + half)
-        if log:
-            ends = (_exp(ends[0]), _exp(ends[1]))
-        low, high = min(low, ends[0]), max(high, ends[1])
-    return Estimate(value, low, high, min(of_trainings), note=_note(of_trainings))
+        scale, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
+        half = half_width(*_standard_error(_parts(floats, statistic, scale, resamples, seed)))
+        low = min(low, back(scale(value) - half))
+        high = max(high, back(scale(value) + half))
+    note = _note(of_trainings)
+    return Estimate(value, float(low), float(high), min(of_trainings), note=note)
 
 
+@_quiet
 def hierarchical_test(
     groups: Sequence[NDArray[np.floating]],
     statistic: Statistic,
@@ -78,18 +79,18 @@ def hierarchical_test(
     which is no less than 1 / resamples. Arguments as there; nan where the statistic is not finite.
     """
     floats = [np.asarray(group, dtype=np.float64) for group in groups]
-    scale = _log if log else np.asarray
+    scale = np.log if log else np.asarray
     center = float(scale(statistic([group.mean((0, 1)) for group in floats])))
     if not math.isfinite(center):
         return math.nan
     crossed = scale(statistic(crossed_means(floats, resamples, seed)))
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
-    parts = _parts(floats, statistic, scale, resamples, seed)
-    error, freedom = _standard_error(parts)
+    error, freedom = _standard_error(_parts(floats, statistic, scale, resamples, seed))
     by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
     return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
 
 
+@_quiet
 def over_seeds(
     values: ArrayLike, errors: ArrayLike | None = None, *, log: bool = False, what: str = "seed"
 ) -> Estimate:
@@ -104,16 +105,14 @@ def over_seeds(
     if len(numbers) < 2 and errors is None:
         raise NotMeasured(f"one {what} has no spread" if len(numbers) else f"no {what}")
     if log:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            numbers, spreads = np.log(numbers), spreads / numbers  # to first order
+        numbers, spreads = np.log(numbers), spreads / numbers  # to first order
     parts = [(float(np.square(spreads).mean()), math.inf)]
     if len(numbers) > 1:
         parts.append((float(numbers.var(ddof=1)) / len(numbers), len(numbers) - 1.0))
-    mean, half = float(numbers.mean()), _half_width(parts)
-    ends = (mean, mean - half, mean + half)
-    if log:
-        ends = (_exp(ends[0]), _exp(ends[1]), _exp(ends[2]))
-    return Estimate(*ends, seeds=len(numbers), note=_note([len(numbers)]))
+    half = half_width(*_standard_error(parts))
+    ends = numbers.mean() + half * np.array([0, -1, 1])
+    mean, low, high = map(float, np.exp(ends) if log else ends)
+    return Estimate(mean, low, high, seeds=len(numbers), note=_note([len(numbers)]))
 
 
 def absolute(found: Estimate) -> Estimate:
@@ -139,25 +138,22 @@ def _note(seeds: Sequence[int]) -> str:
 def _parts(
     floats: Sequence[Floats],
     statistic: Statistic,
-    scale: Callable[[ArrayLike], Floats],
+    scale: Callable[[Floats], Floats],
     resamples: int,
     seed: int,
 ) -> list[tuple[float, float]]:
     """The variance of the scaled statistic over prompts, and that over the seeds of each group that
     has several, each with its degrees of freedom."""
     over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
-    parts = [(_variance(scale(statistic(over_prompts))), floats[0].shape[1] - 1.0)]
-    for index, count in enumerate(map(len, floats)):
-        if count > 1:
-            left_out = scale(statistic(_without_each_seed(floats, index)))
-            parts.append(((count - 1) * _variance(left_out), count - 1.0))
+    parts = [(float(scale(statistic(over_prompts)).var()), floats[0].shape[1] - 1.0)]
+    for index, group in enumerate(floats):
+        count = len(group)
+        if count > 1:  # each seed is left out once, and the other groups are whole
+            means = [np.repeat(each.mean((0, 1))[None], count, axis=0) for each in floats]
+            by_seed = group.mean(1)
+            means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
+            parts.append(((count - 1) * float(scale(statistic(means)).var()), count - 1.0))
     return parts
-
-
-def _half_width(parts: Sequence[tuple[float, float]]) -> float:
-    """Half the width of the interval of a sum of independent variables, see `_standard_error`."""
-    error, freedom = _standard_error(parts)
-    return half_width(error, freedom) if error else error
 
 
 def _standard_error(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -168,29 +164,3 @@ def _standard_error(parts: Sequence[tuple[float, float]]) -> tuple[float, float]
         return (0.0 if total == 0 else math.nan), math.inf
     inverse = sum((variance / total) ** 2 / freedom for variance, freedom in parts)
     return math.sqrt(total), (1 / inverse if inverse else math.inf)
-
-
-def _without_each_seed(groups: Sequence[Floats], index: int) -> list[Floats]:
-    """The means of all groups, [seeds, ...], with one seed after another left out of one group."""
-    by_seed = groups[index].mean(1)
-    count = len(by_seed)
-    means = [np.repeat(group.mean((0, 1))[None], count, axis=0) for group in groups]
-    means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
-    return means
-
-
-def _log(values: ArrayLike) -> Floats:
-    """Logarithms; those of 0, as of the error of an exact solver, are infinite."""
-    with np.errstate(divide="ignore"):
-        return np.log(np.asarray(values, dtype=np.float64))
-
-
-def _variance(values: Floats) -> float:
-    """The variance; nan where a value is infinite."""
-    with np.errstate(invalid="ignore"):
-        return float(values.var())
-
-
-def _exp(value: float) -> float:
-    """e to the value, infinite beyond what a float holds."""
-    return math.exp(value) if value < 700 else math.inf if value == value else value

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, cast
+
+from torch import Tensor
 
 from looplab.conf.schema import (
     Config,
@@ -25,7 +29,9 @@ from looplab.evaluation.panel import Panel
 from looplab.experiments.claims import Measured
 from looplab.experiments.definition import Member
 from looplab.experiments.engine import measured
+from looplab.tasks import Prompts
 from looplab.training import Run, train_together
+from looplab.training.assemble import build_task
 
 
 def check_panels(panels: Sequence[Panel]) -> list[str]:
@@ -80,3 +86,33 @@ def trained_as_members(configs: Sequence[Config]) -> list[Measured]:
     for alike in by_shape.values():
         train_together(alike)
     return [measured(Member("a loop", (), config), {}) for config in configs]
+
+
+class Predicts:
+    """In a model's place: predictions by the number of loops."""
+
+    loop = SimpleNamespace(most_loops=None)
+
+    def __init__(self, predict: Callable[[Prompts, int], Tensor]) -> None:
+        self.predict = predict
+
+    def unroll(self, prompts: Prompts, loops: int) -> Iterator[tuple[None, Tensor]]:
+        for loop in range(loops + 1):
+            yield None, self.predict(prompts, loop)
+
+
+def predicting(
+    predict: Callable[[Prompts, int], Tensor],
+    task: TaskConfig,
+    family: Literal["looped", "standard"] = "looped",
+    b: int = 2,
+    seed: int = 0,
+    block: Literal["gpt2", "llama"] = "gpt2",
+) -> Run:
+    """A finished run of a model, of b loops or layers, that predicts so."""
+    looped = family == "looped"
+    injection: Literal["add", "none"] = "add" if looped else "none"
+    model = ModelConfig(family, 1 if looped else b, injection=injection, block=block)
+    config = Config(task=task, model=model, loops=LoopsConfig(b=b, T=min(b, 2)), seed=seed)
+    predicts = cast(Any, Predicts(predict))
+    return Run(Path("runs/none"), config, build_task(config), predicts, config.training.steps)

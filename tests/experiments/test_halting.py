@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.experiments.halting import measure
 from looplab.tasks import Prompts
@@ -64,29 +63,28 @@ def measured(tells: bool, rests: bool, *ends: float) -> dict[str, Any]:
     return measure(runs, _SETTINGS)
 
 
-def loops_of(result: dict[str, Any], rule: str) -> float:
-    return float(result["groups"][0]["loops"][rule].mean)
+def ratio(result: dict[str, Any], key: str) -> Any:
+    (group,) = result["groups"]
+    return group[key]
 
 
 def test_a_state_that_rests_is_halted_by_its_change() -> None:
-    """A query is left one loop after it is done: at 3 or 7."""
-    result = measured(tells=False, rests=True)
-    assert 3.5 < loops_of(result, "measured") < 5.2
-    assert 5.5 < loops_of(result, "fixed") <= 6
-    assert result["groups"][0]["measured_over_fixed"].mean < 0.95
+    """A query is left one loop after it is done, at 3 or 7: in the mean at 5 of 6 loops, fewer with
+    the error that is allowed."""
+    found = ratio(measured(tells=False, rests=True), "measured_over_fixed")
+    assert 3.5 / 6 < found.mean < 0.95
 
 
 def test_a_state_that_tells_is_halted_by_its_readout() -> None:
-    """It is left at once: at 2 or 6. Its change says nothing."""
-    result = measured(tells=True, rests=False)
-    assert 3 < loops_of(result, "learned") < 4.5
-    assert result["groups"][0]["learned_over_measured"].mean < 0.9
+    """It is left at once, at 2 or 6. Its change says nothing."""
+    assert ratio(measured(tells=True, rests=False), "learned_over_measured").mean < 0.9
 
 
 def test_seeds_of_different_ends_are_compared_each_with_itself() -> None:
     """The end of the second has 1.44 times the error of the first."""
     result = measured(True, False, 0.1, 0.12)
-    for found in result["groups"][0]["loops"].values():
+    for key in ("measured_over_fixed", "learned_over_measured"):
+        found = ratio(result, key)
         assert found.seeds == 2
         assert math.isfinite(found.low)
         assert math.isfinite(found.high)
@@ -100,10 +98,3 @@ def test_the_picture_has_every_rule_from_one_loop_to_b() -> None:
     assert fixed.mean[-1] == pytest.approx(0.01 / 3)  # y has variance 3
     for curve in rules:
         assert curve.mean[-1] == pytest.approx(0.01 / 3)
-
-
-def test_a_standard_model_is_refused() -> None:
-    config = Config(model=ModelConfig("standard", injection="none"))
-    run = Run(Path("runs/none"), config, build_task(config), cast(Any, None), 1)
-    with pytest.raises(ConfigError, match="must be looped"):
-        measure([run], _SETTINGS)

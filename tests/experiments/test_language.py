@@ -34,8 +34,8 @@ def _blocks(curve: Any) -> Any:
 
 
 def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a curve that is least at loop 10 and within 1 % of that until loop 20, after training on 4
-    to 12 loops; and of one that falls for ever."""
+    """Of a curve that is least at loop 10, after training on 4 to 12 loops; and of one that falls
+    for ever."""
     loops = np.arange(1, 49)
     bowl = 2 + 0.02 * np.maximum(loops - 20, 0) + 0.1 * np.maximum(10 - loops, 0)
     bowl[9], bowl[20:] = 1.99, bowl[20:] + 0.1
@@ -50,18 +50,12 @@ def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     give(monkeypatch, useful_loops, bits)
     result = useful_loops.measure(runs, _SETTINGS)
     last, every = result["groups"]
-    assert (last["T"], every["T"], last["most_loops"], result["loops"]) == (1, 12, 12, 48)
-    # Within 1 % of 1.99, 2.0099, between loops 9 (2.1) and 10 (1.99).
-    assert last["reached"].mean == pytest.approx(9 + (2.1 - 2.0099) / 0.11)
-    assert last["useful"].mean == pytest.approx(20 / 12)
-    assert last["at_most"].mean == pytest.approx(2)
+    assert (last["T"], every["T"], last["most_loops"]) == (1, 12, 12)
     assert last["beyond"].mean == pytest.approx(bowl[-1] / 2)
-    assert every["useful"].mean == 4
-    near = 1.01 * (1 + 3 / 48)
-    assert every["reached"].mean == pytest.approx(3 / (near - 1), rel=0.02)
-    ratio = every["reached"].mean / last["reached"].mean
-    assert result["all_over_last"].mean == pytest.approx(ratio)
     assert every["beyond"].mean == pytest.approx((1 + 3 / 48) / (1 + 3 / 12))
+    # Within 1 % of 1.99, 2.0099, between loops 9 (2.1) and 10 (1.99).
+    first, near = 9 + (2.1 - 2.0099) / 0.11, 1.01 * (1 + 3 / 48)
+    assert result["all_over_last"].mean == pytest.approx(3 / (near - 1) / first, rel=0.02)
     (panel,) = result["panels"]
     assert [curve.b for curve in panel.curves] == [12, 12]
 
@@ -198,7 +192,7 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
     assert set(result["minima"]) <= budgets
 
 
-@pytest.mark.parametrize("module", [useful_loops, rates, iso_flop])
+@pytest.mark.parametrize("module", [rates, iso_flop])
 def test_pairs_of_numbers_are_refused(module: Any, tmp_path: Path) -> None:
     config = tiny(tmp_path)
     pairs = replace(run("pairs"), config=config, task=build_task(config))

@@ -6,32 +6,30 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.measuring import Missing, SeedGroup
+from looplab.experiments.measuring import Missing
 from looplab.experiments.plateau import (
     LEAVES,
-    Trajectory,
     bayes_error,
     compare,
     has_left_plateau,
     highest,
     measure,
-    trajectories,
+    trajectory,
 )
 from looplab.probing.attention import recorded_shares
 from looplab.tasks import make_task
-from looplab.training import Run, train
+from looplab.training import train
 from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(prompts=16, resamples=40)
@@ -39,19 +37,15 @@ _STEPS = (0, 10, 20, 30, 40)
 _FALL = (1.0, 1.0, 0.5, 0.0, 0.0)  # half of it is done at step 20, a tenth at step 12
 
 
-def trajectory(
-    tmp_path: Path,
-    optimizer: Any,
+def course(
     error: Any = _FALL,
     attention: Any = (0.1, 0.6, 0.9, 1.1, 1.1),
     cosine: Any = (0.0, 0.9, 0.4, 0.2, 0.2),
-) -> Trajectory:
-    """Two seeds of 16 prompts, all alike."""
-    run = cast(Run, type("R", (), {"config": tiny(tmp_path, optimizer=optimizer)})())
+) -> Floats:
+    """What snapshots show: two seeds of 16 prompts, all alike."""
     zero = np.ones(len(_STEPS))
     row = np.stack([np.asarray(each, np.float64) for each in (error, attention, cosine, zero)], -1)
-    values: Floats = np.broadcast_to(row, (2, 16, *row.shape)).copy()
-    return Trajectory(SeedGroup(str(optimizer), "looped", [run, run]), _STEPS, values)
+    return np.broadcast_to(row, (2, 16, *row.shape)).copy()
 
 
 def mean(found: Any) -> float:
@@ -86,30 +80,24 @@ def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
     assert has_left_plateau(0.25, 0.25, 1.0)
 
 
-def test_turning_points(tmp_path: Path) -> None:
+def test_turning_points() -> None:
     later = (1.0, 1.0, 1.0, 0.5, 0.0)
-    found = [trajectory(tmp_path, "muon"), trajectory(tmp_path, "adamw", error=later)]
-    result = compare(found, 5, _SETTINGS)
+    result = compare({"muon": course(), "adam": course(later)}, _STEPS, 0.2, _SETTINGS)
     muon, adam = result["groups"]
-    assert mean(muon["left_at"]) == pytest.approx(20)
-    assert mean(adam["left_at"]) == pytest.approx(30)
-    assert adam["optimizer"] == "adam"
-    assert mean(result["muon_over_adam"]) == pytest.approx(2 / 3)
+    assert (muon["optimizer"], adam["optimizer"]) == ("muon", "adam")
+    assert mean(result["muon_over_adam"]) == pytest.approx(20 / 30)
     assert mean(muon["attention_done"]) == pytest.approx(0.56)  # at step 12: .6 + .2 · .3
     assert mean(muon["parallel"]) == pytest.approx(0.8)
     assert [len(panel.curves) for panel in result["panels"]] == [2, 2, 2]
 
 
-def test_a_run_that_never_leaves_has_no_step(tmp_path: Path) -> None:
-    stays = trajectory(tmp_path, "adam", error=(1.0, 1.0, 1.0, 1.0, 1.0))
-    result = compare([trajectory(tmp_path, "muon"), stays], 5, _SETTINGS)
-    for key in ("left_at", "attention_done", "parallel"):
+def test_a_run_that_never_leaves_has_no_step() -> None:
+    stays = course((1.0, 1.0, 1.0, 1.0, 1.0))
+    result = compare({"muon": course(), "adam": stays}, _STEPS, 0.2, _SETTINGS)
+    for key in ("attention_done", "parallel"):
         assert math.isnan(result["groups"][1][key].mean)
     assert math.isnan(result["muon_over_adam"].mean)
-
-
-def test_one_optimizer_has_no_ratio(tmp_path: Path) -> None:
-    assert compare([trajectory(tmp_path, "muon")], 5, _SETTINGS)["muon_over_adam"] is None
+    assert "muon_over_adam" not in compare({"muon": course()}, _STEPS, 0.2, _SETTINGS)
 
 
 def test_real_snapshots(tmp_path: Path) -> None:
@@ -118,7 +106,6 @@ def test_real_snapshots(tmp_path: Path) -> None:
         for name in ("muon", "adamw")
     ]
     result = measure(runs, _SETTINGS)
-    assert result["steps"] == [0, 20, 40, 60]
     error, attention, cosine = result["panels"]
     for panel in (error, attention, cosine):
         assert [curve.label for curve in panel.curves] == ["Muon", "Adam"]
@@ -131,14 +118,13 @@ def test_real_snapshots(tmp_path: Path) -> None:
 
 def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:
     run = train(tiny(tmp_path, optimizer="muon", snapshots=(0, 20, 60)))
-    (found,) = trajectories([run], _SETTINGS)
-    assert found.steps == [0, 20, 60]
     prompts = evaluation_prompts(run.task, 16, 5, _SETTINGS.seed)
+    found = trajectory(run, [0, 20, 60], prompts, _SETTINGS)
     for place, path in enumerate(snapshots_of(run.path).values()):
         model = load_run(path).model
         *_, (state, predictions) = model.unroll(prompts, 4)
         error = (predictions - prompts.ys).square().mean(1) / run.task.divisor
-        np.testing.assert_allclose(found.values[0, :, place, 0], error, rtol=1e-5)
+        np.testing.assert_allclose(found[:, place, 0], error, rtol=1e-5)
         states = state.stream[:, ::2]
         pairs = [
             torch.cosine_similarity(states[:, i], states[:, j])
@@ -147,34 +133,22 @@ def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_p
             if i != j
         ]
         np.testing.assert_allclose(
-            found.values[0, :, place, 2], torch.stack(pairs).mean(0), rtol=1e-4, atol=1e-5
+            found[:, place, 2], torch.stack(pairs).mean(0), rtol=1e-4, atol=1e-5
         )
     zero = prompts.ys.square().mean(1) / run.task.divisor
-    np.testing.assert_allclose(found.values[0, :, 0, 3], zero, rtol=1e-5)
+    np.testing.assert_allclose(found[:, 0, 3], zero, rtol=1e-5)
     with recorded_shares(model) as shares:
         list(model.unroll(prompts, 4))
     at_end = torch.stack(shares).mean(-1)
-    assert found.values[0, :, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
+    assert found[:, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
 
 
 def test_steps_that_all_runs_have_are_measured(tmp_path: Path) -> None:
-    first = train(tiny(tmp_path, snapshots=(0, 20, 30, 60)))
-    other = train(replace(tiny(tmp_path, snapshots=(0, 20, 60)), seed=1))
-    (found,) = trajectories([first, other], _SETTINGS)
-    assert found.steps == [0, 20, 60]
-    assert len(found.values) == 2
-
-
-def test_runs_without_common_snapshots_say_so(tmp_path: Path) -> None:
-    kept = train(tiny(tmp_path, snapshots=(0, 20, 60)))
-    other = train(replace(tiny(tmp_path, snapshots=(0, 60)), seed=1))
+    runs = [
+        train(replace(tiny(tmp_path, snapshots=snapshots), seed=seed))
+        for seed, snapshots in enumerate([(0, 20, 30, 60), (0, 20, 60), (0, 60)])
+    ]
+    for panel in measure(runs[:2], _SETTINGS)["panels"]:
+        assert panel.x == [0, 20, 60]
     with pytest.raises(Missing, match=r"has 2 snapshots.*again=true"):
-        measure([kept, other], _SETTINGS)
-    shorter = replace(tiny(tmp_path), task=replace(tiny(tmp_path).task, points=4))
-    with pytest.raises(ConfigError, match="task"):
-        measure([kept, train(shorter)], _SETTINGS)
-
-
-def test_two_groups_of_one_optimizer_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training\.optimizer must differ"):
-        compare([trajectory(tmp_path, "adam"), trajectory(tmp_path, "adamw")], 5, _SETTINGS)
+        measure(runs, _SETTINGS)

@@ -84,7 +84,6 @@ def test_a_run_that_cannot_be_probed_is_said(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ([], "settings must be one for the probes, got 0"),
-        ([{"run": "runs/x"}], "run is not for an experiment's file"),
         ([{"step": 3}], "step is not a setting; did you mean 'steps'"),
     ],
 )

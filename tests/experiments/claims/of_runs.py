@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from looplab.experiments.claims import Estimate, Evidence
@@ -13,31 +14,43 @@ def number(value: float) -> dict[str, Any]:
     return Estimate(value, value, value, 2).plain()
 
 
+_OTHER = number(math.nan)  # of what a claim must not read
+
+
 def iterates(method: str, key: str) -> Made:
-    """A looped model beside the iterates of a method."""
+    """A looped model beside the iterates of a method: the one with the most loops counts."""
 
     def made(value: float) -> Evidence:
-        methods = {method: {key: number(value)}}
-        group = {"label": "looped", "family": "looped", "b": 8, "methods": methods}
-        return evidence(seeds(), iterates={"groups": [group]})
+        methods = {name: {key: _OTHER} for name in ("newton", "gradient_descent")}
+        groups = [
+            {"family": "looped", "b": 4, "methods": methods},
+            {"family": "looped", "b": 8, "methods": methods | {method: {key: number(value)}}},
+            {"family": "standard", "b": 12, "methods": methods},
+        ]
+        return evidence(seeds(), iterates={"groups": groups})
 
     return made
 
 
 def preconditioned(key: str) -> Made:
-    """A loop of linear attention."""
+    """Loops of linear attention, of which the one with the fewest loops counts."""
     return lambda value: evidence(
         seeds(injection="linear_attention", n_embd=DIMS, n_head=1),
-        preconditioner={"groups": [{"b": 8, key: number(value)}]},
+        preconditioner={"groups": [{"b": 12, key: _OTHER}, {"b": 8, key: number(value)}]},
     )
 
 
 def conditioned(key: str, family: str = "looped") -> Made:
-    """A model of ill-conditioned inputs."""
+    """Models of ill-conditioned inputs, of which the one with the most loops or layers counts."""
 
     def made(value: float) -> Evidence:
-        found = {"gain_ratio": number(value), "groups": [{"family": family, "b": 8}]}
-        found["groups"][0][key] = number(value)  # type: ignore[index]
+        rises = {
+            (each, b): number(value) if (each, b, key) == (family, 8, "rise") else _OTHER
+            for each in ("looped", "standard")
+            for b in (4, 8)
+        }
+        groups = [{"family": each, "b": b, "rise": rise} for (each, b), rise in rises.items()]
+        found = {"groups": groups, "gain_ratio": number(value) if key == "gain_ratio" else _OTHER}
         return evidence(seeds(family=family), conditioning=found)
 
     return made
@@ -47,13 +60,14 @@ def diverse(functions: int) -> Made:
     """Models of finitely many functions, of which those of `functions` have the value."""
 
     def made(value: float) -> Evidence:
-        counts = (4, 32, 256)
+        counts = (32, 4, 256)
+        numbers = {count: number(value) if count == functions else _OTHER for count in counts}
         groups = [
-            {"family": "looped", "functions": count,
-             "new": {"memorises": number(value if count == functions else 0.5)}}
+            {"family": "looped", "functions": count, "new": {"memorises": numbers[count]}}
             for count in counts
-        ]  # fmt: skip
-        ratios = {str(count): number(value) for count in counts}
+        ]
+        groups.append({"family": "standard", "functions": 2, "new": {"memorises": _OTHER}})
+        ratios = {str(count): numbers[count] for count in counts}
         runs = [
             seeds(family=family, distinct_functions=count)
             for family in ("looped", "standard")
@@ -69,10 +83,9 @@ def mixed(key: str) -> Made:
 
     def made(value: float) -> Evidence:
         classes = ("linear", "relu_network")
-        numbers = {name: number(1.0) for name in classes}
-        group: dict[str, Any] = {"family": "looped", "errors": numbers, "over_alone": numbers,
-                                 "worst": number(1.0), "sums": number(1.0)}  # fmt: skip
-        found: dict[str, Any] = {"groups": [group], "looped_over_standard": number(1.0)}
+        group: dict[str, Any] = {"family": "looped", "over_alone": dict.fromkeys(classes, _OTHER),
+                                 "worst": _OTHER, "sums": _OTHER}  # fmt: skip
+        found: dict[str, Any] = {"groups": [group], "looped_over_standard": _OTHER}
         (group if key in group else found)[key] = number(value)
         runs = [seeds(family=family, task="mixture") for family in ("looped", "standard")]
         return evidence(*runs, *(seeds(task=name) for name in classes), mixture=found)
@@ -85,10 +98,7 @@ def plateau(key: str) -> Made:
 
     def made(value: float) -> Evidence:
         adam = {"optimizer": "adam", key: number(value)}
-        found = {
-            "groups": [{"optimizer": "muon"}, adam],
-            "muon_over_adam": number(value) if key == "muon_over_adam" else None,
-        }
+        found = {"groups": [{"optimizer": "muon"}, adam], "muon_over_adam": number(value)}
         return evidence(seeds(), seeds(optimizer="muon"), plateau=found)
 
     return made

@@ -193,7 +193,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "linear_attention_beats_plain_descent": (preconditioned("over_descent"), 0.3, 0.8),
     "looped_error_falls_with_every_loop": (conditioned("rise"), 1.0, 1.5),
     "standard_error_rises_between_layers": (conditioned("rise", "standard"), 1.5, 1.0),
-    "ill_conditioned_inputs_need_depth": (conditioned("rise"), 2.0, 0.5),
+    "ill_conditioned_inputs_need_depth": (conditioned("gain_ratio"), 2.0, 0.5),
     "few_functions_are_memorised": (diverse(4), 0.9, 0.1),
     "many_functions_are_left_behind": (diverse(256), 0.1, 0.9),
     "looped_needs_no_more_functions": (diverse(32), 0.8, 1.5),

@@ -44,15 +44,15 @@ def test_evidence_decides_either_way(name: str) -> None:
     assert (means[0] > claimed.line > means[1]) == (claimed.holds_if == "above")
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if "fig0" in name or "fig1" in name])
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_unfinished_runs_never_pass(name: str) -> None:
     made, holds, _ = SCENARIOS[name]
     whole = made(holds)
-    for step in (0, 999):
-        members = [replace(member, step=step) for member in whole.members]
+    members = [replace(member, step=member.step - 1) for member in whole.members]
+    if members:
         verdict = verdict_on(name, replace(whole, members=members))
         assert verdict["verdict"] == "not measured"
-        assert ("untrained" if step == 0 else "999 of 1,000 steps") in verdict["note"]
+        assert "training unfinished: " in verdict["note"]
 
 
 def test_no_name_is_taken_twice() -> None:

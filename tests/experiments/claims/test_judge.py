@@ -163,8 +163,8 @@ def test_results_of_untrained_runs_are_refused() -> None:
 
 def test_runs_on_other_prompts_are_not_compared() -> None:
     other = run(family="standard")
-    arrays = {name: np.roll(values, 1, axis=0) for name, values in other.arrays.items()}
-    runs = [run(), replace(other, arrays=arrays)]
+    wider = replace(other.config, task=replace(other.config.task, dims=8))
+    runs = [run(), replace(other, config=wider)]
     verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
     assert verdict["verdict"] == "not measured"
     assert "different prompts" in verdict["note"]
