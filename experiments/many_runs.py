@@ -24,7 +24,7 @@ from looplab.evaluation.report import report
 from looplab.training import Run, train_together
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
-from looplab.training.jobs import Workers, processes_for, run_jobs
+from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work
 from looplab.training.run_folder.run import RunFolder, run_folder
 from looplab.training.run_folder.status import last_record
@@ -80,8 +80,8 @@ def train_all(wanted: Sequence[Wanted], plan: Plan) -> dict[str, str]:
         )
         for part in parts
     ]
-    workers = Workers(min(at_once, len(jobs)), plan.logs, plan.devices)
-    outcomes = run_jobs(jobs, workers, estimates.left_now)
+    at_once = min(at_once, len(jobs))
+    outcomes = run_jobs(jobs, at_once, plan.logs, plan.devices, estimates.left_now)
     failures: dict[str, str] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         if outcome.failure:

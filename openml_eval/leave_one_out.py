@@ -28,7 +28,7 @@ from looplab.evaluation.remarks import remarks
 from looplab.training import Run, train
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
-from looplab.training.jobs import Workers, processes_for, run_jobs
+from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.run_folder.files import read_record, write_arrays, write_bytes
 from looplab.training.run_folder.run import RunFolder, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
@@ -68,7 +68,7 @@ def leave_one_out(
     jobs, held_out, folder = _plan(settings, configs)
     first = next(iter(configs.values()))
     processes = processes_for(len(jobs), settings.jobs, first)
-    outcomes = run_jobs(jobs, Workers(processes, folder / "logs"))
+    outcomes = run_jobs(jobs, processes, folder / "logs")
     done, failures, scores = list[Done](), list[str](), dict[str, NDArray[Any]]()
     for job, outcome in zip(jobs, outcomes, strict=True):
         if outcome.result is None:

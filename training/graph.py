@@ -8,7 +8,6 @@ runner.run(stage, body, generators)                   # makes one step, captured
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
 
 import torch
 from torch import Generator
@@ -21,15 +20,36 @@ _EAGER_STEPS = 3
 Body = Callable[[], None]
 
 
-class Recorder(Protocol):
-    """The part of a GraphRunner that needs a GPU."""
+class CudaRecorder:
+    """The part of a GraphRunner that needs a GPU: it captures on a stream of its own.
+
+    Each graph has its own memory pool, which PyTorch empties before it captures the next, so that
+    there is only one at a time.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.stream = torch.cuda.Stream(device)
 
     def aside(self, body: Body) -> None:
         """Run the body uncaptured, on the stream of later captures."""
+        main = torch.cuda.current_stream(self.stream.device)
+        self.stream.wait_stream(main)
+        with torch.cuda.stream(self.stream):
+            body()
+        main.wait_stream(self.stream)
 
     def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
         """Record what the body queues, without running it; the function that replays it. The
         generators are those that the body samples from."""
+        graph = torch.cuda.CUDAGraph()
+        # A replay samples from the current state of a registered generator: seeded by the host
+        # before each step, it gives the same numbers as without a graph.
+        for generator in generators:
+            graph.register_generator_state(generator)
+        # The outer context restores the caller's stream even if the capture fails.
+        with torch.cuda.stream(self.stream), torch.cuda.graph(graph, stream=self.stream):
+            body()
+        return graph.replay
 
 
 class GraphRunner:
@@ -40,7 +60,7 @@ class GraphRunner:
     a body reads and writes must keep its address in memory; after a change, call `drop`.
     """
 
-    def __init__(self, recorder: Recorder | None) -> None:
+    def __init__(self, recorder: CudaRecorder | None) -> None:
         self.recorder = recorder
         self.drop()
 
@@ -67,68 +87,15 @@ class GraphRunner:
             try:
                 self.replay = self.recorder.capture(body, generators)
             except Exception as error:  # of any kind: the step is right without a graph
-                self._give_up(error, generators)
+                reason = " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+                tqdm.write(f"steps are not captured as a CUDA graph, and slower for it: {reason}")
+                self.recorder = None
+                self.drop()
+                # A generator of a broken capture cannot sample. It has not been used since it was
+                # seeded, so that its seed is its whole state.
+                seeds = [generator.initial_seed() for generator in generators]
+                device = generators[0].device
+                generators[:] = [Generator(device).manual_seed(seed) for seed in seeds]
                 body()
                 return
         self.replay()
-
-    def _give_up(self, error: Exception, generators: list[Generator]) -> None:
-        reason = " ".join(str(error).split("\n")[0].split()) or type(error).__name__
-        tqdm.write(f"steps are not captured as a CUDA graph, and slower for it: {reason}")
-        self.recorder = None
-        self.drop()
-        # A generator of a broken capture cannot sample. It has not been used since it was seeded,
-        # so that its seed is its whole state.
-        generators[:] = [
-            Generator(generator.device).manual_seed(generator.initial_seed())
-            for generator in generators
-        ]
-
-
-def make_recorder(device: torch.device, capture: bool | None, obstacle: str) -> CudaRecorder | None:
-    """The recorder of a training on `device`; None if `capture` is False, on devices other than
-    CUDA, and where there is an `obstacle`, with a printed line.
-
-    Raises ValueError where `capture` is True and impossible.
-    """
-    if device.type != "cuda":
-        if capture:
-            raise ValueError(f"a step on {device} cannot be captured: only CUDA has graphs")
-        return None
-    if capture is False:
-        return None
-    if obstacle:
-        if capture:
-            raise ValueError(f"steps cannot be captured where {obstacle}")
-        tqdm.write(f"steps are not captured as a CUDA graph: {obstacle}")
-        return None
-    return CudaRecorder(device)
-
-
-class CudaRecorder:
-    """Captures on a stream of its own.
-
-    Each graph has its own memory pool, which PyTorch empties before it captures the next, so that
-    there is only one at a time.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self.stream = torch.cuda.Stream(device)
-
-    def aside(self, body: Body) -> None:
-        main = torch.cuda.current_stream(self.stream.device)
-        self.stream.wait_stream(main)
-        with torch.cuda.stream(self.stream):
-            body()
-        main.wait_stream(self.stream)
-
-    def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
-        graph = torch.cuda.CUDAGraph()
-        # A replay samples from the current state of a registered generator: seeded by the host
-        # before each step, it gives the same numbers as without a graph.
-        for generator in generators:
-            graph.register_generator_state(generator)
-        # The outer context restores the caller's stream even if the capture fails.
-        with torch.cuda.stream(self.stream), torch.cuda.graph(graph, stream=self.stream):
-            body()
-        return graph.replay

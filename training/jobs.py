@@ -1,7 +1,7 @@
 """Several jobs at once, each in a process of its own; one that fails does not end the others, and
 one whose folder another process holds waits until it is free.
 
-outcomes = run_jobs(jobs, Workers(at_once=2, logs=Path("logs")))
+outcomes = run_jobs(jobs, at_once=2, logs=Path("logs"))
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,13 +30,13 @@ from looplab.conf.plugins import failure
 from looplab.conf.schema import Config
 
 from .device import place
-from .progress import on_terminal
+from .progress import BETWEEN_LINES, on_terminal
 from .run_folder.lock import is_locked
 from .signals import Interrupted, deferred_signals
 
 _LOOK = 1.0  # seconds between two looks at locked folders and at the work that is left
-_BETWEEN_LINES = 30.0  # seconds, where there is no terminal
 _FORMAT = "{percentage:3.0f}%|{bar}| {postfix}, {elapsed} so far, {remaining} left"
+_SPAWN = multiprocessing.get_context("spawn")
 
 
 class Job(Protocol):
@@ -65,16 +65,6 @@ class Outcome:
     held: tuple[Path, str] | None = None
 
 
-@dataclass(frozen=True)
-class Workers:
-    """How jobs are run: processes at once, the folder of their output, and the numbers of CUDA
-    devices that they get in turn (none: all see all)."""
-
-    at_once: int
-    logs: Path
-    devices: tuple[str, ...] = ()
-
-
 def cores() -> int:
     """Cores that this process may use: those of its Slurm task, where it is one."""
     known = hasattr(os, "sched_getaffinity")
@@ -91,13 +81,18 @@ def processes_for(jobs: int, asked: int | None, config: Config) -> int:
 
 
 def run_jobs(
-    jobs: Sequence[Job], workers: Workers, left: Callable[[], float] | None = None
+    jobs: Sequence[Job],
+    at_once: int,
+    logs: Path,
+    devices: Sequence[str] = (),
+    left: Callable[[], float] | None = None,
 ) -> list[Outcome]:
     """The outcomes of all jobs, in their order; prints a line for each that ends. `left` returns
     the seconds of work that are still to come; without it, all jobs count the same.
 
-    With `at_once` 1 they run in this process, one after another, with their output. Otherwise each
-    has a process with its share of the cores, whose output goes to `logs`. A job whose folder
+    With `at_once` 1 and no `devices` they run in this process, one after another, with their
+    output. Otherwise each has a process with its share of the cores, whose output goes to the
+    folder `logs`, and the numbers of CUDA `devices` are given in turn. A job whose folder
     another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
     is free. One whose process is lost, as when the kernel runs out of memory, is tried a second
     time after all others, from its last checkpoint.
@@ -107,51 +102,48 @@ def run_jobs(
     with its exit code. If this process is killed, those it started save and end too.
     """
     with _Progress(len(jobs), left) as progress:
-        queue = _Queue(jobs, workers, progress)
-        if workers.at_once == 1 and not workers.devices:
-            queue.work_here()
-        else:
-            queue.work_in_processes()
+        queue = _Queue(jobs, at_once, logs, devices, progress)
+        queue.work()
     return queue.outcomes
 
 
 class _Queue:
     """The jobs in line, those at work, and the outcomes of those that have ended."""
 
-    def __init__(self, jobs: Sequence[Job], workers: Workers, progress: _Progress) -> None:
-        self.jobs, self.workers, self.progress = jobs, workers, progress
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        at_once: int,
+        logs: Path,
+        devices: Sequence[str],
+        progress: _Progress,
+    ) -> None:
+        self.jobs, self.at_once, self.progress = jobs, at_once, progress
         self.outcomes = [Outcome()] * len(jobs)
+        self._in_processes = at_once > 1 or bool(devices)
+        self._logs = [logs / f"{_file_name(job.name)}.txt" for job in jobs]
         self._line = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
         self._waited: set[int] = set()
         self._lost: set[int] = set()
-        devices = workers.devices
-        self._devices = [*devices] * -(-workers.at_once // max(len(devices), 1))
-        self._running: dict[Future[Outcome], _Working] = {}
+        self._devices = [*devices] * -(-at_once // max(len(devices), 1))
+        # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
+        self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
 
-    def work_here(self) -> None:
-        """Run one job after another in this process."""
-        while self._line or self._locks:
-            if (index := self._next()) is None:
-                time.sleep(_LOOK)
-            else:
-                self._take(index, _outcome_of(self.jobs[index]))
-
-    def work_in_processes(self) -> None:
-        """Run each job in a process; whatever ends this, no process is left."""
-        self.workers.logs.mkdir(parents=True, exist_ok=True)
+    def work(self) -> None:
+        """Run all jobs; whatever ends this, no process is left."""
         try:
             while self._line or self._locks or self._running:
-                while len(self._running) < self.workers.at_once:
-                    if (index := self._next()) is None:
-                        break
+                is_free = len(self._running) < self.at_once
+                if not is_free or (index := self._next()) is None:
+                    for receiver in wait([*self._running], _LOOK):
+                        assert isinstance(receiver, Connection)
+                        self._end(receiver)
+                    self.progress.look()
+                elif self._in_processes:
                     self._start(index)
-                done, _ = wait(self._running, _LOOK, FIRST_COMPLETED)
-                if not self._running:
-                    time.sleep(_LOOK)  # all wait for other processes
-                for future in done:
-                    self._end(future)
-                self.progress.look()
+                else:
+                    self._take(index, _outcome_of(self.jobs[index]))
         finally:
             self._stop()
 
@@ -166,33 +158,41 @@ class _Queue:
         return None
 
     def _start(self, index: int) -> None:
-        device = self._devices.pop(0) if self._devices else ""
-        threads = max(1, cores() // self.workers.at_once)
-        log = self.workers.logs / f"{_file_name(self.jobs[index].name)}.txt"
-        before = {*multiprocessing.active_children()}
-        pool = ProcessPoolExecutor(
-            1, multiprocessing.get_context("spawn"), _begin, (threads, log, device)
+        log, device = self._logs[index], self._devices.pop(0) if self._devices else ""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        threads = max(1, cores() // self.at_once)
+        receiver, sender = _SPAWN.Pipe(duplex=False)
+        process = _SPAWN.Process(
+            target=_work, args=(self.jobs[index], sender, threads, log, device)
         )
         with deferred_signals() as noted, _masked():
-            future = pool.submit(_outcome_of, self.jobs[index])
-            processes = {*multiprocessing.active_children()} - before
-            self._running[future] = _Working(index, pool, processes, log, device)
+            process.start()
+            self._running[receiver] = process, index, device
+        sender.close()  # so that the end of the process is the end of the pipe
         if noted:  # only now is there somebody who would end the process
             signal.raise_signal(noted[0])
 
-    def _end(self, future: Future[Outcome]) -> None:
-        working = self._running.pop(future)
-        working.pool.shutdown()
-        if working.device:
-            self._devices.append(working.device)
+    def _end(self, receiver: Connection) -> None:
+        process, index, device = self._running[receiver]
         try:
-            outcome = future.result()
-        except BrokenProcessPool:
-            self._lose(working)
+            outcome = receiver.recv()
+        except (EOFError, OSError):  # maybe in the middle of it
+            outcome = None
+        process.join()
+        del self._running[receiver]
+        if device:
+            self._devices.append(device)
+        if outcome is not None:
+            self._take(index, outcome)
             return
-        except Exception as error:  # what cannot be pickled
-            outcome = Outcome(failure=f"{type(error).__name__}: {one_line(error)}")
-        self._take(working.index, outcome)
+        how = f"its process {describe_exit(process.exitcode or 0)}"
+        if index in self._lost:
+            failure = f"tried twice: {how}; {self._logs[index]} has more"
+            self._take(index, Outcome(failure=failure))
+            return
+        self._lost.add(index)
+        self._line.append(index)
+        self.progress.write(f"{self.jobs[index].name}: {how}, it is tried once more")
 
     def _take(self, index: int, outcome: Outcome) -> None:
         """Keep the outcome of a job that ended, print its line, or put a held one back."""
@@ -211,46 +211,18 @@ class _Queue:
             f"{job.name}: {f'failed: {failed}' if failed else job.describe(outcome.result)}"
         )
 
-    def _lose(self, working: _Working) -> None:
-        index, name = working.index, self.jobs[working.index].name
-        how = working.how_it_ended()
-        if index in self._lost:
-            reason = f"tried twice: its process {how}; {working.log} has more"
-            self._take(index, Outcome(failure=reason))
-            return
-        self._lost.add(index)
-        self._line.append(index)
-        self.progress.write(f"{name}: its process {how}, it is tried once more")
-
     def _stop(self) -> None:
         """End every process by SIGTERM, which saves first, and wait for them, whatever a second
         Ctrl-C says."""
         try:
             with deferred_signals():
-                for working in self._running.values():
-                    for process in working.processes:
-                        process.terminate()
-                for working in self._running.values():
-                    working.pool.shutdown(cancel_futures=True)
+                for process, *_ in self._running.values():
+                    process.terminate()
+                for process, *_ in self._running.values():
+                    process.join()
                 self._running.clear()
         except KeyboardInterrupt:  # it came before this
             self._stop()
-
-
-@dataclass(frozen=True)
-class _Working:
-    """A job at work: its pool of one process, and the CUDA device that it has, if any."""
-
-    index: int
-    pool: ProcessPoolExecutor
-    processes: set[multiprocessing.process.BaseProcess]
-    log: Path
-    device: str
-
-    def how_it_ended(self) -> str:
-        """How its process ended, as text."""
-        codes = [process.exitcode for process in self.processes if process.exitcode]
-        return describe_exit(codes[0]) if codes else "could not be started"
 
 
 def _outcome_of(job: Job) -> Outcome:
@@ -270,19 +242,17 @@ def _outcome_of(job: Job) -> Outcome:
         return Outcome(failure=failure(error) or f"{type(error).__name__}: {one_line(error)}")
 
 
-def _begin(threads: int, log: Path, device: str) -> None:
-    """In a process of a job, before it: its threads, its output, the one CUDA device it sees."""
+def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) -> None:
+    """In a process of its own: run the job with so many threads, with its output in `log` and the
+    one CUDA device that it sees, and send its outcome."""
     if device:  # read when CUDA is first used
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     end_with_parent()
     torch.set_num_threads(threads)
-    try:
-        file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    except OSError:  # a full disk
-        file = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):
-        os.dup2(file, number)
-    os.close(file)
+    with open(log, "ab") as file:
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+    sender.send(_outcome_of(job))
 
 
 def describe_exit(code: int) -> str:
@@ -312,9 +282,6 @@ def end_with_parent() -> None:
 def _masked() -> Iterator[None]:
     """A process started within this context gets neither the terminal's Ctrl-C, nor Slurm's word
     that the time is up (SIGUSR2): the process that started it ends it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
     resource_tracker.ensure_running()  # started within, it would unblock Ctrl-C
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR2})
     try:
@@ -337,7 +304,6 @@ class _Progress:
         self._left = left or (lambda: float(self._jobs - self._ended))
         self._total, self._start = max(self._left(), 1e-9), time.monotonic()
         self._looked = self._start
-        self._pause = 0.0  # seconds between two looks, of whose time they may take 2 %
         self._lines = jobs > 1 and not on_terminal()
         self._bar: tqdm[Any] = tqdm(
             total=self._total,
@@ -366,11 +332,9 @@ class _Progress:
     def look(self) -> None:
         """Show how much is left."""
         now = time.monotonic()
-        if now - self._looked < max(_BETWEEN_LINES if self._lines else _LOOK, self._pause):
+        if now - self._looked < (BETWEEN_LINES if self._lines else _LOOK):
             return
-        done = 1 - self._left() / self._total
-        self._looked = time.monotonic()
-        self._pause = 50 * (self._looked - now)
+        self._looked, done = now, 1 - self._left() / self._total
         self._bar.set_postfix_str(f"{self._ended} of {self._jobs} done", refresh=False)
         self._bar.update(max(done * self._total - self._bar.n, 0))
         if self._lines and self._ended < self._jobs:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from looplab.curricula import Curriculum, Stage
 
 _DELAY = 2  # seconds before the bar appears
-_BETWEEN_LINES = 30.0  # seconds
+BETWEEN_LINES = 30.0  # seconds
 _PARTS = 500  # of a training, each with the cost of its middle step
 
 
@@ -61,7 +61,7 @@ class Progress:
         self.done += count
         self._bar.update(count)
         now = time.monotonic()
-        if not self._terminal and now - self._last >= _BETWEEN_LINES and self.done < self.total:
+        if not self._terminal and now - self._last >= BETWEEN_LINES and self.done < self.total:
             self._last = now
             rate = (self.done - self._first) / (now - self._start_time)
             remaining = tqdm.format_interval(int((self.total - self.done) / rate))

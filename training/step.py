@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn.utils import clip_grads_with_norm_
+from tqdm import tqdm
 
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, SampledLoops, Stage
@@ -24,7 +25,7 @@ from looplab.models import Model
 from looplab.tasks import Prompts, Task
 
 from .assemble import seed_step, step_generator
-from .graph import GraphRunner, make_recorder
+from .graph import CudaRecorder, GraphRunner
 from .inside_loops import NORMS, JacobianGain, ResidualNorms, first_mlp, gradient_norm
 from .objective import loss, targets
 from .optim.average import WeightAverage
@@ -65,7 +66,7 @@ class Trainer:
     """A model on its device with its optimiser; `update(step)` makes one step.
 
     On CUDA, unless `capture` is False or the number of loops is not known before a step, steps are
-    captured as a graph. Raises ValueError where `capture` is True and impossible.
+    captured as a graph.
     """
 
     def __init__(
@@ -74,13 +75,16 @@ class Trainer:
         task: Task,
         curriculum: Curriculum,
         model: Model,
-        capture: bool | None = None,
+        capture: bool = True,
     ) -> None:
         self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
         self.parameters = list(model.parameters())
         self.device = self.parameters[0].device
-        recorder = make_recorder(self.device, capture, _not_captured(config, curriculum))
-        self.runner = GraphRunner(recorder)
+        captures = capture and self.device.type == "cuda"
+        if captures and (obstacle := _not_captured(config, curriculum)):
+            tqdm.write(f"steps are not captured as a CUDA graph: {obstacle}")
+            captures = False
+        self.runner = GraphRunner(CudaRecorder(self.device) if captures else None)
         self.optimizer = make_optimizer(model, config)
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None

@@ -36,7 +36,7 @@ from looplab.experiments.plan import Flops
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_model, build_task, trained_loops
 from looplab.training.device import place, place_exactly
-from looplab.training.jobs import Workers, run_jobs
+from looplab.training.jobs import run_jobs
 from looplab.training.objective import check_targets
 from looplab.training.run_folder.environment import other_code, some_files
 from looplab.training.run_folder.files import read_record, write_record
@@ -82,7 +82,7 @@ def race(settings: QualitySettings, words: Sequence[str] = ()) -> str:
         for label, configs in rows.items()
         for config in configs
     ]
-    outcomes = run_jobs(jobs, Workers(settings.jobs, task_folder / "logs"))
+    outcomes = run_jobs(jobs, settings.jobs, task_folder / "logs")
     results = iter(outcomes)
     entries: list[dict[str, Any]] = []
     for label, configs in rows.items():

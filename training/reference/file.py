@@ -81,9 +81,10 @@ def read_reference_file(path: Path) -> ReferenceFile:
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
     form, tensors, step = _unpack(data)
-    step = _whole(step)
-    if not _are_tensors(tensors):
-        raise RunError(f"{path} holds no state of a model: {_first_keys(tensors)}")
+    if not isinstance(tensors, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
+    ):
+        raise RunError(f"{path} holds no state of a model")
     if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
         step = int(number[1])
     if step is not None and (not isinstance(step, int) or step < 0):
@@ -105,30 +106,16 @@ def _load(path: Path, content: bytes) -> Any:
 
 def _unpack(data: Any) -> tuple[str, Any, Any]:
     """The form, the state dict and the step of a file of either code, or of a fork or a trainer."""
-    if isinstance(data, Mapping):
-        step = next((data[name] for name in _STEPS if name in data), None)
-        if "model_state_dict" in data:
-            return "a training state", data["model_state_dict"], step
-        for name in _CONTAINERS:
-            if isinstance(data.get(name), Mapping):
-                return f"a state dict under {name!r}", data[name], step
-    return "a state dict", data, None
-
-
-def _whole(step: Any) -> Any:
-    """A step as a whole number, if it is one of another kind: of numpy, or a tensor."""
+    if not isinstance(data, Mapping):
+        return "a state dict", data, None
+    step = next((data[name] for name in _STEPS if name in data), None)
     if isinstance(step, np.generic) or (isinstance(step, Tensor) and step.numel() == 1):
         step = step.item()
-    return int(step) if isinstance(step, float) and step.is_integer() else step
-
-
-def _are_tensors(state: Any) -> bool:
-    return isinstance(state, Mapping) and all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
-    )
-
-
-def _first_keys(state: Any) -> str:
-    if not isinstance(state, Mapping):
-        return f"it is a {type(state).__name__}"
-    return "it begins with " + (", ".join(str(key) for key in [*state][:3]) or "nothing")
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)
+    if "model_state_dict" in data:
+        return "a training state", data["model_state_dict"], step
+    for name in _CONTAINERS:
+        if isinstance(data.get(name), Mapping):
+            return f"a state dict under {name!r}", data[name], step
+    return "a state dict", data, None

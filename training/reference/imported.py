@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
+from looplab.conf.build import config_from_mapping
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.saved import read_config
@@ -39,9 +39,7 @@ _LOOP_KEYS = {
     "standard": (),
 }
 MEANINGLESS = {"looped": (), "tied": ("loops.T",), "standard": ("loops.b", "loops.T")}
-_EXAMPLES = {"model.injection": "add", "loops.b": 20, "loops.T": 15, "training.steps": 500_000}
-_OF_TASKS = ("linear", "sparse_linear", "noisy_linear", "relu_network", "decision_tree")
-_OF_CLASSES = ("tables", "halfspaces")
+_OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
 _MOST_POINTS, _MOST_HEADS = 41, 8  # in examples
 
 
@@ -75,16 +73,16 @@ def import_checkpoint(
         print(f"{run.path}: imported already", flush=True)
     else:
         record = {
-            **{"checkpoint": str(source.path.resolve()), "sha256": source.sha256},
-            **{"code": source.reference.code, "holds": source.form},
-            **{
-                "from_checkpoint": source.facts(),
-                "from_config": file_settings,
-                "from_command": {**user_settings},
-            },
+            "checkpoint": str(source.path.resolve()),
+            "sha256": source.sha256,
+            "code": source.reference.code,
+            "holds": source.form,
+            "from_checkpoint": source.facts(),
+            "from_config": file_settings,
+            "from_command": dict(user_settings),
         }
         _write(run, record)
-    if line := unverified_note(user_settings, file_settings, source.facts()):
+    if line := _unverified_note(user_settings, file_settings, source.facts()):
         print(f"{run.path}: {line}", flush=True)
     return run
 
@@ -112,7 +110,7 @@ def _merge_settings(
         _check_read_out(source, user_settings, values["task"])
     _check_shape(user_settings, values.get("model"), source.reference)
     _check_meaning(values)
-    check_complete(source, values)
+    _check_complete(source, values)
     for name, end in (("dims", "task.dims"), ("points", "task.points"), ("loops", "loops.b")):
         start = f"curriculum.{name}.start"  # the reference clamps it after one step
         if isinstance(values.get(start), int) and isinstance(values.get(end), int):
@@ -151,60 +149,50 @@ def _check_shape(settings: Mapping[str, Any], family: str | None, shape: Referen
     if isinstance(heads, int) and heads > 0 and shape.n_embd % heads:
         raise ConfigError("model.n_head", f"must divide model.n_embd={shape.n_embd}, got {heads}")
     for key in settings:
-        group, _, name = key.partition(".")
-        if group == "model" and name and name not in _SHAPE:
+        if key.startswith("model.") and key.removeprefix("model.") not in _SHAPE:
             raise ConfigError(key, "cannot be given to an import: a reference's models have none")
-    if family == "looped" and settings.get("model.injection") in ("none", "concat"):
-        raise ConfigError(
-            "model.injection",
-            f"cannot be {settings['model.injection']!r} with model=looped: a reference's looped "
-            "models inject the prompt by add or multiply",
-        )
+    injection = settings.get("model.injection", "add")
+    if family == "looped" and injection not in ("add", "multiply"):
+        problem = f"cannot be {injection!r} with model=looped: a reference's models add or multiply"
+        raise ConfigError("model.injection", problem)
 
 
 def _check_meaning(values: Mapping[str, Any]) -> None:
     """ConfigError for a key that the task or the family, if known, does not have."""
-    settings = task_settings(values["task"]) if "task" in values else None
+    own = task_settings(values["task"]).keys() if "task" in values else None
     for key in values:
-        of_task = key.partition(".")[2] if key.startswith("task.") else ""
-        shared = ("", "dims", "points", "distinct_prompts", "distinct_functions")
-        valid = settings is None or of_task in (*shared, *settings)
-        if not valid:
+        name = key.removeprefix("task.")
+        if own is not None and name != key and name not in {*own, *_OF_ALL_TASKS, "points"}:
             raise ConfigError(key, f"has no meaning with task={values['task']}")
         if key in MEANINGLESS.get(values.get("model", ""), ()):
             raise ConfigError(key, f"has no meaning with model={values['model']}")
 
 
-def _applicable(
-    file_settings: Mapping[str, Any], user_settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of config.yaml without those of a replaced task or family."""
-    obsolete: list[str] = []
+    obsolete: tuple[str, ...] = ()
     if (
         "task" in file_settings
-        and user_settings.get("task", file_settings["task"]) != file_settings["task"]
+        and replaced.get("task", file_settings["task"]) != file_settings["task"]
     ):
-        obsolete += [f"task.{key}" for key in task_settings(file_settings["task"])]
-    if user_settings.get("model", file_settings.get("model")) != file_settings.get("model"):
-        loops = [key for key in file_settings if key.startswith(("loops.", "curriculum.loops."))]
-        obsolete += ["model.injection", *loops]
-    return {key: value for key, value in file_settings.items() if key not in obsolete}
+        obsolete += tuple(f"task.{key}" for key in task_settings(file_settings["task"]))
+    if replaced.get("model", file_settings.get("model")) != file_settings.get("model"):
+        obsolete += ("model.injection", "loops.", "curriculum.loops.")
+    return {key: value for key, value in file_settings.items() if not key.startswith(obsolete)}
 
 
 def _check_existing(run: Run, source: ReferenceFile) -> None:
     """RunError unless the existing folder holds the same import, complete."""
-    record = flatten(RunFolder(run.path).made_with() or {})
-    if record.get("imported.sha256") != source.sha256:
+    folder = RunFolder(run.path)
+    record = (folder.made_with() or {}).get("imported", {})
+    if record.get("sha256") != source.sha256:
         raise RunError(f"{run.path} is in the way: it is no import of {source.path}")
-    saved = flatten(config_to_mapping(read_config(run.path)))
-    for key, value in flatten(config_to_mapping(run.config)).items():
-        if key != "folder" and saved.get(key) != value:
-            name = key.replace(".settings.", ".")
-            raise RunError(
-                f"{run.path} holds this checkpoint with {name}={saved.get(key)!r}, not {value!r}: "
-                "move it away, or import into another folder="
-            )
-    if newest_checkpoint(RunFolder(run.path).checkpoints)[0] is None:
+    if changes := folder.differences(run.config, read_config(run.path)):
+        raise RunError(
+            f"{run.path} holds this checkpoint with other settings ({', '.join(changes)}): "
+            "move it away, or import into another folder="
+        )
+    if newest_checkpoint(folder.checkpoints)[0] is None:
         raise RunError(f"{run.path} is damaged: remove it and import again")
 
 
@@ -230,48 +218,32 @@ def task_settings(task: str) -> dict[str, Any]:
         defaults = {field.name: field.default for field in fields(task_class(task))}
     except ValueError as error:
         raise ConfigError("task", f"is an {error}") from None
-    shared = ("dims", "distinct_prompts", "distinct_functions")
-    return {key: value for key, value in defaults.items() if key not in shared}
+    return {key: value for key, value in defaults.items() if key not in _OF_ALL_TASKS}
 
 
-def check_complete(source: ReferenceFile, values: Mapping[str, Any]) -> None:
+def _check_complete(source: ReferenceFile, values: Mapping[str, Any]) -> None:
     """ConfigError that names the missing settings, with an example for this checkpoint's sizes.
     Settings of a task or a family are required once it is known."""
     missing = [key for key in _required_keys(values) if key not in values]
     if not missing:
         return
-    examples = _examples(source, values)
-    complete = examples | dict(values)
-    suggestion = {key: complete[key] for key in _required_keys(complete) if key not in values}
-    words = " ".join(f"{key}={as_word(value)}" for key, value in suggestion.items())
-    addition = ", and what goes with them" if len(suggestion) > len(missing) else ""
-    raise ConfigError(
-        "checkpoint",
-        f"{source.path} does not say {', '.join(missing)}: say them{addition}, as in {words}",
-    )
-
-
-def unverified_note(
-    user_settings: Mapping[str, Any], file_settings: Mapping[str, Any], facts: Mapping[str, Any]
-) -> str:
-    """One line on given settings that are not in config.yaml and that the tensors cannot confirm;
-    empty where there are none."""
-    parts = []
-    for key in ("model", "model.n_head", "model.injection"):
-        if (
-            key in user_settings
-            and key not in facts
-            and file_settings.get(key) != user_settings[key]
-        ):
-            remark = f" (their config.yaml: {file_settings[key]})" if key in file_settings else ""
-            parts.append(f"{key}={user_settings[key]}{remark}")
-    if not parts:
-        return ""
-    verb = "are" if len(parts) > 1 else "is"
-    return (
-        f"{', '.join(parts)} {verb} taken as given: the tensors cannot tell, and with another "
-        "value than in training the model predicts something else"
-    )
+    shape = source.reference
+    task = values.get("task", "tables" if shape.classes else "linear")
+    heads = (count for count in range(_MOST_HEADS, 1, -1) if shape.n_embd % count == 0)
+    example = {
+        **{f"task.{key}": value for key, value in task_settings(task).items()},
+        **{"model.injection": "add", "loops.b": 20, "loops.T": 15, "training.steps": 500_000},
+        "task": task,
+        "task.sparsity": min(3, shape.dims),
+        "task.points": min(_MOST_POINTS, shape.n_positions),
+        "model": "looped" if shape.n_layer == 1 else "standard",
+        "model.n_head": next(heads, 1),
+        **values,
+    }
+    suggestion = [key for key in _required_keys(example) if key not in values]
+    words = " ".join(f"{key}={as_word(example[key])}" for key in suggestion)
+    problem = f"does not say {', '.join(missing)}: say them, as in {words}"
+    raise ConfigError("checkpoint", f"{source.path} {problem}")
 
 
 def _required_keys(values: Mapping[str, Any]) -> list[str]:
@@ -284,22 +256,22 @@ def _required_keys(values: Mapping[str, Any]) -> list[str]:
     return [*keys, "training.steps"]
 
 
-def _examples(source: ReferenceFile, values: Mapping[str, Any]) -> dict[str, Any]:
-    """An example value for every required key, consistent with the tensors and `values`."""
-    shape = source.reference
-    names = {key.removeprefix("task.") for key in values if key.startswith("task.")}
-    names -= {"dims", "points", "distinct_prompts", "distinct_functions"}
-    tasks = _OF_CLASSES if shape.classes else _OF_TASKS
-    fitting = (task for task in tasks if names <= task_settings(task).keys())
-    task = values.get("task", next(fitting, tasks[0]))
-    loops = any(key.startswith(("loops.", "model.injection")) for key in values)
-    heads = (count for count in range(_MOST_HEADS, 1, -1) if shape.n_embd % count == 0)
-    return {
-        **{f"task.{key}": value for key, value in task_settings(task).items()},
-        **_EXAMPLES,
-        "task": task,
-        "task.sparsity": min(3, shape.dims),
-        "task.points": min(_MOST_POINTS, shape.n_positions),
-        "model": "looped" if shape.n_layer == 1 or loops else "standard",
-        "model.n_head": next(heads, 1),
-    }
+def _unverified_note(
+    user_settings: Mapping[str, Any], file_settings: Mapping[str, Any], facts: Mapping[str, Any]
+) -> str:
+    """One line on given settings that are not in config.yaml and that the tensors cannot confirm;
+    empty where there are none."""
+    parts = [
+        f"{key}={user_settings[key]}"
+        + (f" (their config.yaml: {file_settings[key]})" if key in file_settings else "")
+        for key in ("model", "model.n_head", "model.injection")
+        if key in user_settings
+        and key not in facts
+        and file_settings.get(key) != user_settings[key]
+    ]
+    if not parts:
+        return ""
+    return (
+        f"{', '.join(parts)} {'are' if len(parts) > 1 else 'is'} taken as given: the tensors "
+        "cannot tell, and with another value than in training the model predicts something else"
+    )

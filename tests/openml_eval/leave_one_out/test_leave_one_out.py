@@ -23,7 +23,7 @@ from looplab.openml_eval.leave_one_out import Scoring, SolverJob, evaluated_tabl
 from looplab.openml_eval.settings import RunSettings
 from looplab.tasks import Task, make_task
 from looplab.training import Interrupted
-from looplab.training.jobs import Workers, run_jobs
+from looplab.training.jobs import run_jobs
 from looplab.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import ROWS, words, write_tables
@@ -107,7 +107,7 @@ def test_one_failure_is_named_and_the_rest_goes_on(
 def test_a_process_that_dies_is_a_failure(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    one, other = run_jobs([Dies(), Lives()], Workers(2, tmp_path))
+    one, other = run_jobs([Dies(), Lives()], 2, tmp_path)
     assert one.failure.startswith("tried twice: its process ended with code 7; ")
     assert other.result == {"threads": 1}
     assert "Lives: 1 thread" in capfd.readouterr().out

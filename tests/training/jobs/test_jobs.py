@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from looplab.conf.command import run_command
-from looplab.training.jobs import Workers, run_jobs
+from looplab.training.jobs import run_jobs
 from looplab.training.run_folder.run import RunFolder
 from tests.training.stopping.killed import Killable, until
 
@@ -84,7 +84,7 @@ def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
     thread = threading.Thread(target=hold_until_the_others_are_done)
     thread.start()
     assert holding.wait(60)
-    outcomes = run_jobs(jobs, Workers(at_once, tmp_path / "logs"))
+    outcomes = run_jobs(jobs, at_once, tmp_path / "logs")
     thread.join()
     assert [o.result and o.result["name"] for o in outcomes] == ["first", "second", "third"]
     said = capfd.readouterr().out.splitlines()
@@ -104,7 +104,7 @@ def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
         Dies("twice", tmp_path / "twice", times=2),
         *(Works(name, tmp_path / name) for name in "abc"),
     ]
-    once, twice, *others = run_jobs(jobs, Workers(2, tmp_path / "logs"))
+    once, twice, *others = run_jobs(jobs, 2, tmp_path / "logs")
     assert all(each.result for each in (once, *others))
     assert once.result is not None
     # One of the others may still have been at work beside it.
@@ -130,7 +130,7 @@ def test_ctrl_c_ends_the_waiting(at_once: int, tmp_path: Path) -> None:
     with RunFolder(jobs[0].folder).lock():
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            run_jobs(jobs, Workers(at_once, tmp_path / "logs"))
+            run_jobs(jobs, at_once, tmp_path / "logs")
         timer.join()
     assert time.monotonic() - ended[0] < 5
     assert not (jobs[0].folder / "done").exists()
@@ -148,7 +148,7 @@ class Settings:
 
 def measure(settings: Settings) -> str:
     here = Path(settings.folder)
-    run_jobs([Sleeps(name, here / name) for name in "ab"], Workers(2, here / "logs"))
+    run_jobs([Sleeps(name, here / name) for name in "ab"], 2, here / "logs")
     return "done"
 
 
@@ -185,7 +185,7 @@ class Sees(Works):
 
 def test_each_process_has_a_device_of_its_own(tmp_path: Path) -> None:
     jobs = [Sees(name, tmp_path / name) for name in "abcd"]
-    outcomes = run_jobs(jobs, Workers(2, tmp_path / "logs", devices=("3", "5")))
+    outcomes = run_jobs(jobs, 2, tmp_path / "logs", devices=("3", "5"))
     seen = [outcome.result["device"] for outcome in outcomes]
     assert sorted(seen[:2]) == ["3", "5"]
     assert set(seen) == {"3", "5"}

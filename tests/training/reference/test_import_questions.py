@@ -47,31 +47,11 @@ CLASSIFIER = leiay_weights(n_positions=50, outputs=2)
             "task.noise_std, task.renormalize, task.points, model.n_head, loops.b",
             "task.noise_std=1.0 task.renormalize=false task.points=11 model.n_head=8 loops.b=20",
         ),
-        # What was said already tells which task, and which family, an example can be.
-        (
-            THREE_LAYERS,
-            {"task.depth": 2, "loops.b": 5},
-            "task, task.points, model, model.n_head",
-            "task=decision_tree task.points=41 model=looped model.n_head=8 model.injection=add "
-            "loops.T=15",
-        ),
-        (
-            ONE_LAYER,
-            {"task": "sparse_linear", "model": "standard", "model.n_head": 2, "task.points": 5},
-            "task.sparsity",
-            "task.sparsity=3",
-        ),
         (
             CLASSIFIER,
             {"model": "looped", "model.injection": "add", "loops.b": 3, "loops.T": 2},
             "task, task.points, model.n_head",
             "task=tables task.held_out=abalone task.points=41 model.n_head=8",
-        ),
-        (
-            CLASSIFIER,
-            {"task": "halfspaces", "model": "standard", "model.n_head": 2, "task.points": 9},
-            "task.vary_features, task.shared_factor, task.threshold, task.flips",
-            "task.vary_features=false task.shared_factor=0.0 task.threshold=0.0 task.flips=0.0",
         ),
         (
             garg_weights(2, n_positions=6),
@@ -90,8 +70,6 @@ def test_only_what_is_known_to_be_needed_is_asked_for_and_the_example_works(
     line = str(asked.value)
     assert f"{path} does not say {missing}: say them" in line
     assert line.endswith(f", as in {example}")
-    whole = len(example.split()) == len(missing.split(", "))
-    assert ("and what goes with them" in line) != whole
     assert not runs.exists()
     words = [*example.split(), *(f"{key}={value}" for key, value in given.items())]
     (command,) = commands(["action=import", f"checkpoint={path}", *words])
@@ -196,12 +174,8 @@ def test_what_stands_in_the_way_is_never_written_over(tmp_path: Path) -> None:
     path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
     run = import_checkpoint(path, {}, str(runs))
     before = files(runs)
-    with pytest.raises(
-        RunError, match=r"holds this checkpoint with loops\.b=6, not 5: move it away"
-    ):
+    with pytest.raises(RunError, match=r"other settings \(loops\.b is 6, not 5\): move it away"):
         import_checkpoint(path, {"loops.b": 5}, str(runs))
-    with pytest.raises(RunError, match=r"with task\.sparsity=2, not 1"):
-        import_checkpoint(path, {"task.sparsity": 1}, str(runs))
     assert files(runs) == before
     (weights,) = (run.path / "checkpoints").glob("*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-4])
