@@ -37,9 +37,8 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     followed. It is removed where writing fails.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}{_PARTIAL}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(temporary, "wb", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
+        with open(temporary, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
