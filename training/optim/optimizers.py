@@ -101,16 +101,14 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     roles = model.parameter_roles()
     device = next(model.parameters()).device
     kinds = muon_kinds(training)
+    # Of a text's embedding and head, where they have their own.
+    own_rates = {"read_in.weight": training.embedding_rate, "read_out.weight": training.head_rate}
     # Keys: for Muon or not, without decay or with, the multiplier, and the rate before it.
     names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
         on_muon = role.kind in kinds
         decays = role.kind in _DECAYING and name.endswith("weight")
-        own_rate = {
-            "read_in.weight": training.embedding_rate,
-            "read_out.weight": training.head_rate,
-        }
-        adam_rate = own_rate.get(name, 0.0) or training.learning_rate  # a text's may have their own
+        adam_rate = own_rates.get(name, 0.0) or training.learning_rate
         rate = training.muon_rate if on_muon else adam_rate
         names_by_group[on_muon, not decays, multiplier(config.model, role), rate].append(name)
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}

@@ -210,11 +210,9 @@ def _check_meaning(values: Mapping[str, Any]) -> None:
 def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of config.yaml without those of a replaced task or family."""
     obsolete: tuple[str, ...] = ()
-    if (
-        "task" in file_settings
-        and replaced.get("task", file_settings["task"]) != file_settings["task"]
-    ):
-        obsolete += tuple(f"task.{key}" for key in task_settings(file_settings["task"]))
+    task = file_settings.get("task")
+    if task is not None and replaced.get("task", task) != task:
+        obsolete += tuple(f"task.{key}" for key in task_settings(task))
     if replaced.get("model", file_settings.get("model")) != file_settings.get("model"):
         obsolete += ("model.injection", "loops.", "curriculum.loops.")
     return {key: value for key, value in file_settings.items() if not key.startswith(obsolete)}

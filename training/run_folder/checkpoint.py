@@ -56,7 +56,6 @@ class Checkpoint(NamedTuple):
 
     step: int
     tensors: dict[str, Tensor]
-    config: Mapping[str, Any] | None = None  # of its run, as plain values
 
     def weights(self) -> dict[str, Tensor]:
         """The weights for evaluation, as a state dict of the model: their moving averages where
@@ -128,7 +127,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if hashlib.sha256(content).hexdigest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
     try:
-        return Checkpoint(step, safetensors.torch.load(content), facts.get("config"))
+        return Checkpoint(step, safetensors.torch.load(content))
     except (SafetensorError, KeyError, ValueError) as error:
         raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
 

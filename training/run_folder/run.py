@@ -28,7 +28,7 @@ from looplab.models import Model
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
-from .files import read_record, remove_half_written, write_bytes, write_record
+from .files import read_record, write_bytes, write_record
 from .sources import KERNELS, TRAINED, changed_files, outside_source, sources_of
 from .status import holding, status_of, writer
 
@@ -77,7 +77,6 @@ class RunFolder:
         configuration cannot be read.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        remove_half_written(self.path)
         path = self.path / "config.yaml"
         if not (self.path / "environment.json").exists():
             self._write_environment(environment(config, backend))
