@@ -17,8 +17,8 @@ import torch
 
 from looplab.conf.command import Settings, described, run_command
 from looplab.conf.mistakes import ConfigError, one_line
-from looplab.training.run_folder.environment import versions
 from looplab.training.run_folder.files import write_json
+from looplab.training.run_folder.run import versions
 
 # Our names of tasks: the reference's.
 REFERENCE_TASKS = {

@@ -28,6 +28,10 @@ class RunError(RuntimeError):
     """Why a run cannot go on, or a file cannot be used. One line for the user."""
 
 
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be read: the file, and the problem. One line."""
+
+
 class HeldElsewhere(RunError):
     """Another process works in the folder: nothing has failed, and a retry works when the file
     `lock` is free."""

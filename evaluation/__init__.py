@@ -6,7 +6,7 @@ from looplab.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
-    from looplab.training.run_folder.copies import snapshots_of
+    from looplab.training.run_folder.checkpoint import snapshots_of
 
     from .comparison import compare
     from .evaluate_run import evaluate
@@ -18,7 +18,7 @@ _MODULES = {
     "compare": ".comparison",
     "evaluate": ".evaluate_run",
     "load_run": ".load",
-    "snapshots_of": "looplab.training.run_folder.copies",
+    "snapshots_of": "looplab.training.run_folder.checkpoint",
 }
 
 

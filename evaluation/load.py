@@ -6,11 +6,10 @@ run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from looplab.conf.build import config_from_mapping
 from looplab.conf.saved import read_mapping, unpacked
@@ -89,9 +88,7 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
     mapping = read_mapping(folder.path)
     config = config_from_mapping(mapping)
     try:
-        checkpoint = (
-            load_checkpoint(path) if is_checkpoint else _newest_checkpoint(folder, mapping, warn)
-        )
+        checkpoint = load_checkpoint(path) if is_checkpoint else _newest_checkpoint(folder, warn)
     except CheckpointError as error:
         raise RunError(str(error)) from None
     weights = checkpoint.weights()
@@ -105,10 +102,8 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
     return LoadedModel(path, config, model, checkpoint.step)
 
 
-def _newest_checkpoint(
-    folder: RunFolder, mapping: Mapping[str, Any], warn: Callable[[str], object]
-) -> Checkpoint:
-    checkpoint, problems = newest_checkpoint(folder.checkpoints, mapping)
+def _newest_checkpoint(folder: RunFolder, warn: Callable[[str], object]) -> Checkpoint:
+    checkpoint, problems = newest_checkpoint(folder.checkpoints)
     if checkpoint is None:
         reasons = [f"{folder.path} has no checkpoint that can be read", *problems]
         raise CheckpointError("; ".join(reasons))

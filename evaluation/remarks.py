@@ -17,8 +17,7 @@ from looplab.curricula import SampledLoops
 from looplab.tasks import Task
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.data import changed_data
-from looplab.training.run_folder.environment import other_code, some_files
-from looplab.training.run_folder.run import Run, RunFolder
+from looplab.training.run_folder.run import Run, RunFolder, other_code, some_files
 from looplab.training.run_folder.sources import outside_source
 
 _PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from

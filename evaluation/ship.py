@@ -48,7 +48,7 @@ def ship_run(settings: ShipSettings) -> str:
     written, for a run that is unfinished or too large."""
     from looplab.evaluation.evaluate_run import evaluation_of
     from looplab.evaluation.load import load_run
-    from looplab.training.run_folder.copies import ship
+    from looplab.training.run_folder.checkpoint import ship
     from looplab.training.run_folder.files import write_record
     from looplab.training.run_folder.run import RunFolder
 

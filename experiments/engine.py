@@ -21,8 +21,8 @@ from looplab.evaluation.panel import Panel
 from looplab.evaluation.remarks import remarks, shared
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import write_bytes
-from looplab.training.run_folder.lock import holding
 from looplab.training.run_folder.run import RunFolder
+from looplab.training.run_folder.status import holding
 
 from .claims import (
     Evidence,

@@ -23,7 +23,7 @@ from looplab.training.assemble import (
     build_curriculum,
     build_model,
     build_task,
-    model_of_vocabulary,
+    model_of,
 )
 from looplab.training.jobs import processes_for
 from looplab.training.optim.optimizers import muon_kinds
@@ -46,7 +46,7 @@ def plan_of(config: Config) -> str:
     if config.task.is_text:
         settings = config.task.settings
         vocabulary = nominal_vocabulary(str(settings["tokens"]), int(settings["vocabulary"]))
-        model = model_of_vocabulary(config, vocabulary)
+        model = model_of(config, vocabulary=vocabulary)
     else:
         vocabulary, model = 0, build_model(config, task)
     flops = Flops(config, model, build_curriculum(config, task))(config.training.steps)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .probing.targets import register_target
     from .tasks import Prompts, Task, register_shift, register_task
     from .training import Run, train, train_together
-    from .training.run_folder.copies import snapshots_of
+    from .training.run_folder.checkpoint import snapshots_of
 
 # Raised when a golden run ends with other bits than before (python -m tests.golden).
 NUMBERS = 1
@@ -57,7 +57,7 @@ _MODULES = {
     "register_target": ".probing.targets",
     "register_task": ".tasks",
     "runs_table": ".experiments.runs_table",
-    "snapshots_of": ".training.run_folder.copies",
+    "snapshots_of": ".training.run_folder.checkpoint",
     "train": ".training",
     "train_together": ".training",
 }

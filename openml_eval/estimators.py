@@ -33,7 +33,7 @@ from looplab.models import Queries
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import build_task
 from looplab.training.device import place_exactly
-from looplab.training.run_folder.copies import ship as ship_folder
+from looplab.training.run_folder.checkpoint import ship as ship_folder
 
 from .context import Floats, Scaling, context_rows, model_inputs
 from .settings import SHIPPED_CLASSES, ShipSettings

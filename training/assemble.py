@@ -8,13 +8,11 @@ from dataclasses import asdict
 import numpy as np
 from torch import Generator, Tensor, device
 
-from looplab.conf.mistakes import ConfigError, one_line
+from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
 from looplab.conf.schema import Config, GrowthConfig
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.models import Model, ModelSpec
 from looplab.tasks import Task, make_task
-
-from .run_folder.checkpoint import CheckpointError
 
 _WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate random streams of one seed
 
@@ -34,34 +32,11 @@ def build_task(config: Config) -> Task:
 
 def build_model(config: Config, task: Task) -> Model:
     """A new model on the CPU, whose weights are a function of the seed."""
-    return _model(config, task.classes, task.text_vocabulary)
+    return model_of(config, task.classes, task.text_vocabulary)
 
 
-def model_of_vocabulary(config: Config, vocabulary: int) -> Model:
-    """A new model on the CPU of a text of so many tokens, for its size."""
-    return _model(config, 0, vocabulary)
-
-
-def model_from(
-    config: Config, classes: int, weights: Mapping[str, Tensor], vocabulary: int = 0
-) -> Model:
-    """The trained model of a configuration, on the CPU and in eval mode, from the task's `classes`
-    or the `vocabulary` of its text, without the task. Raises CheckpointError, one line, for weights
-    of another model, or that are not finite."""
-    model = _model(config, classes, vocabulary)
-    try:
-        model.load_state_dict(dict(weights))
-    except RuntimeError as error:
-        reason = one_line(error)
-        raise CheckpointError(f"does not fit its configuration: {reason}") from None
-    for name, parameter in model.named_parameters():
-        if not bool(parameter.isfinite().all()):
-            raise CheckpointError(f"has weights that are not finite ({name})")
-    return model.eval()
-
-
-def _model(config: Config, classes: int, vocabulary: int) -> Model:
-    """The model of a configuration, with weights of its seed."""
+def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
+    """The same for a task of so many classes, or a text of so many tokens."""
     spec = ModelSpec(
         dims=config.task.dims,
         classes=classes,
@@ -74,6 +49,24 @@ def _model(config: Config, classes: int, vocabulary: int) -> Model:
         **asdict(config.model),
     )
     return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
+
+
+def model_from(
+    config: Config, classes: int, weights: Mapping[str, Tensor], vocabulary: int = 0
+) -> Model:
+    """The trained model of a configuration, on the CPU and in eval mode, from the task's `classes`
+    or the `vocabulary` of its text, without the task. Raises CheckpointError, one line, for weights
+    of another model, or that are not finite."""
+    model = model_of(config, classes, vocabulary)
+    try:
+        model.load_state_dict(dict(weights))
+    except RuntimeError as error:
+        reason = one_line(error)
+        raise CheckpointError(f"does not fit its configuration: {reason}") from None
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise CheckpointError(f"has weights that are not finite ({name})")
+    return model.eval()
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,7 +71,9 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
     if precision == "auto":
         precision = "tf32" if target.type == "cuda" else "fp32"
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
-        if target.type == "cpu" and _has_bf16():
+        capabilities = torch.cpu.get_capabilities()
+        has_bf16 = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
+        if target.type == "cpu" and has_bf16:
             why += "; precision=bf16 makes wide models faster on this processor"
     elif precision == "tf32" and target.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
@@ -92,19 +95,10 @@ def place_exactly(device: str) -> Placement:
 
 
 def _resolve(device: str) -> torch.device:
-    is_known = device.partition(":")[0] in ("cpu", "cuda", "mps")
-    try:
-        if is_known:
+    if device.partition(":")[0] in ("cpu", "cuda", "mps"):
+        with suppress(RuntimeError, AssertionError):
             return torch.empty(1, device=device).device
-    except (RuntimeError, AssertionError):
-        pass
     raise ConfigError("device", f"cannot be {device!r} on this machine")
-
-
-def _has_bf16() -> bool:
-    """Whether the processor has bfloat16 products."""
-    capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple[str, str]:

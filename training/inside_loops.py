@@ -10,7 +10,6 @@ with JacobianGain(model, noise) as jacobian:        # noise [B, S, n_embd], stan
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
@@ -29,7 +28,7 @@ _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.cont
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
 
-class AroundSegment(ABC):
+class AroundSegment:
     """Within this context the model calls this object in place of its `run_segment`, which is in
     `_segment`. A subclass computes the same states and streams, and measures something besides."""
 
@@ -44,11 +43,11 @@ class AroundSegment(ABC):
     def __exit__(self, *raised: object) -> None:
         self.model.run_segment = self._segment
 
-    @abstractmethod
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
         """As `looplab.models.segment.run_segment`."""
+        return self._segment(loop, state, e, span, context)
 
 
 class ResidualNorms(AroundSegment):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -23,15 +24,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
 from looplab.conf.plugins import failure
 from looplab.conf.schema import Config
 
 from .device import place
-from .progress import BETWEEN_LINES, on_terminal
-from .run_folder.lock import is_locked
+from .progress import Progress
+from .run_folder.status import is_locked
 from .signals import Interrupted, deferred_signals
 
 _LOOK = 1.0  # seconds between two looks at locked folders and at the work that is left
@@ -121,7 +121,8 @@ class _Queue:
         self.jobs, self.at_once, self.progress = jobs, at_once, progress
         self.outcomes = [Outcome()] * len(jobs)
         self._in_processes = at_once > 1 or bool(devices)
-        self._logs = [logs / f"{_file_name(job.name)}.txt" for job in jobs]
+        names = [re.sub(r"[^\w=.-]", "_", job.name)[:100] for job in jobs]
+        self._logs = [logs / f"{name}.txt" for name in names]
         self._line = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
         self._waited: set[int] = set()
@@ -290,56 +291,35 @@ def _masked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
-def _file_name(name: str) -> str:
-    """A job's name as that of a file."""
-    return "".join(each if each.isalnum() or each in "-=." else "_" for each in name)[:100]
-
-
-class _Progress:
+class _Progress(Progress):
     """How far several jobs are: a bar on a terminal, else a line every half minute. A single job
     shows its own progress."""
 
     def __init__(self, jobs: int, left: Callable[[], float] | None) -> None:
-        self._jobs, self._ended = jobs, 0
-        self._left = left or (lambda: float(self._jobs - self._ended))
-        self._total, self._start = max(self._left(), 1e-9), time.monotonic()
-        self._looked = self._start
-        self._lines = jobs > 1 and not on_terminal()
-        self._bar: tqdm[Any] = tqdm(
-            total=self._total,
-            bar_format=_FORMAT,
-            dynamic_ncols=True,
-            leave=False,
-            disable=jobs == 1 or self._lines,
-        )
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._bar.close()
+        self.jobs, self.ended = jobs, 0
+        self._left = left or (lambda: float(self.jobs - self.ended))
+        super().__init__(max(self._left(), 1e-9), "", "", bar_format=_FORMAT)
+        self.bar.disable = self.bar.disable or jobs == 1
+        self._looked = time.monotonic()
 
     def write(self, line: str) -> None:
         """Print a line on stdout."""
-        self._bar.write(line, file=sys.stdout)
+        self.bar.write(line, file=sys.stdout)
         sys.stdout.flush()
 
     def end(self, line: str) -> None:
         """Count a job, and print its line."""
-        self._ended += 1
+        self.ended += 1
         self.write(line)
 
     def look(self) -> None:
-        """Show how much is left."""
-        now = time.monotonic()
-        if now - self._looked < (BETWEEN_LINES if self._lines else _LOOK):
-            return
-        self._looked, done = now, 1 - self._left() / self._total
-        self._bar.set_postfix_str(f"{self._ended} of {self._jobs} done", refresh=False)
-        self._bar.update(max(done * self._total - self._bar.n, 0))
-        if self._lines and self._ended < self._jobs:
-            line = f"{self._ended} of {self._jobs} done, {done:.0%} of the work"
-            if done > 0:
-                seconds = int((now - self._start) * (1 - done) / done)
-                line += f", about {tqdm.format_interval(seconds)} left"
-            print(line, file=sys.stderr, flush=True)
+        """Show how much is left, at most once a second."""
+        if self.jobs > 1 and time.monotonic() - self._looked >= _LOOK:
+            self._looked = time.monotonic()
+            self.bar.set_postfix_str(f"{self.ended} of {self.jobs} done", refresh=False)
+            self.update(max(self.total - self._left() - self.done, 0))
+
+    def line(self, seconds: float) -> str:
+        share = self.done / self.total
+        line = f"{self.ended} of {self.jobs} done, {share:.0%} of the work"
+        return f"{line}, about {self.remaining(seconds)} left" if share else line

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tqdm import tqdm
 
@@ -37,46 +37,7 @@ def check_trackers(config: Config) -> None:
         optional("tensorboard", "tensorboard", "__version__", "tensorboard")
 
 
-class Trackers:
-    """The programs that show a run's metrics while it trains, if a configuration asks for them:
-    Weights & Biases, and TensorBoard (`tensorboard --logdir runs`). They begin at `step`: scalars
-    of later steps in the folder tensorboard/, of a training that was killed, are dropped."""
-
-    def __init__(self, config: Config, folder: Path, step: int) -> None:
-        self._wandb: Any = start_wandb(config, folder)
-        self._tensorboard: Any = None
-        self._folder = folder / "tensorboard" if config.tensorboard else None
-        self.rewind(step)
-
-    def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """Add the values of a record of metrics.jsonl; TensorBoard gets the finite numbers."""
-        if self._wandb is not None:
-            self._wandb.log(dict(values), step=step)
-        if self._tensorboard is not None:
-            for name, value in values.items():
-                is_number = isinstance(value, int | float) and math.isfinite(value)
-                if name != "step" and is_number:
-                    self._tensorboard.add_scalar(name, value, step)
-            self._tensorboard.flush()
-
-    def rewind(self, step: int) -> None:
-        """Go back to an earlier step."""
-        if self._folder is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            if self._tensorboard is not None:
-                self._tensorboard.close()
-            self._tensorboard = SummaryWriter(str(self._folder), purge_step=step + 1)
-
-    def close(self) -> None:
-        """End their logs."""
-        if self._wandb is not None:
-            self._wandb.finish()
-        if self._tensorboard is not None:
-            self._tensorboard.close()
-
-
-def start_wandb(config: Config, folder: Path) -> Any:
+def _start_wandb(config: Config, folder: Path) -> Any:
     """The run of wandb, which goes on with that of the same folder; None where it is disabled.
     Raises RunError where it cannot be reached."""
     if config.wandb == "disabled":
@@ -99,46 +60,60 @@ def start_wandb(config: Config, folder: Path) -> Any:
         ) from None
 
 
-class LogRecord(NamedTuple):
-    """The totals since the last record, at `step`, whose last step was of this stage."""
-
-    step: int
-    totals: Totals
-    stage: Stage
-    steps_per_second: float
-
-
 class RunLog:
-    """Writes one record per log interval to metrics.jsonl, and to trackers if configured."""
+    """Writes one record per log interval to metrics.jsonl, and to the programs that show a run's
+    metrics while it trains, if a configuration asks for them: Weights & Biases, and TensorBoard
+    (`tensorboard --logdir runs`). They begin at `step`: what a training that was killed wrote of
+    later steps is dropped."""
 
     def __init__(self, config: Config, folder: Path, step: int) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl")
         for problem in self.metrics.keep_until(step):
             print(f"{self.metrics.path}: {problem}; left out", flush=True)
-        self.trackers = Trackers(config, folder, step)
+        self._wandb: Any = _start_wandb(config, folder)
+        self._board: Any = None
+        self._board_folder = folder / "tensorboard" if config.tensorboard else None
+        self._begin_board(step)
         self.last = time.monotonic(), step
 
-    def close(self) -> None:
-        """End the logs of trackers."""
-        self.trackers.close()
-
-    def write(self, step: int, totals: Totals, stage: Stage) -> LogRecord:
-        """Log the totals since the last record, and the stage; the record."""
+    def write(self, step: int, totals: Totals, stage: Stage) -> None:
+        """Log the totals since the last record, and the stage."""
         last_time, last_step = self.last
         self.last = time.monotonic(), step
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
         means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
         self.metrics.add(values)
-        self.trackers.log(step, values)
-        return LogRecord(step, totals, stage, rate)
+        if self._wandb is not None:
+            self._wandb.log(values, step=step)
+        if self._board is not None:
+            for name, value in values.items():
+                is_number = isinstance(value, int | float) and math.isfinite(value)
+                if name != "step" and is_number:
+                    self._board.add_scalar(name, value, step)
+            self._board.flush()
 
     def rewind(self, step: int, why: str) -> None:
         """Go back to `step`, and print why."""
         tqdm.write(why, file=sys.stderr if on_terminal() else sys.stdout)
         self.metrics.keep_until(step)
-        self.trackers.rewind(step)
+        self._begin_board(step)
         self.last = time.monotonic(), step
+
+    def close(self) -> None:
+        """End the logs of trackers."""
+        if self._wandb is not None:
+            self._wandb.finish()
+        if self._board is not None:
+            self._board.close()
+
+    def _begin_board(self, step: int) -> None:
+        if self._board_folder is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            if self._board is not None:
+                self._board.close()
+            self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
 
 
 class Screen:
@@ -156,7 +131,7 @@ class Screen:
             desc="training",
             bar_format=_BAR,
         )
-        self.start_time, self.first_step = time.monotonic(), step
+        self.start = self.last = time.monotonic(), step
 
     def __enter__(self) -> Screen:
         return self
@@ -168,26 +143,23 @@ class Screen:
         """Count one step (the device may still compute it)."""
         self.bar.update()
 
-    def write(self, records: Sequence[LogRecord]) -> None:
-        """Show the records of one step, one per run."""
-        if not records or not self.shown:
+    def write(self, step: int, stage: Stage, losses: Sequence[float]) -> None:
+        """Show the losses since the last call, one per run, at `step` of this stage."""
+        if not self.shown:
             return
-        step, _, stage, rate = records[0]
-        losses = sorted({f"{record.totals.loss:.4g}" for record in records}, key=float)
-        loss = losses[0] if len(records) == 1 else f"{losses[0]} to {losses[-1]}"
-        remaining = tqdm.format_interval(int(self._seconds_left(step)))
+        (last_time, last_step), self.last = self.last, (time.monotonic(), step)
+        rate = (step - last_step) / max(self.last[0] - last_time, 1e-9)
+        loss = " to ".join(dict.fromkeys(f"{f(losses):.4g}" for f in (min, max)))
+        done = self.work(step) - self.work(self.start[1])
+        seconds = (self.last[0] - self.start[0]) * (1 - self.work(step)) / max(done, 1e-9)
+        remaining = tqdm.format_interval(int(seconds))
         if self.terminal:
             sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
             self.bar.set_postfix({"loss": loss, **sizes, "left": remaining})
             return
-        runs = f"{len(records)} runs  " if len(records) > 1 else ""
+        runs = f"{len(losses)} runs  " if len(losses) > 1 else ""
         print(
             f"step {step}/{self.steps}  {runs}loss {loss}  loops {stage.loops}  dims {stage.dims}  "
             f"points {stage.points}  {rate:.1f} steps/s  {remaining} left",
             flush=True,
         )
-
-    def _seconds_left(self, step: int) -> float:
-        """Remaining seconds of the scheduled work, at the rate since this process began."""
-        done = self.work(step) - self.work(self.first_step)
-        return (time.monotonic() - self.start_time) * (1 - self.work(step)) / max(done, 1e-9)

@@ -63,7 +63,11 @@ def train_together(
         with joined(configs[0], launch, again) as member:
             train_members([member], until)
             return [member.failure or member.run()]
-    _check_together(configs)
+    for config in configs[1:]:
+        if key := difference(configs[0], config):
+            raise ConfigError(key, "cannot differ in runs that are trained together")
+    if len(configs) > 1 and (reason := obstacle(configs[0])):
+        raise ConfigError("together", f"cannot be: {reason}")
     members = [Member(config) for config in configs]
     if len({member.folder.path for member in members}) < len(members):
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
@@ -85,14 +89,6 @@ def train_together(
             end = "the last checkpoint is intact" if path.exists() else "the folder was removed"
             raise RunError(f"{path}: {error}; {end}") from None
     return [member.failure or member.run() for member in members]
-
-
-def _check_together(configs: Sequence[Config]) -> None:
-    for config in configs[1:]:
-        if key := difference(configs[0], config):
-            raise ConfigError(key, "cannot differ in runs that are trained together")
-    if len(configs) > 1 and (reason := obstacle(configs[0])):
-        raise ConfigError("together", f"cannot be: {reason}")
 
 
 def train_members(members: Sequence[Member], until: int | None) -> None:
@@ -140,11 +136,12 @@ def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[
             if not save and step % training.log_every and step not in snapshots:
                 continue
             paused = bool(stop) or step == end
-            records = [record for m in group if (record := m.record(step, save, paused))]
-            screen.write(records)
+            records = [member.record(step, save, paused) for member in group]
+            if losses := [record.loss for record in records if record]:
+                screen.write(step, trainers[0].curriculum(step - 1), losses)
             if stop:
                 raise Interrupted(stop, step)
-            if len(records) < len(group):
+            if None in records:
                 return
     for member in group:
         member.step = step

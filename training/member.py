@@ -16,21 +16,24 @@ from looplab.conf.mistakes import RunError, one_line
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum
 from looplab.models import Model
-from looplab.tasks import Task
+from looplab.models.blocks.parameters import Role
 
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
-from .logging import LogRecord, RunLog, check_trackers
+from .logging import RunLog, check_trackers
 from .objective import check_targets
-from .optim.optimizers import describe_groups
-from .run_folder.checkpoint import newest_checkpoint, save_checkpoint, saved_steps
-from .run_folder.copies import keep_snapshot, snapshots_of
+from .optim.optimizers import BASE_LAYERS, multiplier
+from .run_folder.checkpoint import (
+    keep_snapshot,
+    newest_checkpoint,
+    save_checkpoint,
+    saved_steps,
+    snapshots_of,
+)
 from .run_folder.data import keep_data, why_not_resumed
-from .run_folder.environment import other_code
 from .run_folder.files import write_bytes
-from .run_folder.metrics import Metrics
-from .run_folder.run import Run, RunFolder, edited_since, run_folder
-from .step import Trainer
+from .run_folder.run import Run, edited_since, other_code, run_folder
+from .step import Totals, Trainer
 
 _FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
 _NORM_NOTE = (
@@ -48,6 +51,7 @@ class Member:
     """
 
     shown = True
+    make_trainer: type[Trainer] = Trainer
 
     def __init__(self, config: Config) -> None:
         check_config(config)
@@ -60,14 +64,13 @@ class Member:
         check_trackers(config)
         task.check_data(config.task.points)
         model = self.placement.prepare(build_model(config, task))
-        self.trainer = self.make_trainer(task, curriculum, model)
+        self.trainer = self.make_trainer(config, task, curriculum, model)
         self.step = 0
         self.failure: RunError | None = None
         self.log: RunLog | None = None
-
-    def make_trainer(self, task: Task, curriculum: Curriculum, model: Model) -> Trainer:
-        """What makes the run's steps."""
-        return Trainer(self.config, task, curriculum, model)
+        # Of the seconds that pass, those of the processor too, the share that counts for this run:
+        # an equal one of a joint training, and none while it waits for others.
+        self._share, self._since = 0.0, _now()
 
     @property
     def finished(self) -> bool:
@@ -78,29 +81,40 @@ class Member:
         """Rename the folder if it exists, unless it holds an unfinished training by today's code,
         on today's data, with the snapshots up to its step, which goes on."""
         made_with, steps = self.folder.made_with(), saved_steps(self.folder.checkpoints)
-        goes_on = bool(steps) and steps[-1] < self.config.training.steps
-        goes_on = goes_on and not self._missed_snapshots(steps[-1])
-        goes_on = goes_on and not self._data_problem()
-        if goes_on and made_with is not None and not other_code(made_with, self.config):
-            return
-        if backup := self.folder.set_aside():
+        goes_on = (
+            bool(steps)
+            and steps[-1] < self.config.training.steps
+            and not self._missed_snapshots(steps[-1])
+            and not self._data_problem()
+            and made_with is not None
+            and not other_code(made_with, self.config)
+        )
+        if not goes_on and (backup := self.folder.set_aside()):
             print(f"{self.folder.path}: trained again; the old run is {backup}", flush=True)
 
     def restore(self) -> None:
         """Create the folder or load its newest intact checkpoint, and print notes for the user.
         The caller must hold the folder's lock."""
         self.config_mapping = self.folder.create(self.config, self.placement.backend)
+        status = self.folder.status()
+        self._spent = [status.get(name, 0.0) for name in ("seconds", "cpu_seconds")]
         self.step = self._load()
-        self._check_data()
-        self._complete_snapshots()
-        self.clock = _Clock(self.folder)
-        if not self.finished:
-            return
-        if self.folder.status()["state"] != "finished":  # killed just before it was written
+        if self.step and not self.finished and (problem := self._data_problem()):
+            reason = f"{problem}, so that it cannot go on; again=true trains again"
+            raise RunError(f"{self.folder.path}: {reason}")
+        missed = self._missed_snapshots(self.step)
+        if self.step in missed:
+            self._keep_snapshot()
+            missed.remove(self.step)
+        if missed:
+            steps = f"step{'s' * (len(missed) > 1)} {', '.join(map(str, missed))}"
+            print(
+                f"{self.folder.path}: no snapshot of {steps}: it was past them when "
+                "training.snapshots asked (again=true trains again)",
+                flush=True,
+            )
+        if self.finished and status["state"] != "finished":  # killed just before it was written
             self._write_status("finished")
-        metrics = Metrics(self.folder.metrics)
-        for problem in metrics.problems(self.step):
-            print(f"{self.folder.metrics}: {problem}; errors do not depend on it", flush=True)
 
     def begin(self) -> None:
         """Print a description of the run, and open the log."""
@@ -112,8 +126,6 @@ class Member:
             print(f"  {edited}", flush=True)
         for note in residual_notes(config, model, self.trainer.curriculum):
             print(f"  {note}", flush=True)
-        if multipliers := describe_groups(config.model):
-            print(f"  {multipliers}", flush=True)
         self._write_status("running")
         self.log = RunLog(config, self.folder.path, self.step)
 
@@ -122,17 +134,18 @@ class Member:
         """Within this context that share of the time counts for the run."""
         assert self.log is not None
         self.log.last = time.monotonic(), self.step
-        self.clock.share(share)
+        self._share, self._since = share, _now()
         yield
-        self.clock.share(0)
+        self._count_time()
+        self._share = 0.0
 
     def stop_signal(self, noted: Sequence[int]) -> int:
         """The number of the signal at which training stops after this step, of those `noted` so
         far; 0 for none."""
         return noted[0] if noted else 0
 
-    def record(self, step: int, save: bool, interrupted: bool) -> LogRecord | None:
-        """Log the totals since the last record, at `step`, and `save` a checkpoint; the record.
+    def record(self, step: int, save: bool, interrupted: bool) -> Totals | None:
+        """Log the totals since the last record, at `step`, and `save` a checkpoint; the totals.
         None where training diverged: `step` is then an earlier one, or `failure` is set."""
         assert self.log is not None
         totals = self.trainer.fetch()
@@ -140,14 +153,14 @@ class Member:
             self._recover(step, totals.bad_step)
             return None
         self.step = step
-        record = self.log.write(step, totals, self.trainer.curriculum(step - 1))
+        self.log.write(step, totals, self.trainer.curriculum(step - 1))
         self._keep_snapshot()
         if save:
             tensors = self.trainer.state()
             save_checkpoint(self.folder.checkpoints, step, tensors, self.config_mapping)
             unfinished = "interrupted" if interrupted else "running"
             self._write_status("finished" if self.finished else unfinished)
-        return record
+        return totals
 
     def run(self) -> Run:
         """The run at its current step, its model in eval mode with the weights for evaluation."""
@@ -164,7 +177,7 @@ class Member:
     def _load(self) -> int:
         """Load the newest intact checkpoint; its step."""
         folder, backend = self.folder, self.placement.backend
-        checkpoint, problems = newest_checkpoint(folder.checkpoints, self.config_mapping)
+        checkpoint, problems = newest_checkpoint(folder.checkpoints)
         for problem in problems:
             print(problem, flush=True)
         if problems:
@@ -192,29 +205,8 @@ class Member:
             folder.note_code(self.config, backend, checkpoint.step)
         return checkpoint.step
 
-    def _check_data(self) -> None:
-        """Raises RunError where the data of a run that goes on have changed."""
-        if self.step and not self.finished and (problem := self._data_problem()):
-            reason = f"{problem}, so that it cannot go on; again=true trains again"
-            raise RunError(f"{self.folder.path}: {reason}")
-
     def _data_problem(self) -> str:
         return why_not_resumed(self.folder.path, self.config, self.trainer.task)
-
-    def _complete_snapshots(self) -> None:
-        """Keep the snapshot of the current step, if it is asked for and missing, and print a line
-        on earlier ones that are."""
-        missed = self._missed_snapshots(self.step)
-        if self.step in missed:
-            self._keep_snapshot()
-            missed.remove(self.step)
-        if missed:
-            steps = f"step{'s' * (len(missed) > 1)} {', '.join(map(str, missed))}"
-            print(
-                f"{self.folder.path}: no snapshot of {steps}: it was past them when "
-                "training.snapshots asked (again=true trains again)",
-                flush=True,
-            )
 
     def _keep_snapshot(self) -> None:
         """Keep the weights, if a snapshot of the current step is asked for."""
@@ -227,41 +219,61 @@ class Member:
         return sorted(wanted - snapshots_of(self.folder.path).keys())
 
     def _recover(self, step: int, bad_step: int) -> None:
+        """Write the batch that diverged and, with on_divergence=rollback, go back to the last
+        checkpoint with half the rate. With on_divergence=stop, and after too many rollbacks, the
+        run ends: `failure`."""
         assert self.log is not None
-        try:
-            self.step, why = recover(self.folder, self.trainer, bad_step)
-        except RunError as error:
-            self.step, self.failure = step, error
-            self._write_status("failed", reason=str(error))
+        trainer, checkpoint, reason = self.trainer, None, self._diverged(bad_step)
+        factor = trainer.rate_factor / 2
+        if self.config.training.on_divergence == "rollback":
+            checkpoint, _ = newest_checkpoint(self.folder.checkpoints)
+            if checkpoint is None or factor < _LEAST_FACTOR:
+                checkpoint = None
+                reason += "; the run diverges at any rate; the last checkpoint is intact"
+        if checkpoint is None:
+            self.step, self.failure = step, RunError(reason)
+            self._write_status("failed", reason=reason)
             return
-        self.log.rewind(self.step, why)
+        trainer.load(checkpoint)
+        trainer.rate_factor, self.step = factor, checkpoint.step
+        self.log.rewind(self.step, f"{reason}; back to step {self.step} at {factor} x the rate")
+
+    def _diverged(self, step: int) -> str:
+        """Write the batch that diverged (sampled again from seed and step), and return one line.
+
+        The update was skipped on the device, so that the weights are still finite: the residual
+        norm is computed with them, the mean over tokens of the last loop's state before its norm.
+        """
+        trainer = self.trainer
+        stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
+        batch: dict[str, Tensor] = {}
+        norms = []
+        for shard in range(self.config.training.shards):
+            prompts = trainer.prompts(step, shard)
+            batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
+            states = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
+            *_, (state, _) = states
+            norms.append(state.raw.float().norm(dim=-1).mean())
+        path = self.folder.path / f"diverged_{number:08d}.safetensors"
+        write_bytes(path, safetensors.torch.save(batch))
+        norm = float(torch.stack(norms).mean())
+        return (
+            f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, "
+            f"residual norm {norm:.3g}); its update was skipped, its batch is in {path}"
+        )
 
     def _write_status(self, state: str, **facts: Any) -> None:
-        self.folder.write_status(state, self.step, **facts, **self.clock.read())
+        self._count_time()
+        seconds, cpu_seconds = (round(spent, 2) for spent in self._spent)
+        self.folder.write_status(
+            state, self.step, **facts, seconds=seconds, cpu_seconds=cpu_seconds
+        )
 
-
-class _Clock:
-    """The time of a run, over all processes that worked on it. Each run of a joint training counts
-    an equal `share` of the time, and none while it waits for others."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        status = folder.status()
-        self.totals = [status.get(name, 0.0) for name in ("seconds", "cpu_seconds")]
-        self._share, self._since = 0.0, _now()
-
-    def share(self, share: float) -> None:
-        """Count this fraction of the time from here on."""
-        self.read()
-        self._share = share
-
-    def read(self) -> dict[str, float]:
-        """Seconds and processor seconds so far."""
-        now = _now()
-        for index, (start, end) in enumerate(zip(self._since, now, strict=True)):
-            self.totals[index] += self._share * (end - start)
-        self._since = now
-        seconds, cpu_seconds = self.totals
-        return {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2)}
+    def _count_time(self) -> None:
+        """Add this run's share of the seconds that passed since the last call."""
+        since, self._since = self._since, _now()
+        for index, (start, end) in enumerate(zip(since, self._since, strict=True)):
+            self._spent[index] += self._share * (end - start)
 
 
 def _now() -> tuple[float, float]:
@@ -269,60 +281,27 @@ def _now() -> tuple[float, float]:
 
 
 def residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list[str]:
-    """Lines with the factor of residual branches, whether it follows the loops, and where it is of
-    no use. Empty without residual scaling."""
+    """Lines with the factor of residual branches, whether it follows the loops, where it is of no
+    use, and the multipliers of the optimiser. Empty without residual scaling."""
     shape = config.model
     if shape.residual_scaling == "none":
         return []
     formula, scale = _FORMULAS[shape.residual_scaling], f"{model.residual_scale():.4g}"
+    first, notes = curriculum(0).scale_loops, list[str]()
     if shape.family == "standard":
-        return [f"residual branches x {scale} ({formula}, {shape.n_layer} layers of their own)"]
-    first = curriculum(0).scale_loops
-    lines = [f"residual branches x {scale} ({formula}, R = {model.spec.loops})"]
-    if config.loops.sampling != "none":
-        lines[0] += ", however many loops a step draws"
-    elif first != model.spec.loops:
-        start = f"{model.residual_scale(first):.4g}"
-        lines[0] += f"; in training R is the step's loops, from x {start} at R = {first} on"
-    return lines if shape.norm == "at_readout" or shape.lanes else [*lines, _NORM_NOTE]
-
-
-def recover(folder: RunFolder, trainer: Trainer, bad_step: int) -> tuple[int, str]:
-    """Write the batch that diverged and, with on_divergence=rollback, load the last checkpoint and
-    halve the rate: the checkpoint's step, and a line for the user.
-
-    Raises RunError with on_divergence=stop, and after too many rollbacks.
-    """
-    reason = _record(folder, trainer, bad_step)
-    if trainer.config.training.on_divergence == "stop":
-        raise RunError(reason)
-    checkpoint, _ = newest_checkpoint(folder.checkpoints)
-    factor = trainer.rate_factor / 2
-    if checkpoint is None or factor < _LEAST_FACTOR:
-        raise RunError(f"{reason}; the run diverges at any rate; the last checkpoint is intact")
-    trainer.load(checkpoint)
-    trainer.rate_factor = factor
-    return checkpoint.step, f"{reason}; back to step {checkpoint.step} at {factor} x the rate"
-
-
-def _record(folder: RunFolder, trainer: Trainer, step: int) -> str:
-    """Write the batch that diverged (sampled again from seed and step), and return one line.
-
-    The update was skipped on the device, so that the weights are still finite: the residual norm
-    is computed with them, the mean over tokens of the last loop's state before its norm.
-    """
-    stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
-    batch: dict[str, Tensor] = {}
-    norms = []
-    for shard in range(trainer.config.training.shards):
-        prompts = trainer.prompts(step, shard)
-        batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
-        *_, (state, _) = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
-        norms.append(state.raw.float().norm(dim=-1).mean())
-    path = folder.path / f"diverged_{number:08d}.safetensors"
-    write_bytes(path, safetensors.torch.save(batch))
-    norm = float(torch.stack(norms).mean())
-    return (
-        f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, residual "
-        f"norm {norm:.3g}); its update was skipped, its batch is in {path}"
-    )
+        formula += f", {shape.n_layer} layers of their own)"
+    else:
+        formula += f", R = {model.spec.loops})"
+        if config.loops.sampling != "none":
+            formula += ", however many loops a step draws"
+        elif first != model.spec.loops:
+            start = f"{model.residual_scale(first):.4g}"
+            formula += f"; in training R is the step's loops, from x {start} at R = {first} on"
+        if shape.norm != "at_readout" and not shape.lanes:
+            notes.append(_NORM_NOTE)
+    if (factor := multiplier(shape, Role("matrix", (1,), layer=0))) != 1:
+        notes.append(
+            f"rates x {factor:.3g} and epsilon x {factor:.3g} in the looped stack "
+            f"(the root of {BASE_LAYERS} / {shape.n_layer} layers)"
+        )
+    return [f"residual branches x {scale} ({formula}", *notes]

@@ -19,15 +19,12 @@ import torch.distributed as dist
 from looplab.conf.checks.processes import Launch, check_launch
 from looplab.conf.mistakes import ConfigError, EndedElsewhere, RunError
 from looplab.conf.schema import Config
-from looplab.curricula import Curriculum, Stage
-from looplab.models import Model
-from looplab.tasks import Task
+from looplab.curricula import Stage
 
-from .logging import LogRecord
 from .member import Member
 from .run_folder.checkpoint import Checkpoint
 from .signals import Interrupted
-from .step import Trainer
+from .step import Totals, Trainer
 
 _STEP = "step"  # among the names of the tensors of a state
 
@@ -109,27 +106,22 @@ class ShardedTrainer(Trainer):
         self.apply(values)
 
 
-class _Sharing(Member):
-    """What all processes do alike."""
+class Leader(Member):
+    """The run in the first process."""
 
-    def make_trainer(self, task: Task, curriculum: Curriculum, model: Model) -> Trainer:
-        return ShardedTrainer(self.config, task, curriculum, model)
+    make_trainer = ShardedTrainer
 
     def stop_signal(self, noted: Sequence[int]) -> int:
         number = torch.tensor(noted[0] if noted else 0)
         dist.all_reduce(number, dist.ReduceOp.MAX)
         return int(number)
 
-
-class Leader(_Sharing):
-    """The run in the first process."""
-
     def _recover(self, step: int, bad_step: int) -> None:
         super()._recover(step, bad_step)
         _share_state(self)
 
 
-class Follower(_Sharing):
+class Follower(Leader):
     """The run in another process: the same steps, and no files."""
 
     shown = False
@@ -143,13 +135,13 @@ class Follower(_Sharing):
     def timed(self, share: float) -> Any:
         return nullcontext()
 
-    def record(self, step: int, save: bool, interrupted: bool) -> LogRecord | None:
+    def record(self, step: int, save: bool, interrupted: bool) -> Totals | None:
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
             _share_state(self)
             return None
         self.step = step
-        return LogRecord(step, totals, self.trainer.curriculum(step - 1), 0.0)
+        return totals
 
 
 def _share_state(member: Member) -> None:

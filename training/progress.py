@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from tqdm import tqdm
@@ -17,7 +18,7 @@ from tqdm import tqdm
 from looplab.curricula import Curriculum, Stage
 
 _DELAY = 2  # seconds before the bar appears
-BETWEEN_LINES = 30.0  # seconds
+_BETWEEN_LINES = 30.0  # seconds
 _PARTS = 500  # of a training, each with the cost of its middle step
 
 
@@ -34,12 +35,14 @@ class Progress:
         progress.update()
     """
 
-    def __init__(self, total: int, what: str, unit: str, done: int = 0) -> None:
+    def __init__(
+        self, total: float, what: str, unit: str, done: float = 0, bar_format: str | None = None
+    ) -> None:
         self.total, self.what, self.unit, self.done = total, what, unit, done
         self._first, self._start_time = done, time.monotonic()
         self._last = self._start_time
-        self._terminal = on_terminal()
-        self._bar = tqdm(
+        self.on_terminal = on_terminal()
+        self.bar: tqdm[Any] = tqdm(
             total=total,
             initial=done,
             desc=what,
@@ -47,26 +50,34 @@ class Progress:
             delay=_DELAY,
             leave=False,
             dynamic_ncols=True,
-            disable=not self._terminal,
+            disable=not self.on_terminal,
+            bar_format=bar_format,
         )
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._bar.close()
+        self.bar.close()
 
-    def update(self, count: int = 1) -> None:
+    def update(self, count: float = 1) -> None:
         """Count more units."""
         self.done += count
-        self._bar.update(count)
+        self.bar.update(count)
         now = time.monotonic()
-        if not self._terminal and now - self._last >= BETWEEN_LINES and self.done < self.total:
+        if not self.on_terminal and now - self._last >= _BETWEEN_LINES and self.done < self.total:
             self._last = now
-            rate = (self.done - self._first) / (now - self._start_time)
-            remaining = tqdm.format_interval(int((self.total - self.done) / rate))
-            line = f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {remaining} left"
-            print(line, file=sys.stderr, flush=True)
+            print(self.line(now - self._start_time), file=sys.stderr, flush=True)
+
+    def line(self, seconds: float) -> str:
+        """What is said half a minute after the last line, so many seconds after the start."""
+        left = self.remaining(seconds)
+        return f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {left} left"
+
+    def remaining(self, seconds: float) -> str:
+        """The time that the rest takes, at the rate of these seconds since the start."""
+        rate = (self.done - self._first) / seconds
+        return tqdm.format_interval(int((self.total - self.done) / rate)) if rate else "?"
 
 
 class Work:

@@ -9,12 +9,12 @@ records its number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.func import functional_call
 from torch.nn.utils import clip_grads_with_norm_
 from tqdm import tqdm
@@ -24,31 +24,15 @@ from looplab.curricula import Curriculum, SampledLoops, Stage
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
 
-from .assemble import seed_step, step_generator
+from .assemble import seed_step
 from .graph import CudaRecorder, GraphRunner
 from .inside_loops import NORMS, JacobianGain, ResidualNorms, first_mlp, gradient_norm
 from .objective import loss, targets
-from .optim.average import WeightAverage
-from .optim.optimizers import make_optimizer
+from .optim.optimizers import WeightAverage, make_optimizer
 from .run_folder.checkpoint import Checkpoint
 
 _LOSS, _NORM, _COUNT, _BAD, _OTHERS = range(5)  # indices of Trainer.totals
 _GAIN = "jacobian_gain"  # its name in metrics.jsonl
-
-
-class Losses(NamedTuple):
-    """Of a step: the `objective` [], whose gradient is taken, its part `loss` [], without the
-    penalty; the norms of a ResidualNorms [2], zero without training.log_norms; and the `gain` [] of
-    a JacobianGain, zero without training.jacobian_penalty."""
-
-    objective: Tensor
-    loss: Tensor
-    residual: Tensor
-    gain: Tensor
-
-    def values(self) -> Tensor:
-        """All but the objective, without gradients, [4]."""
-        return torch.cat((self.loss[None], self.residual, self.gain[None])).detach()
 
 
 class Totals(NamedTuple):
@@ -97,10 +81,7 @@ class Trainer:
         # What the host sets before a step, in memory that a graph reads. The number counts from 1,
         # as in metrics.
         self.number = torch.zeros((), dtype=torch.float64, device=self.device)
-        self.generators = [
-            step_generator(config.seed, 0, shard, self.device)
-            for shard in range(config.training.shards)
-        ]
+        self.generators = [Generator(self.device) for _ in range(config.training.shards)]
 
     def update(self, step: int) -> None:
         """Make step `step`: a function of the weights, the optimiser, the seed and the step."""
@@ -159,9 +140,9 @@ class Trainer:
         for shard in own:
             prompts = self.draw(stage, shard)
             ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
-            losses = self.losses(stage, prompts, ys, self.draw_noise(stage, shard))
-            (losses.objective / shards).backward()
-            values += losses.values() / shards
+            objective, own_values = self.losses(stage, prompts, ys, self.draw_noise(stage, shard))
+            (objective / shards).backward()
+            values += own_values / shards
         return values
 
     def losses(
@@ -171,29 +152,30 @@ class Trainer:
         ys: Tensor,
         noise: Tensor | None,
         weights: Mapping[str, Tensor] | None = None,
-    ) -> Losses:
-        """The losses on these prompts and targets, with `weights` in place of the model's where
-        given; `noise` is that of a JacobianGain, None without training.jacobian_penalty."""
+    ) -> tuple[Tensor, Tensor]:
+        """The objective [] on these prompts and targets, whose gradient is taken, and four values
+        [4] without gradients: its part the loss, without the penalty, the norms of a ResidualNorms,
+        zero without training.log_norms, and the gain of a JacobianGain, zero without
+        training.jacobian_penalty. `weights` are in place of the model's where given; `noise` is
+        that of the JacobianGain, None without it."""
         options = {
             "grad_loops": stage.grad_loops,
             "scale_loops": stage.scale_loops,
             "stop_at": self.config.loops.stop_at,
         }
-        with ExitStack() as measures:
-            norms = measures.enter_context(ResidualNorms(self.model)) if self.norms else None
-            jacobian = (
-                None if noise is None else measures.enter_context(JacobianGain(self.model, noise))
-            )
+        arguments = (prompts, stage.loops, stage.window)
+        norms = ResidualNorms(self.model) if self.norms else None
+        jacobian = JacobianGain(self.model, noise) if noise is not None else None
+        with norms or nullcontext(), jacobian or nullcontext():
             if weights is None:
-                predictions = self.model(prompts, stage.loops, stage.window, **options)
+                predictions = self.model(*arguments, **options)
             else:
-                arguments = (prompts, stage.loops, stage.window)
                 predictions = functional_call(self.model, dict(weights), arguments, options)
         value = loss(self.task.loss, predictions, ys)
         residual = norms.norms if norms else value.new_zeros(2)
-        if jacobian is None:
-            return Losses(value, value, residual, value.new_zeros(()))
-        return Losses(value + self.penalty * jacobian.gain, value, residual, jacobian.gain)
+        gain = jacobian.gain if jacobian else value.new_zeros(())
+        objective = value + self.penalty * gain if jacobian else value
+        return objective, torch.cat((value[None], residual, gain[None])).detach()
 
     def draw(self, stage: Stage, shard: int) -> Prompts:
         """The next batch of one shard, after `prepare`."""

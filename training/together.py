@@ -45,15 +45,10 @@ class Together:
     each trainer's own, so that a member ends as it would alone, up to the rounding of batched
     products, and can go on alone.
 
-    Raises ValueError, naming the setting, for trainers that cannot be trained together.
+    The configurations must be such that there is no `difference` and no `obstacle`.
     """
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
-        for trainer in trainers[1:]:
-            if key := difference(trainers[0].config, trainer.config):
-                raise ValueError(f"members of a population cannot differ in {key}")
-        if reason := obstacle(trainers[0].config):
-            raise ValueError(reason)
         self.trainers = list(trainers)
         models = [trainer.model for trainer in self.trainers]
         self._weights, _ = stack_module_state(cast(list[nn.Module], models))
@@ -91,36 +86,27 @@ class Together:
         """Each member's objective on its own batch, [members], and the values of its losses,
         [members, 4]."""
         first = self.trainers[0]
-        kind = first.config.training.targets
         batches = [trainer.draw(stage, shard) for trainer in self.trainers]
-        noises = [trainer.draw_noise(stage, shard) for trainer in self.trainers]
-        noise = (
-            torch.stack([each for each in noises if each is not None])
-            if noises[0] is not None
-            else None
-        )
-        ys = [
-            targets(kind, trainer.task, prompts, stage.dims)
+        drawn = [trainer.draw_noise(stage, shard) for trainer in self.trainers]
+        present = [each for each in drawn if each is not None]  # of all, or of none
+        noises = torch.stack(present) if present else None
+        goals = [
+            targets(first.config.training.targets, trainer.task, prompts, stage.dims)
             for trainer, prompts in zip(self.trainers, batches, strict=True)
         ]
 
         def member(
-            weights: dict[str, Tensor],
-            xs: Tensor,
-            ys: Tensor,
-            targets: Tensor,
-            noise: Tensor | None,
+            weights: dict[str, Tensor], xs: Tensor, ys: Tensor, goals: Tensor, noise: Tensor | None
         ) -> tuple[Tensor, Tensor]:
-            losses = first.losses(stage, Prompts(xs, ys), targets, noise, weights)
-            return losses.objective, losses.values()
+            return first.losses(stage, Prompts(xs, ys), goals, noise, weights)
 
         with vmap_backend(first.model):
-            return vmap(member, in_dims=(0, 0, 0, 0, None if noise is None else 0))(
+            return vmap(member, in_dims=(0, 0, 0, 0, 0 if present else None))(
                 self._weights,
                 torch.stack([prompts.xs for prompts in batches]),
                 torch.stack([prompts.ys for prompts in batches]),
-                torch.stack(ys),
-                noise,
+                torch.stack(goals),
+                noises,
             )
 
 

@@ -38,9 +38,8 @@ from looplab.training.assemble import build_curriculum, build_model, build_task,
 from looplab.training.device import place, place_exactly
 from looplab.training.jobs import run_jobs
 from looplab.training.objective import check_targets
-from looplab.training.run_folder.environment import other_code, some_files
 from looplab.training.run_folder.files import read_record, write_record
-from looplab.training.run_folder.run import Run, RunFolder, run_folder
+from looplab.training.run_folder.run import Run, RunFolder, other_code, run_folder, some_files
 from looplab.training.run_folder.sources import changed_files
 
 from .settings import QualitySettings, Target, target_of

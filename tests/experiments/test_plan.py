@@ -10,7 +10,7 @@ import pytest
 from looplab.conf.compose import commands
 from looplab.experiments.plan import Flops
 from looplab.main import main
-from looplab.training.assemble import build_curriculum, build_task, model_of_vocabulary
+from looplab.training.assemble import build_curriculum, build_task, model_of
 
 _STEPS, _BATCH, _POINTS, _D = 10, 4, 16, 32
 
@@ -69,7 +69,7 @@ def _flops(*words: str) -> float:
         ]
     )
     config = command.config
-    model = model_of_vocabulary(config, 257)
+    model = model_of(config, vocabulary=257)
     return Flops(config, model, build_curriculum(config, build_task(config)))(_STEPS)
 
 

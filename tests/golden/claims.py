@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.experiments import evidence as select
 from looplab.experiments.claims import Evidence, Measured
-from looplab.training.run_folder.environment import versions
+from looplab.training.run_folder.run import versions
 
 HERE = Path(__file__).parent
 VERDICTS, EVIDENCE, ERRORS = (

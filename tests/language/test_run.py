@@ -17,7 +17,7 @@ from looplab.conf.compose import commands
 from looplab.evaluation import load_run, snapshots_of
 from looplab.tasks.language.tokens import BytePairs
 from looplab.training import train
-from looplab.training.run_folder.copies import ship
+from looplab.training.run_folder.checkpoint import ship
 from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
 

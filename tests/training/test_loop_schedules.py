@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsCon
 from looplab.curricula import Curriculum, SampledLoops, Stage
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_task, step_generator
-from looplab.training.graph import CudaRecorder, make_recorder
 from looplab.training.run_folder.run import run_folder
-from tests.training.tiny import make_trainer, tiny
+from looplab.training.step import _not_captured
+from tests.training.tiny import tiny
 
 
 def curriculum(config: Config) -> Curriculum:
@@ -102,36 +101,11 @@ def test_each_step_makes_its_draw_and_metrics_say_so(
         assert record["scale_loops"] == 4
 
 
-def test_steps_of_drawn_loops_are_not_captured(
-    cuda: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As each would be a stage of its own: that is said once, and refused where it is asked for."""
-    cuda(Stream=lambda device: None)
-    gpu = torch.device("cuda")
-    drawn = "each draws how many loops it makes"
-    assert isinstance(make_recorder(gpu, None, ""), CudaRecorder)
-    assert isinstance(make_recorder(gpu, True, ""), CudaRecorder)
-    assert make_recorder(gpu, False, "") is None
-    assert make_recorder(gpu, False, drawn) is None
-    assert make_recorder(torch.device("cpu"), None, drawn) is None
-    assert capsys.readouterr().out == ""
-    assert make_recorder(gpu, None, drawn) is None
-    assert capsys.readouterr().out.count(f"{drawn}\n") == 1
-    with pytest.raises(ValueError, match="cannot be captured where each draws"):
-        make_recorder(gpu, True, drawn)
-
-
-def test_a_trainer_knows_why_its_steps_are_not_captured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(
-        "looplab.training.step.make_recorder", lambda device, capture, why: asked.append(why)
-    )
+def test_steps_that_cannot_be_captured(tmp_path: Path) -> None:
+    """Each with drawn loops would be a stage of its own; loops.stop_at reads the states."""
     plain = tiny(tmp_path)
     stopping = replace(plain, loops=replace(plain.loops, b=4, T=2, stop_at=1e-3))
-    for config in (drawn(tmp_path), stopping, plain):
-        make_trainer(config)
-    assert "draws" in asked[0]
-    assert "loops.stop_at" in asked[1]
-    assert asked[2] == ""
+    reasons = [_not_captured(each, curriculum(each)) for each in (drawn(tmp_path), stopping, plain)]
+    assert "draws" in reasons[0]
+    assert "loops.stop_at" in reasons[1]
+    assert reasons[2] == ""

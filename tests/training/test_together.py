@@ -30,7 +30,7 @@ from looplab.evaluation import evaluate, load_run
 from looplab.training import Interrupted, Run, RunError, train, train_together
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
-from looplab.training.together import Together
+from looplab.training.together import Together, difference, obstacle
 from tests.training.tiny import make_trainer, spoil_ys, tiny
 
 CONFIG = Config(
@@ -151,27 +151,15 @@ def test_one_that_breaks_leaves_the_others_alone() -> None:
         ("task", {"points": 4}, "task.points"),
     ],
 )
-def test_members_of_another_shape_are_refused(
-    part: str, settings: dict[str, Any], key: str
-) -> None:
-    other = changed(CONFIG, part, **settings)
-    with pytest.raises(ValueError, match=f"differ in {key}"):
-        Together([make_trainer(CONFIG), make_trainer(other)])
+def test_what_another_shape_differs_in(part: str, settings: dict[str, Any], key: str) -> None:
+    assert difference(CONFIG, changed(CONFIG, part, **settings)) == key
 
 
-def test_loops_drawn_by_seed_are_refused(tmp_path: Path) -> None:
-    drawn = replace(
-        changed(CONFIG, "loops", sampling="uniform", T=1, grad_loops="all"),
-        curriculum=CurriculumConfig(),
-    )
-    with pytest.raises(ValueError, match="differ between seeds"):
-        Together([make_trainer(drawn), make_trainer(replace(drawn, seed=1))])
-
-
-def test_loops_that_end_by_their_states_are_refused() -> None:
-    stopping = changed(CONFIG, "loops", b=4, T=2, stop_at=0.1)
-    with pytest.raises(ValueError, match=r"loops\.stop_at ends the loops of each run"):
-        Together([make_trainer(stopping), make_trainer(replace(stopping, seed=1))])
+def test_loops_that_differ_between_runs_are_an_obstacle() -> None:
+    drawn = changed(CONFIG, "loops", sampling="uniform", T=1, grad_loops="all")
+    assert "differ between seeds" in obstacle(drawn)
+    assert "loops.stop_at" in obstacle(changed(CONFIG, "loops", b=4, T=2, stop_at=0.1))
+    assert obstacle(CONFIG) == ""
 
 
 def of_seeds(folder: Path, *seeds: int, **training: Any) -> list[Config]:

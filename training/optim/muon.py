@@ -1,7 +1,7 @@
 """Muon for the matrices of blocks, and MuonH, which keeps each on the sphere of its Frobenius norm
 (arXiv 2603.28743, as arXiv 2604.21106 trains with it), in a form that a graph can capture.
 
-muon = BlockMuon([{"params": …, "parts": …, "lr": …, "weight_decay": 0.0}])
+muon = Muon([{"params": …, "parts": …, "lr": …, "weight_decay": 0.0}])
 muon.set_momentum(step)
 muon.step(bad)
 """
@@ -9,7 +9,6 @@ muon.step(bad)
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -51,27 +50,22 @@ class Matrix(NamedTuple):
     buffer: Tensor
     rows: tuple[int, ...]
 
-    @property
-    def gradient(self) -> Tensor:
-        """The weight's, which it must have."""
-        assert self.weight.grad is not None
-        return self.weight.grad
 
-    def split(self, tensor: Tensor) -> tuple[Tensor, ...]:
-        """Views of the parts of a tensor of the weight's shape."""
-        return tensor.split(list(self.rows))
+class Muon:
+    """Nesterov's momentum for matrices, orthogonalised, each part of a fused matrix by itself, in
+    steps that a graph can capture and that change nothing where a gradient is bad.
 
+    By default an update has five Newton-Schulz steps and is scaled by sqrt(max(1, rows / columns)):
+    torch's Muon, which takes its rate as a number of the host, for which it would wait for the
+    device. With `keeps_norm` (MuonH) it has the five steps of Polar Express, and a matrix of norm R
+    moves by lr · R along it, and is scaled back to R.
 
-class MatrixMuon(ABC):
-    """Orthogonalised momentum for matrices, each part of a fused matrix by itself, in steps that a
-    graph can capture and that change nothing where a gradient is bad.
-
-    A group has its "params", the rows of the "parts" of each, "weight_decay" (decoupled) and "lr",
-    a tensor on the device.
+    A group has its "params", the rows of the "parts" of each, "weight_decay" (decoupled, and of no
+    effect with `keeps_norm`) and "lr", a tensor on the device.
     """
 
-    def __init__(self, groups: list[dict[str, Any]]) -> None:
-        self.param_groups = groups
+    def __init__(self, groups: list[dict[str, Any]], keeps_norm: bool = False) -> None:
+        self.param_groups, self.keeps_norm = groups, keeps_norm
         self.matrices = [
             Matrix(weight, group["lr"], group["weight_decay"], torch.zeros_like(weight.data), rows)
             for group in groups
@@ -81,47 +75,36 @@ class MatrixMuon(ABC):
         self.momentum = torch.zeros_like(self.matrices[0].rate)
         self.set_momentum(0)
 
-    @abstractmethod
     def set_momentum(self, step: int) -> None:
         """Set the momentum of step `step`."""
-
-    @abstractmethod
-    def moved(self, matrices: Sequence[Matrix]) -> list[Tensor]:
-        """The weights after a step; the buffers of the matrices, too, make it."""
+        self.momentum.fill_(_SPHERE_MOMENTUM if self.keeps_norm else momentum(step))
 
     @torch.no_grad()
     def step(self, bad: Tensor) -> None:
         """Update each weight that has a gradient; where `bad` [] is true, weights and momentum do
         not change, for any gradients. Does not wait for the device."""
-        matrices = [matrix for matrix in self.matrices if matrix.weight.grad is not None]
-        buffers = [matrix.buffer.clone() for matrix in matrices]
-        weights = self.moved(matrices)
-        for matrix, buffer, moved in zip(matrices, buffers, weights, strict=True):
-            matrix.weight.copy_(torch.where(bad, matrix.weight, moved))
-            matrix.buffer.copy_(torch.where(bad, buffer, matrix.buffer))
+        for matrix in self.matrices:
+            if matrix.weight.grad is not None:
+                buffer = matrix.buffer.clone()
+                moved = self._moved(matrix, matrix.weight.grad)
+                matrix.weight.copy_(torch.where(bad, matrix.weight, moved))
+                matrix.buffer.copy_(torch.where(bad, buffer, matrix.buffer))
 
-
-class BlockMuon(MatrixMuon):
-    """Nesterov's momentum, orthogonalised by five Newton-Schulz steps and scaled by
-    sqrt(max(1, rows / columns)): torch's Muon, which takes its rate as a number of the host, for
-    which it would wait for the device."""
-
-    def set_momentum(self, step: int) -> None:
-        self.momentum.fill_(momentum(step))
-
-    def moved(self, matrices: Sequence[Matrix]) -> list[Tensor]:
-        weights = []
-        for matrix in matrices:
-            gradient = matrix.gradient
-            matrix.buffer.lerp_(gradient, 1 - self.momentum)
-            updates = [
-                orthogonalised(part, _POLYNOMIALS, 1.0)
-                * math.sqrt(max(1.0, part.shape[0] / part.shape[1]))
-                for part in matrix.split(gradient.lerp(matrix.buffer, self.momentum))
-            ]
-            full_step = (1 - matrix.weight_decay) * matrix.weight - torch.cat(updates)
-            weights.append(matrix.weight.lerp(full_step, matrix.rate))
-        return weights
+    def _moved(self, matrix: Matrix, gradient: Tensor) -> Tensor:
+        """The weight after a step; the matrix's buffer makes it, too."""
+        weight, rows = matrix.weight, list(matrix.rows)
+        matrix.buffer.lerp_(gradient, 1 - self.momentum)
+        updates = gradient.lerp(matrix.buffer, self.momentum).split(rows)
+        if self.keeps_norm:
+            parts = zip(weight.split(rows), updates, strict=True)
+            return torch.cat([_on_sphere(part, update, matrix.rate) for part, update in parts])
+        scaled = [
+            orthogonalised(update, _POLYNOMIALS, 1.0)
+            * math.sqrt(max(1.0, update.shape[0] / update.shape[1]))
+            for update in updates
+        ]
+        full_step = (1 - matrix.weight_decay) * weight - torch.cat(scaled)
+        return weight.lerp(full_step, matrix.rate)
 
 
 def orthogonalised(
@@ -137,24 +120,6 @@ def orthogonalised(
         gram = wide @ wide.T
         wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
     return (wide.T if len(x) > x.shape[1] else wide).to(matrix.dtype)
-
-
-class SphereMuon(MatrixMuon):
-    """Nesterov's momentum, orthogonalised by the five steps of Polar Express. A matrix of norm R
-    moves by lr · R along it, and is scaled back to R."""
-
-    def set_momentum(self, step: int) -> None:
-        self.momentum.fill_(_SPHERE_MOMENTUM)
-
-    def moved(self, matrices: Sequence[Matrix]) -> list[Tensor]:
-        weights = []
-        for matrix in matrices:
-            gradient = matrix.gradient
-            matrix.buffer.lerp_(gradient, 1 - self.momentum)
-            updates = matrix.split(gradient.lerp(matrix.buffer, self.momentum))
-            parts = zip(matrix.split(matrix.weight), updates, strict=True)
-            weights.append(torch.cat([_on_sphere(w, u, matrix.rate) for w, u in parts]))
-        return weights
 
 
 def _on_sphere(weight: Tensor, update: Tensor, rate: Tensor) -> Tensor:

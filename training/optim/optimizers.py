@@ -1,4 +1,5 @@
-"""Adam, AdamW, or Muon with AdamW beside it, with their groups of parameters.
+"""Adam, AdamW, or Muon with AdamW beside it, with their groups of parameters; and the moving
+average of the weights.
 
 optimizer = make_optimizer(model, config)
 optimizer.prepare(step)
@@ -14,18 +15,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Adam, AdamW
 
 from looplab.conf.schema import Config, ModelConfig, TrainingConfig
 from looplab.models import Model
 from looplab.models.blocks.parameters import Role
 
-from .muon import BlockMuon, MatrixMuon, SphereMuon
+from .muon import Muon
 
 _DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
-_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
+BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
 class Optimizer:
@@ -36,7 +37,7 @@ class Optimizer:
     """
 
     def __init__(
-        self, training: TrainingConfig, model: Model, adam: Adam, muon: MatrixMuon | None
+        self, training: TrainingConfig, model: Model, adam: Adam, muon: Muon | None
     ) -> None:
         self.training, self.adam, self.muon = training, adam, muon
         self.names = {parameter: name for name, parameter in model.named_parameters()}
@@ -100,12 +101,15 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     roles = model.parameter_roles()
     device = next(model.parameters()).device
     kinds = muon_kinds(training)
+    # Of a text's embedding and head, where they have their own.
+    own_rates = {"read_in.weight": training.embedding_rate, "read_out.weight": training.head_rate}
     # Keys: for Muon or not, without decay or with, the multiplier, and the rate before it.
     names_by_group: dict[tuple[bool, bool, float, float], list[str]] = defaultdict(list)
     for name, role in roles.items():
         on_muon = role.kind in kinds
         decays = role.kind in _DECAYING and name.endswith("weight")
-        rate = training.muon_rate if on_muon else _adam_rate(training, name)
+        adam_rate = own_rates.get(name, 0.0) or training.learning_rate
+        rate = training.muon_rate if on_muon else adam_rate
         names_by_group[on_muon, not decays, multiplier(config.model, role), rate].append(name)
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     for (on_muon, without_decay, factor, rate), names in sorted(names_by_group.items()):
@@ -121,26 +125,16 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
         else:
             group["eps"] = training.epsilon * factor
         groups[on_muon].append(group)
-    kind = SphereMuon if training.muon_norm == "kept" else BlockMuon
-    muon = kind(groups[True]) if groups[True] else None
-    return Optimizer(training, model, _make_adam(groups[False], training, device), muon)
-
-
-def _adam_rate(training: TrainingConfig, name: str) -> float:
-    """Adam's rate of a parameter: that of a text's embedding or head, where it has its own."""
-    own = {"read_in.weight": training.embedding_rate, "read_out.weight": training.head_rate}
-    return own.get(name, 0.0) or training.learning_rate
-
-
-def _make_adam(
-    groups: list[dict[str, Any]], training: TrainingConfig, device: torch.device
-) -> Adam:
-    kind = Adam if training.optimizer == "adam" else AdamW
-    capturable = device.type == "cuda"
-    if capturable:  # its steps before a capture are no mistake
+    muon = Muon(groups[True], training.muon_norm == "kept") if groups[True] else None
+    adam = (Adam if training.optimizer == "adam" else AdamW)(
+        groups[False],
+        betas=(training.beta1, training.beta2),
+        fused=True,
+        capturable=device.type == "cuda",
+    )
+    if device.type == "cuda":  # its steps before a capture are no mistake
         warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
-    betas = (training.beta1, training.beta2)
-    return kind(groups, betas=betas, fused=True, capturable=capturable)
+    return Optimizer(training, model, adam, muon)
 
 
 def learning_rate(training: TrainingConfig, step: int, peak: float | None = None) -> float:
@@ -168,15 +162,45 @@ def multiplier(model: ModelConfig, role: Role) -> float:
     factored, else 1."""
     if model.residual_scaling != "factored" or role.layer is None:
         return 1.0
-    return math.sqrt(_BASE_LAYERS / model.n_layer)
+    return math.sqrt(BASE_LAYERS / model.n_layer)
 
 
-def describe_groups(model: ModelConfig) -> str:
-    """One line with the multipliers, empty where all of them are 1."""
-    factor = multiplier(model, Role("matrix", (1,), layer=0))
-    if factor == 1.0:
-        return ""
-    return (
-        f"rates x {factor:.3g} and epsilon x {factor:.3g} in the looped stack "
-        f"(the root of {_BASE_LAYERS} / {model.n_layer} layers)"
-    )
+class WeightAverage:
+    """average ← average + (1 - decay) (weights - average) after each step (Polyak & Juditsky 1992,
+    in the form of Izmailov et al. 2018's successors): it has the noise of a decayed rate without a
+    decay of the rate.
+
+    The decay is at most n / (n + 9) after n steps, so that the initial weights are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.names = [name for name, _ in model.named_parameters()]
+        self.weights = list(model.parameters())
+        self.averages = [weight.detach().clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def update(self, number: Tensor, bad: Tensor) -> None:
+        """Update the averages with the weights after step `number` [], counted from 1, unless `bad`
+        []. Does not wait for the device."""
+        rate = 1 - (number / (number + 9)).clamp(max=self.decay)
+        rate = torch.where(bad, 0.0, rate).float()
+        moves = torch._foreach_sub([weight.detach() for weight in self.weights], self.averages)
+        torch._foreach_mul_(moves, rate)
+        torch._foreach_add_(self.averages, moves)
+
+    @torch.no_grad()
+    def copy_to_model(self) -> None:
+        """Copy the averages to the model's weights."""
+        for weight, average in zip(self.weights, self.averages, strict=True):
+            weight.copy_(average)
+
+    def state(self) -> dict[str, Tensor]:
+        """The averages, by names that begin with `average.`."""
+        named = zip(self.names, self.averages, strict=True)
+        return {f"average.{name}": average for name, average in named}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Load a copy of what `state` returned; KeyError for a missing name."""
+        for name, average in zip(self.names, self.averages, strict=True):
+            average.copy_(tensors[f"average.{name}"])

@@ -5,13 +5,22 @@ run = import_checkpoint("results2/…/state.pt", {"model.n_head": 8, "task": "li
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import re
 import shutil
+import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
 
 from looplab.conf.build import config_from_mapping
 from looplab.conf.command import as_word
@@ -19,17 +28,24 @@ from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import merge, nested
-from looplab.models.reference import Reference
+from looplab.models.reference import Reference, read_reference
 from looplab.tasks import task_class
 
 from ..assemble import build_task, model_from
 from ..run_folder.checkpoint import CheckpointError, newest_checkpoint, save_checkpoint
-from ..run_folder.environment import versions
 from ..run_folder.files import write_record
-from ..run_folder.run import Run, RunError, RunFolder
-from .file import ReferenceFile, read_reference_file
+from ..run_folder.run import Run, RunError, RunFolder, versions
 from .settings import fixed_settings, reference_settings
 
+# Where a file keeps the state dict and the step: both codes, Lightning, forks.
+_CONTAINERS = ("model", "state_dict", "module", "net", "ema_model")
+_STEPS = ("train_step", "global_step", "step", "iteration", "iter_num")
+_SCALAR = np.float64(0).__reduce__()[0]  # what makes a number of numpy from its bytes
+_NUMPY: list[Any] = [
+    *((_SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+    np.dtype,
+    *{type(np.dtype(kind)) for kind in ("i4", "i8", "f4", "f8", "?")},
+]
 # The settings of the shape of a reference's model, which has no others.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
 # Per family, settings of the loops that a checkpoint lacks, and those without a meaning.
@@ -43,6 +59,33 @@ _OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
 _MOST_POINTS, _MOST_HEADS = 41, 8  # in examples
 
 
+@dataclass(frozen=True)
+class ReferenceFile:
+    """The content of a checkpoint file: `form` describes its layout; `step`, as its code counts, is
+    None where neither the file nor its name gives it."""
+
+    path: Path
+    sha256: str
+    form: str
+    step: int | None
+    reference: Reference
+
+    def facts(self) -> dict[str, Any]:
+        """The settings that the tensors determine, by our keys."""
+        reference = self.reference
+        facts: dict[str, Any] = {
+            "task.dims": reference.dims,
+            "model.n_layer": reference.n_layer,
+            "model.n_embd": reference.n_embd,
+            "model.n_positions": reference.n_positions,
+        }
+        if reference.code.startswith("dtsip"):
+            facts["model"] = "standard"  # the code has no other
+        if self.step is not None:
+            facts["training.steps"] = max(self.step, 1)
+        return facts
+
+
 def import_checkpoint(
     path: str | PathLike[str], user_settings: Mapping[str, Any], folder: str = "runs"
 ) -> Run:
@@ -54,7 +97,7 @@ def import_checkpoint(
     are missing, contradict the tensors or cannot run, RunError for a file that cannot be imported
     or a folder with other content. No code in the file is run.
     """
-    source = read_reference_file(Path(path))
+    source = _read_file(Path(path))
     file_settings = reference_settings(source.path.parent / "config.yaml", source.reference.code)
     config = _merge_settings(source, file_settings, user_settings, folder)
     task = build_task(config)
@@ -107,7 +150,7 @@ def _merge_settings(
     values = _applicable(file_settings, user_settings) | dict(user_settings) | facts
     if "task" in values:
         values = fixed_settings(values["task"]) | values
-        _check_read_out(source, user_settings, values["task"])
+        _check_read_out(source, values["task"])
     _check_shape(user_settings, values.get("model"), source.reference)
     _check_meaning(values)
     _check_complete(source, values)
@@ -125,18 +168,14 @@ def _merge_settings(
     return config_from_mapping(mapping)
 
 
-def _check_read_out(source: ReferenceFile, settings: Mapping[str, Any], task: str) -> None:
+def _check_read_out(source: ReferenceFile, task: str) -> None:
     """A regression's model reads out one number and a classifier two logits (except dtsip's linear
-    classification, with one number): ConfigError, or RunError where config.yaml names the task."""
+    classification, with one number): ConfigError for a task of the other kind."""
     task_settings(task)  # raises for an unknown task
     shape, classes = source.reference, task_class(task).classes
-    if classes == shape.classes or (task == "halfspaces" and shape.code.startswith("dtsip")):
-        return
-    output = "two logits, and its task is tables or halfspaces"
-    problem = f"{source.path} reads out {output if shape.classes else 'one number, no classes'}"
-    if "task" in settings:
-        raise ConfigError("task", f"cannot be {task!r}: {problem}")
-    raise RunError(f"{source.path.parent / 'config.yaml'} says task={task}, but {problem}")
+    if classes != shape.classes and not (task == "halfspaces" and shape.code.startswith("dtsip")):
+        outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
+        raise ConfigError("task", f"cannot be {task!r}: {source.path} reads out {outputs}")
 
 
 def _check_shape(settings: Mapping[str, Any], family: str | None, shape: Reference) -> None:
@@ -171,11 +210,9 @@ def _check_meaning(values: Mapping[str, Any]) -> None:
 def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of config.yaml without those of a replaced task or family."""
     obsolete: tuple[str, ...] = ()
-    if (
-        "task" in file_settings
-        and replaced.get("task", file_settings["task"]) != file_settings["task"]
-    ):
-        obsolete += tuple(f"task.{key}" for key in task_settings(file_settings["task"]))
+    task = file_settings.get("task")
+    if task is not None and replaced.get("task", task) != task:
+        obsolete += tuple(f"task.{key}" for key in task_settings(task))
     if replaced.get("model", file_settings.get("model")) != file_settings.get("model"):
         obsolete += ("model.injection", "loops.", "curriculum.loops.")
     return {key: value for key, value in file_settings.items() if not key.startswith(obsolete)}
@@ -275,3 +312,63 @@ def _unverified_note(
         f"{', '.join(parts)} {'are' if len(parts) > 1 else 'is'} taken as given: the tensors "
         "cannot tell, and with another value than in training the model predicts something else"
     )
+
+
+def _read_file(path: Path) -> ReferenceFile:
+    """Read `state.pt` or `model_<step>.pt`: only tensors, no code.
+
+    Raises RunError, one line, for a file with anything else, a truncated one, or one with the
+    layout of neither code.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what it then rejects
+            data = _load(path, content)
+    except Exception as error:  # of any kind: the file may contain anything
+        if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
+            reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
+            raise RunError(f"{path} {reason}") from None
+        raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
+    form, tensors, step = _unpack(data)
+    if not isinstance(tensors, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
+    ):
+        raise RunError(f"{path} holds no state of a model")
+    if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
+        step = int(number[1])
+    if step is not None and (not isinstance(step, int) or step < 0):
+        raise RunError(f"{path} has a train_step that is no number of steps: {step!r}")
+    try:
+        reference = read_reference(tensors)
+    except ValueError as error:
+        raise RunError(f"{path} {error}") from None
+    return ReferenceFile(path, hashlib.sha256(content).hexdigest(), form, step, reference)
+
+
+def _load(path: Path, content: bytes) -> Any:
+    """Tensors, and numbers of numpy, in containers: nothing else is made of the file."""
+    if path.suffix == ".safetensors":
+        return safetensors.torch.load(content)
+    with torch.serialization.safe_globals(_NUMPY):
+        return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+
+
+def _unpack(data: Any) -> tuple[str, Any, Any]:
+    """The form, the state dict and the step of a file of either code, or of a fork or a trainer."""
+    if not isinstance(data, Mapping):
+        return "a state dict", data, None
+    step = next((data[name] for name in _STEPS if name in data), None)
+    if isinstance(step, np.generic) or (isinstance(step, Tensor) and step.numel() == 1):
+        step = step.item()
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)
+    if "model_state_dict" in data:
+        return "a training state", data["model_state_dict"], step
+    for name in _CONTAINERS:
+        if isinstance(data.get(name), Mapping):
+            return f"a state dict under {name!r}", data[name], step
+    return "a state dict", data, None

@@ -5,7 +5,7 @@ settings = reference_settings(Path("results2/…/config.yaml"), "Leiay/looped_tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,9 @@ def _plain(loader: _Loader, kind: str, node: yaml.Node) -> Any:
 
 _Loader.add_multi_constructor("tag:yaml.org,2002:python/", _plain)
 
-_Refusal = Callable[[str], RunError]
+
+class _Refused(Exception):
+    """An option that has no counterpart here."""
 
 
 def reference_settings(path: Path, code: str) -> dict[str, Any]:
@@ -103,35 +105,37 @@ def reference_settings(path: Path, code: str) -> dict[str, Any]:
     Raises RunError, naming the option, for one that has no counterpart here.
     """
     options = _read(path)
-    if options is None:
-        return {}
+    try:
+        return _translated(options, code)
+    except _Refused as refused:
+        (option,) = refused.args
+        problem = f"{option} is {options[option]!r}, which has no counterpart here"
+        raise RunError(f"{path}: {problem}") from None
 
-    def refuse(option: str) -> RunError:
-        return RunError(f"{path}: {option} is {options[option]!r}, which has no counterpart here")
 
+def _translated(options: Mapping[str, Any], code: str) -> dict[str, Any]:
+    """Our settings from all options; _Refused for one that has no counterpart here."""
     for option, allowed in _ONLY.items():
         if options.get(option) is not None and options[option] not in allowed:
-            raise refuse(option)
+            raise _Refused(option)
     settings = {new: options[old] for old, new in _RENAMED.items() if options.get(old) is not None}
-    if family := _translate(options, "model.family", _FAMILIES[code], refuse):
+    if family := _translate(options, "model.family", _FAMILIES[code]):
         settings["model"] = family
-        settings |= _loop_settings(options, family, refuse)
+        settings |= _loop_settings(options, family)
     if family == "looped":
         settings |= _growth(options, "loops")
     if options.get("model.pred_type") == "classification":
-        return settings | _tables(options, refuse)
+        return settings | _tables(options)
     end, n_dims = "training.curriculum.dims.end", options.get("model.n_dims")
     if n_dims is not None and options.get(end, n_dims) != n_dims:
-        raise refuse(end)
+        raise _Refused(end)
     for name in ("dims", "points"):
         settings |= _growth(options, name)
     option = "training.task_name" if "training.task_name" in options else "training.task"
-    if task := _translate(options, option, _TASKS, refuse):
+    if task := _translate(options, option, _TASKS):
         settings["task"] = task
         read_task = _leiay_task if code.startswith("Leiay") else _garg_task
-        settings |= {
-            f"task.{key}": value for key, value in read_task(options, task, refuse).items()
-        }
+        settings |= {f"task.{key}": value for key, value in read_task(options, task).items()}
     return settings
 
 
@@ -140,12 +144,12 @@ def fixed_settings(task: str) -> dict[str, Any]:
     return {f"task.{key}": value for key, value in _FIXED_SETTINGS.get(task, {}).items()}
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """The file's options by dotted name; None where there is none."""
+def _read(path: Path) -> dict[str, Any]:
+    """The file's options by dotted name; empty where there is none."""
     try:
         options = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
-        return None
+        return {}
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     groups = (
@@ -156,19 +160,17 @@ def _read(path: Path) -> dict[str, Any] | None:
     return flatten(options)
 
 
-def _translate(
-    options: Mapping[str, Any], option: str, names: Mapping[str, str], refuse: _Refusal
-) -> str | None:
+def _translate(options: Mapping[str, Any], option: str, names: Mapping[str, str]) -> str | None:
     """Our name for an option's value; None where the option is absent."""
     if options.get(option) is None:
         return None
     name = str(options[option])
     if name not in names:
-        raise refuse(option)
+        raise _Refused(option)
     return names[name]
 
 
-def _loop_settings(options: Mapping[str, Any], family: str, refuse: _Refusal) -> dict[str, Any]:
+def _loop_settings(options: Mapping[str, Any], family: str) -> dict[str, Any]:
     """Layers and loops: a tied model's n_layer is the number of its loops."""
     n_layer = options.get("model.n_layer")
     if family == "tied":
@@ -176,7 +178,7 @@ def _loop_settings(options: Mapping[str, Any], family: str, refuse: _Refusal) ->
     elif family == "looped":
         settings = {
             "model.n_layer": n_layer,
-            "model.injection": _translate(options, "model.loop_func", _INJECTIONS, refuse),
+            "model.injection": _translate(options, "model.loop_func", _INJECTIONS),
             "loops.b": options.get("training.curriculum.loops.end"),
             "loops.T": options.get("training.n_loop_window"),
         }
@@ -199,7 +201,7 @@ def _growth(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {f"{prefix}.start": start, f"{prefix}.inc": inc, f"{prefix}.intervals": [interval]}
 
 
-def _tables(options: Mapping[str, Any], refuse: _Refusal) -> dict[str, Any]:
+def _tables(options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a classifier, whose task is always tables: its code ignores the options of
     task, dims and points. The held-out one of the ten published tables is a number."""
     settings = {"task": "tables", "task.points": _POINTS_OF_TABLES}
@@ -207,24 +209,24 @@ def _tables(options: Mapping[str, Any], refuse: _Refusal) -> dict[str, Any]:
     if number in (None, -1):  # not given, for its code
         return settings
     if type(number) is not int or not 0 <= number < len(TEN):
-        raise refuse("training.test_idx")
+        raise _Refused("training.test_idx")
     return settings | {"task.held_out": TEN[number]}
 
 
-def _leiay_task(options: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
+def _leiay_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
     sparsity = options.get("training.sparsity")
     if task == "sparse_linear":
         return {} if sparsity is None else {"sparsity": sparsity}
     if task == "relu_network" and isinstance(sparsity, int) and sparsity < 100:
-        raise refuse("training.sparsity")  # only so many hidden units contribute to y
+        raise _Refused("training.sparsity")  # only so many hidden units contribute to y
     return _LEIAY_SETTINGS.get(task, {})
 
 
-def _garg_task(options: Mapping[str, Any], task: str, refuse: _Refusal) -> dict[str, Any]:
+def _garg_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
     names, prefix = _KWARGS.get(task, {}), "training.task_kwargs."
     for option in options:
         if option.startswith(prefix) and option.removeprefix(prefix) not in {*names, "scale"}:
-            raise refuse(option)
+            raise _Refused(option)
     if task == "halfspaces":
         return dict(_PLAIN_HALFSPACES)
     return {

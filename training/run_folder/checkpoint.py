@@ -1,8 +1,15 @@
 """Checkpoints: tensors in safetensors, and a JSON with their checksum and the configuration of the
-run. No pickle.
+run. No pickle. And the run folders made from a run: its snapshots, as it was after chosen steps
+(`training.snapshots`), kept for good; and the folder that ships, without its environment.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
-the latter, or with another checksum, it is invalid.
+the latter, or with another checksum, it is invalid. A snapshot is a run folder in the run folder,
+snapshots/00000400, with configuration, environment, data and weights, so that every command that
+measures a run measures it too.
+
+for step, path in snapshots_of("runs/NAME").items():
+    run = load_run(path)                         # with the weights after that step
+ship(Path("runs/NAME"), Path("models/checkpoints/linear"))
 """
 
 from __future__ import annotations
@@ -10,28 +17,38 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
+import yaml
 from safetensors import SafetensorError
 from torch import Tensor
 
-from looplab.conf.build import config_from_mapping
+from looplab.conf.build import config_to_mapping
 from looplab.conf.checksum import checksum_of
+from looplab.conf.mistakes import CheckpointError as CheckpointError
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
+from looplab.conf.schema import Config
 
+from .data import copy_kept
 from .files import write_bytes, write_json
-from .run import run_folder
 
 _MOST_CHECKPOINTS = 2
 _FORMAT = 2  # 1 had neither a configuration nor a checksum of its JSON
 _JSON_NAME = re.compile(r"(\d+)\.json")
 _FILE_NAME = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be read: the file, and the problem. One line."""
+_WEIGHTS = ("model.", "average.")
+_COPIED = ("config.yaml", "environment.json")
+_GROUPS = (  # of the configuration that ships
+    *("task", "model", "loops", "curriculum", "training", "evaluation"),
+    *("seed", "scale", "recipe"),
+)
 
 
 class Checkpoint(NamedTuple):
@@ -39,7 +56,6 @@ class Checkpoint(NamedTuple):
 
     step: int
     tensors: dict[str, Tensor]
-    config: Mapping[str, Any] | None = None  # of its run, as plain values
 
     def weights(self) -> dict[str, Tensor]:
         """The weights for evaluation, as a state dict of the model: their moving averages where
@@ -96,8 +112,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         content = path.read_bytes()
-        digest, step = _verify(facts)
-        if step != int(path.stem):
+        # Format 1 has no checksum of its own.
+        if facts["format"] != 1 and facts.pop("checksum") != checksum_of(facts):
+            raise ValueError
+        digest, step = facts["sha256"], int(facts["step"])
+        if facts["format"] not in (1, _FORMAT) or step != int(path.stem):
             raise ValueError
     except FileNotFoundError as error:
         raise CheckpointError(f"{error.filename} is missing") from None
@@ -108,64 +127,69 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if hashlib.sha256(content).hexdigest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
     try:
-        return Checkpoint(step, safetensors.torch.load(content), facts.get("config"))
+        return Checkpoint(step, safetensors.torch.load(content))
     except (SafetensorError, KeyError, ValueError) as error:
         raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
 
 
-def _verify(facts: dict[str, Any]) -> tuple[str, int]:
-    """The tensors' sha256 and the step in a checkpoint's JSON; ValueError, KeyError or TypeError
-    where it was altered."""
-    keys = {"format", "step", "sha256"}
-    if facts["format"] == 1 and set(facts) != keys:
-        raise ValueError
-    if facts["format"] != 1:
-        checksum = facts.pop("checksum")
-        if facts["format"] != _FORMAT or checksum != checksum_of(facts):
-            raise ValueError
-    return str(facts["sha256"]), int(facts["step"])
-
-
-def newest_checkpoint(
-    folder: Path, config: Mapping[str, Any] | None = None
-) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be read, and the problems of newer ones: with the run's
-    configuration (plain values), also that they are of another run, or that their weights are not
-    finite.
+def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that can be read, and the problems of newer ones.
 
     Training may save and remove checkpoints meanwhile: after a change, they are read again.
     """
     while True:
         steps, problems = saved_steps(folder), list[str]()
         for step in reversed(steps):
-            path = _tensors_path(folder, step)
             try:
-                checkpoint = load_checkpoint(path)
+                return load_checkpoint(_tensors_path(folder, step)), problems
             except CheckpointError as error:
                 problems.append(str(error))
-                continue
-            if config is None or not (problem := _mismatch(checkpoint, config)):
-                return checkpoint, problems
-            problems.append(f"{path} {problem}")
         if saved_steps(folder) == steps:
             return None, problems
 
 
-def _mismatch(checkpoint: Checkpoint, config: Mapping[str, Any]) -> str:
-    """Why a checkpoint does not fit this configuration; empty where it does."""
-    saved_config = checkpoint.config
-    if saved_config is not None and _name(saved_config) != _name(config):
-        return "is of a run of other settings"
-    for name, weights in checkpoint.weights().items():
-        if not bool(weights.isfinite().all()):
-            return f"has weights that are not finite ({name})"
-    return ""
-
-
-def _name(config: Mapping[str, Any]) -> str:
-    """The name of the run of these settings, which depends on those for training."""
-    return run_folder(config_from_mapping(config)).path.name
-
-
 def _tensors_path(folder: Path, step: int) -> Path:
     return folder / f"{step:08d}.safetensors"
+
+
+def keep_snapshot(
+    run: Path, step: int, tensors: Mapping[str, Tensor], config: Mapping[str, Any]
+) -> None:
+    """Write the weights among a trainer's tensors, with the configuration of their run."""
+    folder = run / "snapshots" / f"{step:08d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _COPIED:
+        with suppress(FileNotFoundError):
+            write_bytes(folder / name, (run / name).read_bytes())
+    copy_kept(run, folder)
+    weights = {name: value for name, value in tensors.items() if name.startswith(_WEIGHTS)}
+    save_checkpoint(folder / "checkpoints", step, weights, config)
+
+
+def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
+    """The folders of a run's snapshots by step, in their order; empty for a run without any."""
+    folders = sorted((Path(run) / "snapshots").glob("[0-9]*"))
+    steps = {folder: saved_steps(folder / "checkpoints") for folder in folders}
+    return {found[0]: folder for folder, found in steps.items() if found}
+
+
+def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: None) -> Path:
+    """Replace `folder`, with the files that `add` writes to it; its path. Raises ConfigError,
+    before anything is written, for a folder that is no run or is damaged."""
+    config = read_config(run)
+    checkpoint, problems = newest_checkpoint(run / "checkpoints")
+    if checkpoint is None:
+        problem = f"{run} has no checkpoint that can be read"
+        raise ConfigError("run", "; ".join([problem, *problems]))
+    temporary = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    weights = {f"model.{name}": tensor for name, tensor in checkpoint.weights().items()}
+    mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
+    save_checkpoint(temporary / "checkpoints", checkpoint.step, weights, mapping)
+    write_bytes(temporary / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
+    copy_kept(run, temporary)
+    add(temporary)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)
+    return folder

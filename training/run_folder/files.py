@@ -11,18 +11,13 @@ import io
 import json
 import os
 import secrets
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from looplab.conf.checksum import checksum_of
-
-_PARTIAL = ".partial"
-_STALE_AFTER = 3600.0  # seconds after which a partial file has no writer any more
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -36,10 +31,9 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     The temporary file has a random name and must not exist before: an existing link is never
     followed. It is removed where writing fails.
     """
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}{_PARTIAL}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
     try:
-        with open(temporary, "wb", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
+        with open(temporary, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -61,14 +55,6 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = Tr
     save(buffer, allow_pickle=False, **arrays)
     write_bytes(path, buffer.getvalue())
     return hashlib.sha256(buffer.getvalue()).hexdigest()
-
-
-def remove_half_written(folder: Path) -> None:
-    """Remove the partial files in a folder that killed processes left."""
-    for path in folder.glob(f"*{_PARTIAL}"):
-        with suppress(FileNotFoundError):
-            if time.time() - path.lstat().st_mtime > _STALE_AFTER:
-                path.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:

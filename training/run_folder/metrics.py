@@ -44,12 +44,6 @@ class Metrics:
                 problems.append(f"line {number} cannot be read")
         return records, problems
 
-    def problems(self, steps: int) -> list[str]:
-        """The problems of the file of a finished training."""
-        records, problems = self.read()
-        last = records[-1]["step"] if records else 0
-        return problems + ([f"ends at step {last} of {steps}"] if last != steps else [])
-
     def keep_until(self, step: int) -> list[str]:
         """Remove the records of later steps, and lines with problems; the problems."""
         if not self.path.exists():

@@ -1,13 +1,20 @@
-"""Run folders: their name, their files, their lock and their status."""
+"""Run folders: their name, their files, their lock and their status; and the environment of a run:
+versions, machine, command, and the source files that its numbers depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
@@ -21,12 +28,11 @@ from looplab.models import Model
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
-from .environment import changed_versions, environment, other_code, some_files
-from .files import read_record, remove_half_written, write_bytes, write_record
-from .lock import holding, writer
-from .sources import outside_source
-from .status import status_of
+from .files import read_record, write_bytes, write_record
+from .sources import KERNELS, TRAINED, changed_files, outside_source, sources_of
+from .status import holding, status_of, writer
 
+_PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 # Settings that neither a run's weights nor its name depend on.
 IRRELEVANT = (
     *("seed", "device", "backend", "folder", "plugins", "name", "scale", "recipe", "wandb"),
@@ -63,29 +69,23 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def create(
-        self, config: Config, backend: str = "eager", say: Callable[[str], object] = print
-    ) -> Mapping[str, Any]:
+    def create(self, config: Config, backend: str = "eager") -> Mapping[str, Any]:
         """Write configuration and environment, unless they exist; the configuration as plain
         values, for the checkpoints. The caller must hold the folder's lock.
 
-        A damaged config.yaml is rewritten, and `say` gets a line about it. Raises RunError where
-        the folder holds a run of other settings.
+        Raises RunError where the folder holds a run of other settings, ConfigError where its
+        configuration cannot be read.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        remove_half_written(self.path)
-        path, mapping = self.path / "config.yaml", config_to_mapping(config)
+        path = self.path / "config.yaml"
         if not (self.path / "environment.json").exists():
             self._write_environment(environment(config, backend))
-        try:
-            saved_mapping = read_mapping(self.path)
-            changes = self.differences(config, config_from_mapping(saved_mapping))
-        except ConfigError as error:
-            if path.exists():
-                say(f"{error}; {path.name} is rewritten")
+        if not path.exists():
+            mapping = config_to_mapping(config)
             write_bytes(path, yaml.safe_dump(mapping, sort_keys=False).encode())
             return mapping
-        if changes:
+        saved_mapping = read_mapping(self.path)
+        if changes := self.differences(config, config_from_mapping(saved_mapping)):
             raise RunError(
                 f"{self.path} holds a run of other settings ({', '.join(changes)}): move it away"
             )
@@ -100,19 +100,20 @@ class RunFolder:
 
     def made_with(self) -> dict[str, Any] | None:
         """The environment that the run was made in; None where it cannot be read."""
-        content = read_record(self.path / "environment.json", "environment").content
-        if content is not None and not isinstance(content.get("continued", []), list):
-            return None
-        return content
+        return read_record(self.path / "environment.json", "environment").content
 
     def changes(self, config: Config, backend: str = "eager") -> list[str]:
         """The differences between the run's environment and the current one, a line each."""
         before = self.made_with()
         if before is None:
             return ["environment.json cannot be read: what it was made with is not known"]
-        lines = changed_versions(before, environment(config, backend))
-        files = other_code(before, config)
-        if files:
+        now = environment(config, backend)
+        lines = [
+            f"{key} was {before.get(key)}, is {now[key]}"
+            for key in ("python", *_PACKAGES, "machine")
+            if before.get(key) != now[key]
+        ]
+        if files := other_code(before, config):
             lines.append(
                 f"{some_files(files)} changed: this run's numbers are marked as made by other code "
                 "(again=true trains again)"
@@ -156,7 +157,7 @@ class RunFolder:
         return backup
 
     def lock(self, part: str = "") -> AbstractContextManager[None]:
-        """Lock the folder, or a part of it, against other processes: see `lock.holding`."""
+        """Lock the folder, or a part of it, against other processes: see `holding`."""
         return holding(self.path, part)
 
 
@@ -201,3 +202,60 @@ def _training_values(config: Config) -> dict[str, Any]:
     flat = flatten(config_to_mapping(config))
     del flat["schema_version"]
     return {k: v for k, v in flat.items() if not k.startswith(IRRELEVANT)}
+
+
+def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
+    """Versions, machine, command and code, for environment.json."""
+    return {**versions(), "backend": backend, "sources": training_sources(config, backend)}
+
+
+def versions() -> dict[str, Any]:
+    """Versions, machine, commit and command of this process."""
+    return {
+        "command": shlex.join(sys.argv),
+        "git_commit": _git_commit(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in _PACKAGES},
+        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
+    """The source files that the weights of a run depend on, with their digests."""
+    loop = loop_class(config.model.injection)
+    classes = [task_class(config.task.name), *([loop] if loop else [])]
+    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
+    return sources_of(*rooms, plugins=[each.__module__ for each in classes])
+
+
+def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
+    """The files in which the code of a run, or of any part of it, differs from today's; none
+    without a record, as of earlier versions and imported checkpoints."""
+    first = record or {}
+    files: set[str] = set()
+    for part in (first, *first.get("continued", [])):
+        if "sources" in part:
+            now = training_sources(config, part.get("backend", "eager"))
+            files |= set(changed_files(part["sources"], now))
+    return sorted(files)
+
+
+def some_files(files: Sequence[str]) -> str:
+    """The first three files, and the number of further ones."""
+    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+
+
+def _git_commit() -> str | None:
+    """The commit of this code, marked where the work tree differs from it; None where it is
+    installed, maybe within another repository."""
+    home = Path(__file__).resolve().parents[2]
+    if not (home / ".git").exists():
+        return None
+    command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return result.stdout.strip() or None

@@ -36,7 +36,7 @@ def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
     files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
     for module in plugins:
         files |= {path.name: path for path in _outside(module)}
-    found = {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
+    found = _digests(files)
     return found | {_RELEASE: str(NUMBERS)} if rooms and _is_release() else found
 
 
@@ -44,7 +44,7 @@ def project_digest() -> str:
     """The digest of all files on which numbers depend: a release that ends all golden runs with the
     bits of the one before lists it in releases.json."""
     files = {path.relative_to(_HOME).as_posix(): path for room in _ALL for path in _files(room)}
-    return key_of({name: _digest(path, path.stat().st_mtime_ns) for name, path in files.items()})
+    return key_of(_digests(files))
 
 
 @cache
@@ -71,11 +71,7 @@ def outside_source(cls: type) -> str | None:
 def is_current(sources: Mapping[str, str]) -> bool:
     """Whether the project's files have these digests today."""
     paths = {name: _HOME / name for name in sources if name != _RELEASE}
-    now = {
-        name: _digest(path, path.stat().st_mtime_ns)
-        for name, path in paths.items()
-        if path.exists()
-    }
+    now = _digests({name: path for name, path in paths.items() if path.exists()})
     return not changed_files(sources, now | {_RELEASE: str(NUMBERS)} if _is_release() else now)
 
 
@@ -90,16 +86,16 @@ def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
     )
 
 
+def _digests(files: Mapping[str, Path]) -> dict[str, str]:
+    return {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
+
+
 @cache
 def _files(room: str) -> list[Path]:
-    kernels = _HOME / KERNELS
     if room.endswith(".py"):
         return [_HOME / room]
-    return [
-        path
-        for path in sorted((_HOME / room).rglob("*.py"))
-        if room == KERNELS or not path.is_relative_to(kernels)
-    ]
+    kernels = set() if room == KERNELS else {*(_HOME / KERNELS).rglob("*.py")}
+    return sorted({*(_HOME / room).rglob("*.py")} - kernels)
 
 
 def _outside(module: str) -> list[Path]:

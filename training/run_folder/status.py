@@ -1,28 +1,36 @@
 """Run folders in a folder, and by names and patterns; how far a run is, by its status.json, its
-lock and its metrics.jsonl. No torch here.
+lock and its metrics.jsonl; and the lock, which one process at a time has. No torch here.
 
 runs_in(Path("runs")); named_runs(["runs/A", "runs/linear-*"])
 status_of(Path("runs/NAME"))["state"]
+with holding(Path("runs/NAME")): …
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from looplab.conf.checks.folders import is_hidden
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError, HeldElsewhere
 from looplab.conf.saved import unpacked
 
 from .files import read_record
-from .lock import is_held
 
 _FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
 STATES = ("running", "interrupted", "failed", "finished")  # as they are written
+_WAIT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _TAIL = 4096  # bytes of metrics.jsonl, of whose lines the last is read; one has about 300
 
 
@@ -33,10 +41,9 @@ def status_of(folder: Path) -> dict[str, Any]:
     status = record.content
     if status is None:
         return {"state": "unknown" if record.problem else "new", "step": 0}
-    numbers = [status.get("step"), *(status.get(key, 0) for key in ("seconds", "cpu_seconds"))]
-    if status.get("state") not in STATES or not all(map(_is_number, numbers)):
+    if status.get("state") not in STATES or not isinstance(status.get("step"), int):
         return {"state": "unknown", "step": 0}
-    if status["state"] == "running" and not is_held(folder):
+    if status["state"] == "running" and not is_locked(folder / ".lock"):
         return status | {"state": "stopped"}
     return status
 
@@ -57,10 +64,6 @@ def last_record(folder: Path) -> Mapping[str, Any]:
         if isinstance(record, dict) and isinstance(record.get("step"), int):
             return record
     return {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_run(path: Path) -> bool:
@@ -99,3 +102,56 @@ def named_runs(names: Sequence[str]) -> list[Path]:
             raise ConfigError("runs", f"cannot hold {name!r}: it {problem}")
         paths += [path for path in runs if path not in paths]
     return paths
+
+
+@contextmanager
+def holding(folder: Path, part: str = "", wait: float = _WAIT) -> Iterator[None]:
+    """Lock the folder, created if absent, against other processes; or, with a name, that `part` of
+    it alone: a run can be evaluated during its training. A lock that another process holds is
+    waited for, `wait` seconds. It ends with its process, however that ends.
+
+    Raises HeldElsewhere, naming the process that holds the lock, and ConfigError where the folder
+    cannot be created, or its file system has no locks.
+    """
+    path = folder / (f".{part}.lock" if part else ".lock")
+    lock = FileLock(path, fallback_to_soft=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=wait)
+    except Timeout:
+        holder = ""
+        with suppress(OSError, UnicodeDecodeError):
+            holder = path.read_text("utf-8")
+        raise HeldElsewhere(folder, holder or "another process", path) from None
+    except (OSError, NotImplementedError) as error:
+        reason = str(error)
+        if isinstance(error, NotImplementedError) or error.errno in _NO_LOCKS:
+            reason = "its file system has no locks (NFS needs lockd or version 4, Lustre flock)"
+        raise ConfigError("folder", f"cannot hold runs: {reason}") from None
+    try:
+        with suppress(OSError):  # a full disk: the lock holds all the same
+            path.write_text("process {pid} on {host} since {time}".format(**writer()), "utf-8")
+        yield
+    finally:
+        lock.release()
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds this lock file now."""
+    if not path.exists():
+        return False
+    lock = FileLock(path, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except (OSError, NotImplementedError):  # reported where the lock is needed
+        return False
+    lock.release()
+    return False
+
+
+def writer() -> dict[str, Any]:
+    """This process and the time, for a file that names its writer."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "time": now}

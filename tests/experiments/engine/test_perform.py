@@ -12,7 +12,7 @@ from looplab.evaluation.drawing import save_panels
 from looplab.experiments import engine as perform
 from looplab.experiments.command import main
 from looplab.experiments.report.page import results_in
-from looplab.training.run_folder import environment
+from looplab.training.run_folder import run as run_module
 from looplab.training.run_folder.files import read_record
 from tests.conftest import HOME
 
@@ -118,7 +118,7 @@ def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
     assert main(words) == 0
     assert "other code" not in capsys.readouterr().out
     before = {"models/model.py": "of another day"}
-    monkeypatch.setattr(environment, "training_sources", lambda *_: before)
+    monkeypatch.setattr(run_module, "training_sources", lambda *_: before)
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "all: trained by other code" in text

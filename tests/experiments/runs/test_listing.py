@@ -17,9 +17,8 @@ from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training import train
 from looplab.training.run_folder.files import read_record, write_record
-from looplab.training.run_folder.lock import holding
 from looplab.training.run_folder.run import RunFolder
-from looplab.training.run_folder.status import runs_in
+from looplab.training.run_folder.status import holding, runs_in
 from tests.training.tiny import tiny
 
 Capture = pytest.CaptureFixture[str]

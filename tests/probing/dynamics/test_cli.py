@@ -173,7 +173,7 @@ def test_new_weights_and_lost_figures_are_measured_anew(tiny_run: Run) -> None:
     checkpoint, _ = newest_checkpoint(folder)
     assert checkpoint is not None
     changed = {"model.read_in.weight": 2 * checkpoint.tensors["model.read_in.weight"]}
-    save_checkpoint(folder, tiny_run.step, checkpoint.tensors | changed, checkpoint.config)
+    save_checkpoint(folder, tiny_run.step, checkpoint.tensors | changed)
     assert dynamics(settings)["norm"] != before["norm"]
 
 

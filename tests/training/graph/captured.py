@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, ModelConfig, TaskConfig
-from looplab.training.graph import Body, GraphRunner
+from looplab.training.graph import Body, CudaRecorder, GraphRunner
 from looplab.training.step import Trainer
 from tests.training.tiny import copied, make_trainer, tiny
 
@@ -73,7 +73,7 @@ class Tape(TorchDispatchMode):
                     place.copy_(value)
 
 
-class TapeRecorder:
+class TapeRecorder(CudaRecorder):
     """A recorder whose graphs are tapes; `events` says what it was asked for."""
 
     def __init__(self) -> None:

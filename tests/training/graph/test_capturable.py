@@ -123,9 +123,11 @@ CASES = [
 
 @pytest.mark.parametrize(("task", "model", "distinct"), CASES)
 def test_a_body_can_be_captured(task: str, model: str, distinct: int, tmp_path: Path) -> None:
+    """And two steps of a stage are the same work, with the same numbers from the host."""
     trainer = _trained(_config(tmp_path, task, model, distinct))
     with watched():
         _body(trainer)
+    assert _tape(trainer, 3) == _tape(trainer, 4)
 
 
 def test_a_body_in_bfloat16_can_be_captured(tmp_path: Path) -> None:
@@ -157,15 +159,6 @@ def test_so_can_the_loss_of_a_classifier() -> None:
     predictions, ys = torch.randn(2, 3, 5, 2, requires_grad=True), torch.zeros(3, 5)
     with watched():
         loss("cross_entropy", predictions, ys).backward()
-
-
-@pytest.mark.parametrize(("task", "model", "distinct"), CASES)
-def test_two_steps_of_a_stage_are_the_same_work(
-    task: str, model: str, distinct: int, tmp_path: Path
-) -> None:
-    """Operation by operation, with the same numbers from the host."""
-    trainer = _trained(_config(tmp_path, task, model, distinct))
-    assert _tape(trainer, 3) == _tape(trainer, 4)
 
 
 def _tape(trainer: Trainer, step: int) -> list[tuple[str, str]]:

@@ -44,7 +44,7 @@ def _global_settings() -> Iterator[None]:
 
 
 def _trainer(
-    config: Config, capture: bool | None, backend: str = "eager", precision: str = "auto"
+    config: Config, capture: bool, backend: str = "eager", precision: str = "auto"
 ) -> Trainer:
     if backend == "triton":  # wide enough for the kernels
         config = replace(config, model=replace(config.model, n_embd=32))
@@ -59,7 +59,7 @@ def _trainer(
 def test_captured_is_uncaptured(name: str, backend: str, precision: str, tmp_path: Path) -> None:
     """To the bit over several stages: what is drawn, learned and counted."""
     config = variant(name, tmp_path)
-    plain, captured = (_trainer(config, flag, backend, precision) for flag in (False, None))
+    plain, captured = (_trainer(config, flag, backend, precision) for flag in (False, True))
     assert plain.runner.recorder is None
     for step in range(22):
         plain.update(step)
@@ -78,7 +78,7 @@ def test_runs_on_two_devices_are_refused(tmp_path: Path) -> None:
 
 def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
     config = tiny(tmp_path, clip=0.5, weight_decay=0.1, shards=2)
-    trainer = _trainer(config, None)
+    trainer = _trainer(config, True)
     for step in range(5):
         trainer.update(step)
     torch.cuda.set_sync_debug_mode("error")
@@ -93,7 +93,7 @@ def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
 def test_memory_does_not_grow(tmp_path: Path) -> None:
     """Neither within a stage nor from stage to stage."""
     config = tiny(tmp_path, steps=1000)
-    trainer = _trainer(config, None)
+    trainer = _trainer(config, True)
     stages = [replace(trainer.curriculum(0), dims=dims) for dims in (1, 2)]
     trainer.curriculum = lambda step: stages[step // 10 % 2]  # type: ignore[assignment]
     used = []
@@ -140,7 +140,7 @@ def test_where_capturing_fails_training_goes_on(
         return prompts
 
     monkeypatch.setattr(Trainer, "draw", waiting)
-    trainer = _trainer(config, None)
+    trainer = _trainer(config, True)
     stream = torch.cuda.current_stream()
     for step in range(12):
         trainer.update(step)

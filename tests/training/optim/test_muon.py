@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import Muon
+from torch.optim import Muon as TorchMuon
 
-from looplab.training.optim.muon import BlockMuon, SphereMuon, momentum
+from looplab.training.optim.muon import Muon, momentum
 
 _GOOD, _BAD = torch.tensor(False), torch.tensor(True)
 _QKV = (32, 16, 16)  # the rows of queries, keys and values, of 24 columns
@@ -18,10 +18,10 @@ _QKV = (32, 16, 16)  # the rows of queries, keys and values, of 24 columns
 
 def _muon(
     rows: tuple[int, ...], columns: int, *, rate: float = 0.02, decay: float = 0.0
-) -> tuple[nn.Parameter, BlockMuon]:
+) -> tuple[nn.Parameter, Muon]:
     weight = nn.Parameter(_normal(0, sum(rows), columns))
     group = {"params": [weight], "parts": [rows], "weight_decay": decay, "lr": torch.tensor(rate)}
-    return weight, BlockMuon([group])
+    return weight, Muon([group])
 
 
 def _normal(seed: int, *shape: int) -> Tensor:
@@ -43,7 +43,7 @@ def _apart(ours: Tensor, wanted: Tensor) -> float:
     return float((ours.double() - wanted).norm() / wanted.norm())
 
 
-def _step(weight: nn.Parameter, muon: BlockMuon, gradient: Tensor, at: int = 0) -> Tensor:
+def _step(weight: nn.Parameter, muon: Muon, gradient: Tensor, at: int = 0) -> Tensor:
     """How far step `at` moves the weight."""
     before = weight.detach().clone()
     weight.grad = gradient.clone()
@@ -57,7 +57,7 @@ def test_a_step_is_that_of_torch_s_muon_to_its_rounding(shape: tuple[int, int]) 
     """Which orthogonalises in bfloat16 on every device, and is 1.2e-2 to 1.9e-2 off the formula."""
     weight, muon = _muon(shape[:1], shape[1], rate=0.1, decay=0.1)
     theirs = nn.Parameter(weight.detach().clone())
-    torchs = Muon(
+    torchs = TorchMuon(
         [theirs], lr=0.1, weight_decay=0.1, momentum=0.95, ns_coefficients=(3.4445, -4.775, 2.0315)
     )
     for seed in range(3):
@@ -149,7 +149,7 @@ def test_a_matrix_without_a_gradient_stands() -> None:
     """With its momentum, and without decay; the others are moved."""
     first, second = (nn.Parameter(_normal(seed, 8, 8)) for seed in (0, 1))
     group = {"params": [first, second], "parts": [(8,), (8,)], "weight_decay": 0.1}
-    muon = BlockMuon([group | {"lr": torch.tensor(0.1)}])
+    muon = Muon([group | {"lr": torch.tensor(0.1)}])
     second.grad = _normal(2, 8, 8)
     muon.step(_GOOD)
     assert torch.equal(first.detach(), _normal(0, 8, 8))
@@ -160,10 +160,10 @@ def test_a_matrix_without_a_gradient_stands() -> None:
 _RATE = 0.1
 
 
-def _muon_h(rows: tuple[int, ...], columns: int) -> tuple[nn.Parameter, SphereMuon]:
+def _muon_h(rows: tuple[int, ...], columns: int) -> tuple[nn.Parameter, Muon]:
     weight = nn.Parameter(_normal(0, sum(rows), columns))
     group = {"params": [weight], "parts": [rows], "weight_decay": 0.0, "lr": torch.tensor(_RATE)}
-    return weight, SphereMuon([group])
+    return weight, Muon([group], keeps_norm=True)
 
 
 def _direction(update: Tensor) -> Tensor:

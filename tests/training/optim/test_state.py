@@ -13,7 +13,7 @@ from torch import nn
 from looplab.conf.saved import read_config
 from looplab.evaluation import load_run
 from looplab.training import train
-from looplab.training.optim.average import WeightAverage
+from looplab.training.optim.optimizers import WeightAverage
 from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint
 from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME

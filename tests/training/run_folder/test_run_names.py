@@ -27,8 +27,7 @@ from looplab.tasks import RandomSource, Task, register_task
 from looplab.tasks.tables import TEN
 from looplab.training import train
 from looplab.training.run_folder import sources
-from looplab.training.run_folder.environment import training_sources
-from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.run import run_folder, training_sources
 from looplab.training.run_folder.sources import changed_files, outside_source, sources_of
 from tests.conftest import times_of
 from tests.training.tiny import crashed, saved_tensors, tiny
