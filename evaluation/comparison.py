@@ -26,7 +26,6 @@ from .figures import comparison_panels, run_labels, title
 from .kept import Arrays, shown
 from .measure import Measure, baseline_names, evaluation_sources
 from .remarks import remarks, shared
-from .results import Comparison
 from .style import kind_of
 from .summary import intervals_by, near_least
 from .text.measure import held_out_bits
@@ -38,12 +37,15 @@ def compare(
     folder: Path,
     device: str = "auto",
     figures: FigureSettings | None = None,
-) -> Comparison:
+) -> dict[str, Any]:
     """Evaluate every run on the same prompts and compare the others with the first.
 
     Each is read at `evaluation.loops`, its own b by default. Writes into `folder`/compare-<hash>:
     comparison.json, comparison.npz (errors prompt by prompt) and figures/, as `figures` say, unless
-    they are there. Raises ConfigError for fewer than two runs, a run named twice, or runs of
+    they are there; returns the content of comparison.json with its `path`. Each of `runs` has
+    errors `by_examples`, at the `last` number of them, `mean_over_k` and `by_loop`, of language
+    models `bits_per_byte`; `minus_first` has the same less the first run's, paired by prompt or
+    block. Raises ConfigError for fewer than two runs, a run named twice, or runs of
     different tasks.
     """
     _check(runs)
@@ -63,7 +65,6 @@ def compare(
                 }
     place = folder / f"compare-{key_of([content, list(baselines)], 8)}"
     result = _result(runs, settings, arrays, baselines)
-    result["path"] = str(place)
     figures = figures or FigureSettings()
     panels = comparison_panels(result)
 
@@ -76,15 +77,15 @@ def compare(
 
     named = f"runs=[{','.join(run.path.as_posix() for run in runs)}]"
     words = setting_words(settings, EvaluationConfig())
-    shown_content = {
-        **{key: value for key, value in result.items() if key != "path"},
+    content_shown = {
+        **result,
         "title": f"{title(result)}: {', '.join(run_labels(result).values())}",
         "command": run_py("action=compare", named, *words),
         "panels": [panel.plain() for panel in panels],
         "figures": figures.plain(),
     }
-    shown(place / "comparison.json", "comparison", shown_content, make)
-    return result
+    shown(place / "comparison.json", "comparison", content_shown, make)
+    return {**result, "path": str(place)}
 
 
 def _check(runs: Sequence[Run]) -> None:
@@ -94,18 +95,15 @@ def _check(runs: Sequence[Run]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ConfigError("runs", f"names {name} more than once")
-    first, *other_runs = runs
-    for other in other_runs:
-        for key, value, other_value in (
-            ("task", first.config.task.name, other.config.task.name),
-            ("task.points", first.config.task.points, other.config.task.points),
-            *_task_settings(first, other),
-        ):
+    first, *others = map(_task_settings, runs)
+    for name, other in zip(names[1:], others, strict=True):
+        for key in first | other:
+            value, other_value = first.get(key), other.get(key)
             if value != other_value:
                 raise ConfigError(
                     "runs",
                     f"cannot be compared: {key} is {value} in {names[0]} and {other_value} in "
-                    f"{_name(other)}",
+                    f"{name}",
                 )
 
 
@@ -113,11 +111,11 @@ def _name(run: Run) -> str:
     return run.path.resolve().name
 
 
-def _task_settings(first: Run, other: Run) -> list[tuple[str, Any, Any]]:
-    """The settings of two runs' tasks, except the numbers of distinct prompts and functions."""
-    first_settings, other_settings = asdict(first.task), asdict(other.task)
-    keys = [key for key in first_settings | other_settings if "distinct_" not in key]
-    return [(f"task.{key}", first_settings.get(key), other_settings.get(key)) for key in keys]
+def _task_settings(run: Run) -> dict[str, Any]:
+    """A run's task and its settings, except the numbers of distinct prompts and functions."""
+    task = run.config.task
+    own = {f"task.{key}": each for key, each in asdict(run.task).items() if "distinct_" not in key}
+    return {"task": task.name, "task.points": task.points, **own}
 
 
 def _result(
@@ -125,7 +123,7 @@ def _result(
     settings: EvaluationConfig,
     arrays: Mapping[str, Arrays],
     baselines: Mapping[str, tuple[str, Floats]],
-) -> Comparison:
+) -> dict[str, Any]:
     intervals, first = intervals_by(settings), runs[0]
 
     def errors(values: Floats, bits: Floats | None) -> dict[str, Any]:
@@ -162,7 +160,7 @@ def _result(
             "near_least": near_least(run_arrays["by_loop"], run_settings),
             "minus_first": errors(run_arrays["model"] - arrays[_name(first)]["model"], difference),
         }
-    result: Comparison = {
+    result: dict[str, Any] = {
         "task": first.config.task.name,
         "dims": first.config.task.dims,
         "remarks": [],
@@ -174,7 +172,6 @@ def _result(
         "runs": entries,
         "labels": {name: label for name, (label, _) in baselines.items()},
         "baselines": {name: intervals(errors) for name, (_, errors) in baselines.items()},
-        "path": "",
     }
     labels = run_labels(result)
     result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})

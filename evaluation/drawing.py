@@ -19,7 +19,6 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
@@ -166,13 +165,17 @@ def svg(panel: Panel, prefix: str) -> str:
         figure.savefig(file, format="svg", metadata=_METADATA["svg"])
     text = file.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", "", text, flags=re.S)
-    text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", text)
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), text)
     # The ids of marks and clips are hashes, those of other parts are not needed.
     text = re.sub(
         r' id="(?!(curve|band|hit)-\d+"|[mp][0-9a-f]{10}")[^"]*"| font-family: [^;"]+;?', "", text
     )
     text = re.sub(r'( id="|#)(?=(curve|band|hit)-|[mp][0-9a-f]{10})', rf"\1{prefix}-", text)
     return re.sub(r"\s*\n\s*", " ", text[text.index("<svg") :]).replace("> <", "><").strip()
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.1f}"
 
 
 def _add_hits(x: np.ndarray[Any, Any], axes: Axes) -> None:
@@ -393,14 +396,7 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
 def write_picture(figure: Figure, path: Path, form: str) -> None:
     """Write the picture in one format, the same bytes for the same picture."""
     metadata: dict[str, Any] = dict(_METADATA[form])
-    if form == "png":  # savefig would draw it twice
-        canvas = FigureCanvasAgg(figure)
-        write_with(
-            path,
-            lambda file: canvas.print_png(file, metadata=metadata),  # type: ignore[no-untyped-call]
-        )
-    else:
-        write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
+    write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
 
 
 def _label_log_axis(axis: Axis) -> None:

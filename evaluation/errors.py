@@ -73,7 +73,7 @@ def model_errors(
     if queries is not None:
         model_queries = Queries(pairs.xs, torch.arange(pairs.xs.shape[1], device=device))
     results: dict[str, Tensor] = {}
-    curves: dict[str, list[Tensor]] = {"by_loop": [], "state_change": [], "prediction_change": []}
+    curves = dict[str, list[Tensor]]()
     halted = settings.halting.start(pairs.ys.float()) if settings.halting else None
     read = read_at(model.reader.layout(batch, model_queries))
     previous: tuple[Tensor, Tensor] | None = None
@@ -85,7 +85,7 @@ def model_errors(
         loop_changes = changes(previous, (tokens, prediction), task.divisor)
         previous = tokens, prediction
         for name, values in (("by_loop", errors), *loop_changes.items()):
-            curves[name].append(values.mean(1) if task.is_text else values[:, -1])
+            curves.setdefault(name, []).append(values.mean(1) if task.is_text else values[:, -1])
         if loop in settings.at:
             results[f"at_{loop}"] = errors
         if halted is not None:

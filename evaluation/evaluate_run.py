@@ -3,15 +3,12 @@ was asked for last in evaluation.json, evaluation.npz and figures/."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from looplab.conf.build import build
-from looplab.conf.checksum import key_of
 from looplab.conf.command import as_word
-from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
 from looplab.tasks.language import Language
@@ -20,6 +17,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import read_record, write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
+from looplab.training.run_folder.sources import is_current
 
 from .drawing import save_panels
 from .figures import evaluation_panels, title, training_panels
@@ -112,15 +110,11 @@ def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
 def evaluation_of(run: Run) -> Evaluation:
     """The evaluation of a run's weights by the current code that was asked for last; if there is
     none, a new one by the run's configuration."""
-    content = read_record(run.path / "evaluation.json", KIND).content
-    if content is not None and content.get("format") == FORMAT:
-        try:
-            current = content["key"] == key_of(_request(run, _settings_of(content)))
-        except (ConfigError, RunError):  # its data are gone: there is no other evaluation
-            current = content["weights"] == weights_digest(run.model)
-        if current:
-            last: Evaluation = content | {"remarks": remarks(run)}  # type: ignore[assignment]
-            return last
+    content = read_record(run.path / "evaluation.json", KIND).content or {}
+    same = content.get("format") == FORMAT and content["weights"] == weights_digest(run.model)
+    if same and is_current(content["sources"]):
+        last: Any = content | {"remarks": remarks(run)}
+        return cast(Evaluation, last)
     return evaluate(run, run.config.evaluation, run.config.device)
 
 
@@ -143,13 +137,6 @@ def _asked(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     if isinstance(run.task, Language):
         return values | {"eval": digests(eval_files(run.task.eval))}
     return {key: value for key, value in values.items() if key not in _OF_TEXTS}
-
-
-def _settings_of(result: Mapping[str, Any]) -> EvaluationConfig:
-    """The resolved settings of a stored result."""
-    names = {field.name for field in fields(EvaluationConfig)}
-    given = {key: value for key, value in result["settings"].items() if key in names}
-    return build(EvaluationConfig, given)
 
 
 def _command(run: Run, settings: EvaluationConfig) -> str:

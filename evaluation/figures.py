@@ -15,7 +15,6 @@ from .panel import Curve, Panel
 from .results import (
     ERROR_RATE,
     NATS,
-    Comparison,
     Evaluation,
     by_loop_name,
     examples_name,
@@ -30,7 +29,6 @@ _WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _CHANGES = {
     "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
 }  # fmt: skip
-Labelled = dict[str, tuple[str, Band]]
 
 
 def model_label(family: str, loops: int | str) -> str:
@@ -40,7 +38,7 @@ def model_label(family: str, loops: int | str) -> str:
     return f"{family}, {loops} {unit(family)}{'s' if int(loops) != 1 else ''}"
 
 
-def run_labels(result: Comparison) -> dict[str, str]:
+def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
     """A short label for each run: its kind of model, loops and seed, and the end of its name if
     these are not unique."""
     labels = {
@@ -54,24 +52,36 @@ def run_labels(result: Comparison) -> dict[str, str]:
     }
 
 
-def models(result: Evaluation, part: Mapping[str, Any]) -> Labelled:
-    """The model's curves in one part of a result, from name to label and values: at b loops, and at
-    the others that this evaluation read it at."""
-    family, loops = result["family"], result["loops"]
-    legend = {"model_at_b": (model_label(family, result["b"]), part["model_at_b"])}
-    if str(loops) != str(result["b"]):
-        legend["model"] = (model_label(family, loops), part["model"])
-    return legend
+def models(result: Evaluation, part: Mapping[str, Any]) -> list[Curve]:
+    """The model's curves in one part of a result: at b loops, and at the others that this
+    evaluation read it at."""
+    loops: dict[str, int | str] = {"model_at_b": result["b"]}
+    if str(result["loops"]) != str(result["b"]):
+        loops["model"] = result["loops"]
+    return [
+        Curve.of(model_label(result["family"], each), result["style"], part[name], name=name)
+        for name, each in loops.items()
+    ]
 
 
-def curves(result: Evaluation, shift: Mapping[str, Any] | None = None) -> Labelled:
+def curves(result: Evaluation, shift: Mapping[str, Any] | None = None) -> list[Curve]:
     """All curves by number of examples, on the task's or on shifted inputs, in the legend's order:
     the model's, then the solvers'."""
     part, labels = (shift, shift["labels"]) if shift else (result["by_examples"], result["labels"])
-    return models(result, part) | {name: (label, part[name]) for name, label in labels.items()}
+    solvers = [
+        Curve.of(label, name, part[name], name=name, solver=True) for name, label in labels.items()
+    ]
+    return [*models(result, part), *solvers]
 
 
-def title(result: Evaluation | Comparison) -> str:
+def published_curve(entry: Mapping[str, Any]) -> Curve:
+    """A printed curve beside a run's."""
+    parts: dict[str, Any] = {part: entry[part] or () for part in ("mean", "low", "high")}
+    label, name = f"published: {entry['label']}", f"published_{entry['name']}"
+    return Curve(label=label, kind="published", name=name, solver=True, **parts)
+
+
+def title(result: Mapping[str, Any]) -> str:
     """Task, dimensions, prompts and the meaning of the bands."""
     task = result["task"].replace("_", " ")
     dims = "" if result["error"] == NATS else f", d = {result['dims']}"
@@ -82,18 +92,11 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
     """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
     what early exit saves."""
     error, examples = result["error"], examples_name(result["error"])
-    published = [
-        Curve.of(
-            f"published: {entry['label']}", "published",
-            Band(mean=[*entry["mean"]], low=[*(entry["low"] or [])], high=[*(entry["high"] or [])]),
-            name=f"published_{entry['name']}", solver=True,
-        )
-        for entry in result["published"]
-    ]  # fmt: skip
+    published = map(published_curve, result["published"])
     panels = [
         _errors(
             "error_by_examples", "Error by number of examples", error, (examples, error),
-            result["by_examples"]["k"], [*_drawn(result, curves(result)), *published],
+            result["by_examples"]["k"], [*curves(result), *published],
         ),
         _by_loop(result),
     ]  # fmt: skip
@@ -103,7 +106,7 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
             Panel(
                 "above_optimal", f"Error above {optimum}, bands of the paired difference", examples,
                 f"{error}, above the optimum's", result["by_examples"]["k"],
-                _drawn(result, models(result, above)), levels={optimum: 0.0},
+                models(result, above), levels={optimum: 0.0},
             )
         )  # fmt: skip
     if len(result["by_loop"]["loop"]) > 1:
@@ -169,10 +172,10 @@ def _early_exit(result: Evaluation) -> Panel:
 
 
 def _shift(result: Evaluation, name: str, shift: Mapping[str, Any]) -> Panel:
-    highs = [high for _, curve in models(result, shift).values() for high in curve["high"]]
+    highs = [high for curve in models(result, shift) for high in curve.high]
     return Panel(
         f"shift_{name}", shift["label"], examples_name(result["error"]), result["error"],
-        shift["k"], _drawn(result, curves(result, shift)),
+        shift["k"], curves(result, shift),
         log="" if result["error"] in _LINEAR else "y",
         limits=(None, 3 * max(shift["zero"], *(high for high in highs if high is not None))),
         levels={"predicting zero": shift["zero"]}, picture="shifts",
@@ -194,7 +197,7 @@ def _shifts_by_loop(result: Evaluation) -> Panel:
     )  # fmt: skip
 
 
-def comparison_panels(result: Comparison) -> list[Panel]:
+def comparison_panels(result: Mapping[str, Any]) -> list[Panel]:
     """Errors by examples, less the first run's, and by loop, of runs."""
     runs, error, labels = result["runs"], result["error"], run_labels(result)
     first, *others = runs
@@ -287,18 +290,6 @@ def _errors(
         limits=(0 if error == ERROR_RATE else None, None),
         levels=_LEVELS.get(error, {"predicting zero": 1.0}) if levels else {},
     )  # fmt: skip
-
-
-def _drawn(result: Evaluation, named: Labelled) -> list[Curve]:
-    """Named curves: a model's kind is its way to loop, a solver's its name."""
-    solvers = result["labels"]
-    return [
-        Curve.of(
-            label, name if name in solvers else result["style"], band, name=name,
-            solver=name in solvers,
-        )
-        for name, (label, band) in named.items()
-    ]  # fmt: skip
 
 
 def _loops(drawn: Sequence[Curve]) -> list[float]:

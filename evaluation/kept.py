@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looplab.conf.checksum import checksum_of, key_of
+from looplab.conf.checksum import key_of
 from looplab.training.progress import Progress
 from looplab.training.run_folder.files import read_record, write_arrays, write_record
 
 Arrays = dict[str, NDArray[Any]]
-_CHECKSUM = "checksum"  # the name of an array that no computation returns
 
 
 def kept(
@@ -58,9 +57,10 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     """The stored result of a request; None if there is none, or if its files cannot be used, in
     which case a line is printed."""
     path = _path(folder, request)
-    result, problem = _stored(path, kind)
-    if result is not None and result["key"] != path.stem:
-        problem = f"{path} is the result of another request"
+    result, problem, _ = read_record(path, kind)
+    sha256 = (result or {}).get("arrays_sha256")
+    if sha256 is not None and sha256_of(path.with_suffix(".npz")) != sha256:
+        problem = f"{path.with_suffix('.npz')} is missing or was altered"
     if problem:
         print(f"{problem}; computed again", flush=True)
         return None
@@ -69,12 +69,9 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
 
 def all_kept(folder: Path, kind: str) -> list[Any]:
     """Every undamaged and unaltered result in a folder, the oldest first."""
-    results = []
-    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
-        result, _ = _stored(path, kind)
-        if result is not None and result["key"] == path.stem:
-            results.append(result)
-    return results
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    results = [read_record(path, kind).content for path in paths]
+    return [result for result in results if result is not None]
 
 
 def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:
@@ -123,17 +120,6 @@ def _path(folder: Path, request: Mapping[str, object]) -> Path:
     return folder / f"{key_of(request)}.json"
 
 
-def _stored(path: Path, kind: str) -> tuple[dict[str, Any] | None, str]:
-    """The result in a file, and what is wrong with the file."""
-    record = read_record(path, kind)
-    if record.content is None or not record.sealed:
-        return None, record.problem
-    sha256 = record.content.get("arrays_sha256")
-    if sha256 is not None and sha256_of(path.with_suffix(".npz")) != sha256:
-        return None, f"{path.with_suffix('.npz')} is missing or was altered"
-    return (record.content, "") if "key" in record.content else (None, "")
-
-
 class Cache:
     """Computations of one or more values per prompt, written every `between_writes` seconds. The
     folder may be deleted at any time."""
@@ -154,23 +140,18 @@ class Cache:
         `compute` is called for at most `chunk` prompts at a time, and only for those that are not
         in the cache under the same `content` (plain values, digests for tensors).
         """
-        key = checksum_of({"name": name, **content})
-        path = self.folder / f"{name}-{key[:12]}.npz"
-        cached, problem = _read(path, key, total)
-        if problem:
-            print(f"{problem}; computed again", flush=True)
-        parts = [cached] if cached else []
-        first, write_time = _length(cached), time.monotonic()
+        path = self.folder / f"{name}-{key_of({'name': name, **content})}.npz"
+        parts = _read(path)
+        first, write_time = sum(map(_length, parts)), time.monotonic()
         with Progress(total, name, "prompt", done=first) as progress:
             while first < total:
                 parts.append(compute(slice(first, min(first + chunk, total))))
                 progress.update(_length(parts[-1]))
                 first += _length(parts[-1])
                 if first == total or time.monotonic() - write_time > self.between_writes:
-                    parts = [{n: np.concatenate([p[n] for p in parts]) for n in parts[0]}]
+                    parts = [{n: np.concatenate([p[n] for p in parts]) for n in parts[-1]}]
                     self.folder.mkdir(exist_ok=True)
-                    sealed = {**parts[0], _CHECKSUM: _checksum(key, parts[0])}
-                    write_arrays(path, sealed, compressed=False)
+                    write_arrays(path, parts[0], compressed=False)
                     write_time = time.monotonic()
         return parts[0]
 
@@ -184,33 +165,17 @@ def digest(*tensors: Tensor) -> str:
     return sha256.hexdigest()
 
 
-def _read(path: Path, key: str, total: int) -> tuple[Arrays, str]:
-    """The rows in the file at `path`, none if there is no file; and what is wrong with a file that
-    was damaged or altered, or holds other rows."""
+def _read(path: Path) -> list[Arrays]:
+    """The arrays in a file of the cache, none where there is no file or a damaged one."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays: Arrays = dict(file)
-        checksum = arrays.pop(_CHECKSUM)
-        matches = checksum.tobytes() == _checksum(key, arrays).tobytes()
+            return [dict(file)]
     except FileNotFoundError:
-        return {}, ""
+        return []
     except Exception:  # numpy and zipfile raise many kinds for a file that is no .npz
-        return {}, f"{path} is damaged"
-    if not matches:
-        return {}, f"{path} was altered"
-    lengths = {len(array) for array in arrays.values() if array.ndim}
-    complete = len(lengths) == 1 and lengths.pop() <= total
-    return (arrays, "") if complete else ({}, f"{path} has other rows")
-
-
-def _checksum(key: str, arrays: Arrays) -> NDArray[Any]:
-    """The sha256 of the key and of every array's name, type, shape and values."""
-    sha256 = hashlib.sha256(key.encode())
-    for name, array in sorted(arrays.items()):
-        sha256.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        sha256.update(np.ascontiguousarray(array).tobytes())
-    return np.frombuffer(sha256.digest(), dtype=np.uint8)
+        print(f"{path} is damaged; computed again", flush=True)
+        return []
 
 
 def _length(arrays: Arrays) -> int:
-    return len(next(iter(arrays.values()))) if arrays else 0
+    return len(next(iter(arrays.values())))

@@ -19,7 +19,6 @@ from looplab.models.backends import use_backend
 from looplab.tasks import task_class
 from looplab.training.assemble import model_from, trained_loops
 from looplab.training.run_folder.checkpoint import (
-    Checkpoint,
     CheckpointError,
     load_checkpoint,
     newest_checkpoint,
@@ -88,9 +87,16 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
     mapping = read_mapping(folder.path)
     config = config_from_mapping(mapping)
     try:
-        checkpoint = load_checkpoint(path) if is_checkpoint else _newest_checkpoint(folder, warn)
+        checkpoint = load_checkpoint(path) if is_checkpoint else None
     except CheckpointError as error:
         raise RunError(str(error)) from None
+    if checkpoint is None:
+        checkpoint, problems = newest_checkpoint(folder.checkpoints)
+        if checkpoint is None:
+            reasons = [f"{folder.path} has no checkpoint that can be read", *problems]
+            raise RunError("; ".join(reasons))
+        for problem in problems:
+            warn(f"{problem}; the one of step {checkpoint.step} is used")
     weights = checkpoint.weights()
     outputs = len(weights["read_out.bias"]) if "read_out.bias" in weights else 1
     vocabulary = kept_vocabulary(folder.path) if task_class(config.task.name).is_text else 0
@@ -100,13 +106,3 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
         raise RunError(f"{path}: its checkpoint {error}") from None
     use_backend(model, "cpu")  # as it is evaluated there
     return LoadedModel(path, config, model, checkpoint.step)
-
-
-def _newest_checkpoint(folder: RunFolder, warn: Callable[[str], object]) -> Checkpoint:
-    checkpoint, problems = newest_checkpoint(folder.checkpoints)
-    if checkpoint is None:
-        reasons = [f"{folder.path} has no checkpoint that can be read", *problems]
-        raise CheckpointError("; ".join(reasons))
-    for problem in problems:
-        warn(f"{problem}; the one of step {checkpoint.step} is used")
-    return checkpoint

@@ -45,14 +45,13 @@ class Measure:
         self.run, self.settings, self.task = run, settings, run.task
         self.b = trained_loops(run.config)
         assert settings.max_loops is not None
-        halting = None
-        loops = self.b
+        assert settings.loops is not None
+        halting, loops = None, self.b
         if settings.loops == "auto":
             assert settings.halt_by is not None
             halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
         else:
-            assert settings.loops is not None
-            loops = int(settings.loops)
+            loops = settings.loops
         at = tuple(sorted({self.b, loops}))
         self.error_settings = ErrorSettings(at, settings.max_loops, halting)
         self._model_key = "halted" if halting else f"at_{loops}"
@@ -70,25 +69,20 @@ class Measure:
         prompts = shifted.prompts if shifted else self.prompts
         queries = shifted.queries if shifted and shifted.queries is not prompts else None
         error_settings = self.error_settings
-        content = {
-            "sources": self._sources("looplab.models.model"),
-            "weights": self.weights,
-            "prompts": _prompts_digest(prompts, queries),
-            "reading": asdict(error_settings),
-        }
+        content = {"prompts": _prompts_digest(prompts, queries), "reading": asdict(error_settings)}
 
         def compute(rows: slice) -> Arrays:
             query_rows = queries[rows] if queries else None
             model = self.device_model()
             return model_errors(model, self.task, prompts[rows], error_settings, query_rows)
 
-        arrays = self._cache.rows(name, content, len(prompts), self.settings.batch_size, compute)
-        result = {
+        arrays = self.rows(name, content, len(prompts), compute, [])
+        names = ("by_loop", "state_change", "prediction_change", "loops_used")
+        return {
             "model": arrays[self._model_key],
             "model_at_b": arrays[f"at_{self.b}"],
-            **{name: arrays[name] for name in ("by_loop", "state_change", "prediction_change")},
+            **{name: arrays[name] for name in names if name in arrays},
         }
-        return result | ({"loops_used": arrays["loops_used"]} if error_settings.halting else {})
 
     def baseline(self, name: str, shifted: Shifted | None = None) -> tuple[str, Floats]:
         """A solver's label and its errors [P, n]. If it has a setting to choose, the value with the
@@ -102,7 +96,7 @@ class Measure:
                 label: self._solve(f"{name}-choice", label, solve, choice_prompts).mean()
                 for label, solve in choices.items()
             }
-            label = min(mean_errors, key=lambda label: mean_errors[label])
+            label = min(mean_errors, key=mean_errors.__getitem__)
             solve = choices[label]
         if self._reads_the_answer(solve):
             label = f"{label}, which reads the answer"

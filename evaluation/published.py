@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from looplab.conf.schema import Config
 from looplab.training.assemble import build_task
@@ -18,44 +18,26 @@ from looplab.training.assemble import build_task
 _PATH = Path(__file__).with_suffix(".json")
 
 
-class Published(TypedDict):
-    """One printed curve: errors over the task's divisor, entry k after k in-context examples.
-
-    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval if it is
-    printed. `loops` (a standard model's layers) and `training_steps` are None for baselines.
-    `in_paper` holds the values in the paper's text, by k; `rounding` says how many digits are
-    printed.
-    """
-
-    name: str
-    label: str
-    mean: list[float]
-    low: list[float] | None
-    high: list[float] | None
-    in_paper: dict[str, float]
-    loops: int | None
-    training_steps: int | None
-    prompts: int
-    rounding: str
-    source: str
-
-
-def published(config: Config, loops: int) -> list[Published]:
-    """The printed curves comparable with a run's errors by examples at `loops`.
+def published(config: Config, loops: int) -> list[dict[str, Any]]:
+    """The printed curves comparable with a run's errors by examples at `loops`: errors over the
+    task's divisor, entry k after k in-context examples.
 
     A baseline's curve needs the same task: name, dims, points, settings and unlimited prompts. A
     model's needs the same shape, b, T and number of loops (for a standard model: its layers) as
     well. Steps and curriculum are not compared. For decision trees, noisy functions and the ReLU
     network's baselines no numbers are printed.
+
+    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval, None
+    where none is printed, as are `loops` and `training_steps` of baselines. `in_paper` holds the
+    values in the paper's text, by k; `rounding` says how many digits are printed.
     """
     return [entry for entry in _same_settings(config) if entry["loops"] in (None, loops)]
 
 
 def published_loops(config: Config) -> list[int]:
     """The numbers of loops at which curves of a run's model are printed; usually empty."""
-    return sorted(
-        {loops for entry in _same_settings(config) if (loops := entry["loops"]) is not None}
-    )
+    loops = {entry["loops"] for entry in _same_settings(config)}
+    return sorted(each for each in loops if each is not None)
 
 
 def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -71,8 +53,23 @@ def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mappin
     ]
 
 
-def _same_settings(config: Config) -> list[Published]:
-    return [_entry(curve, result) for curve, result in matching(_PATH, config)]
+def _same_settings(config: Config) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": curve["name"],
+            "label": curve["label"],
+            "mean": curve["mean"],
+            "low": curve.get("low"),
+            "high": curve.get("high"),
+            "in_paper": curve.get("in_paper", {}),
+            "loops": curve.get("loops"),
+            "training_steps": result["protocol"]["training_steps"] if "model" in curve else None,
+            "prompts": result["protocol"]["prompts"],
+            "rounding": curve["rounding"],
+            "source": result["source"],
+        }
+        for curve, result in matching(_PATH, config)
+    ]
 
 
 def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
@@ -82,20 +79,3 @@ def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
     endless = {"distinct_prompts": 0, "distinct_functions": 0}
     expected = {"dims": task["dims"], **endless, **task["settings"]}
     return asdict(build_task(config)) == expected
-
-
-def _entry(curve: Mapping[str, Any], result: Mapping[str, Any]) -> Published:
-    protocol = result["protocol"]
-    return {
-        "name": curve["name"],
-        "label": curve["label"],
-        "mean": curve["mean"],
-        "low": curve.get("low"),
-        "high": curve.get("high"),
-        "in_paper": curve.get("in_paper", {}),
-        "loops": curve.get("loops"),
-        "training_steps": protocol["training_steps"] if "model" in curve else None,
-        "prompts": protocol["prompts"],
-        "rounding": curve["rounding"],
-        "source": result["source"],
-    }

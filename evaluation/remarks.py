@@ -7,7 +7,6 @@ for line in remarks(run): print(line)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import torch
 
@@ -26,43 +25,37 @@ _STANDARD_ERRORS = 4.0
 
 
 def remarks(run: Run) -> list[str]:
-    """The remarks on a run."""
-    return remarks_of(run.path, run.config, run.task, run.step)
-
-
-def remarks_of(path: Path, config: Config, task: Task, step: int) -> list[str]:
     """Lines such as 'training unfinished: 400 of 7,000 steps', 'curriculum unfinished: dims 2 of 5,
-    loops 4 of 12', 'trained by other code: tasks/linear.py differs' on a run of so many steps;
-    empty for a finished run of the current code."""
-    lines = unfinished(config, task, step)
-    if parts := changed_data(path, config, task):
-        lines.append(f"trained on other data: {', '.join(parts)} changed (again=true trains again)")
-    if files := other_code(RunFolder(path).made_with(), config):
+    loops 4 of 12', 'trained by other code: tasks/linear.py differs'; empty for a finished run of
+    the current code."""
+    lines = unfinished(run.config, run.task, run.step)
+    again = "(again=true trains again)"
+    if parts := changed_data(run.path, run.config, run.task):
+        lines.append(f"trained on other data: {', '.join(parts)} changed {again}")
+    if files := other_code(RunFolder(run.path).made_with(), run.config):
         verb = "differs" if len(files) == 1 else "differ"
-        lines.append(
-            f"trained by other code: {some_files(files)} {verb} now (again=true trains again)"
-        )
-    return lines + ([line] if (line := divisor_remark(task)) else [])
+        lines.append(f"trained by other code: {some_files(files)} {verb} now {again}")
+    return [*lines, *divisor_remark(run.task)]
 
 
-def divisor_remark(task: Task) -> str:
+def divisor_remark(task: Task) -> list[str]:
     """A line where the divisor of a user's regression is not the variance of its outputs, as far as
-    these prompts tell; else empty."""
+    these prompts tell."""
     if outside_source(type(task)) is None or task.loss != "squared_error":
-        return ""
+        return []
     try:
         prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, _POINTS)
         ys = task.outputs(prompts.xs, parameters).double()
     except (ConfigError, NotImplementedError):  # a task of data, without a function of x
-        return ""
+        return []
     squares = (ys - ys.mean()).square().mean(1)
     variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
     if abs(variance - task.divisor) <= _TOLERATED * variance + _STANDARD_ERRORS * error:
-        return ""
-    return (
+        return []
+    return [
         f"errors are over {task.divisor:g}, the divisor of task={task.name}, but the variance of "
         f"its outputs is about {variance:.3g}"
-    )
+    ]
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:

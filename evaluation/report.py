@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import itemgetter
-from statistics import mean
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from looplab.conf.schema import TableFormat
 
 from .bootstrap import Band, numbers
-from .figures import curves, models, run_labels
-from .published import Published
-from .results import NATS, Comparison, Evaluation, of_loops, unit
+from .figures import curves, models, published_curve, run_labels
+from .panel import Curve
+from .results import NATS, Evaluation, of_loops, unit
 from .tables import Part, Table, document
 from .text.results import LanguageResult
 
 
 def report(result: Evaluation, form: TableFormat = "text") -> str:
     """A whole evaluation in a few short tables."""
-    sections: list[list[Part]] = [
-        [*result.get("remarks", [])],
+    others = [f"  {command}" for command in result.get("others", [])]
+    sections: list[Sequence[Part]] = [
+        result.get("remarks", []),
         [error_table(result)],
         language_tables(result["language"], result["b"]) if "language" in result else [],
-        _halting(result),
-        _loops(result),
-        _shifts(result),
+        [_halting(result)] if result["loops"] == "auto" else [],
+        [_loops(result)] if len(result["by_loop"]["loop"]) > 1 else [],
+        [_shifts(result)] if result["shifts"] else [],
         _published(result),
-        _others(result),
+        ["other evaluations of this run:", *others] if others else [],
     ]
     parts = [part for section in sections if section for part in ("", *section)]
     return document(parts[1:], form)
@@ -36,19 +36,19 @@ def error_table(result: Evaluation) -> Table:
     """Errors by number of examples, of the model and the solvers, at a few k; and how far the model
     is above the optimum."""
     ks = handful(result)
-    rows = [_row(label, curve["mean"], ks) for label, curve in curves(result).values()]
+    rows = [_row(curve.label, curve.mean, ks) for curve in curves(result)]
     if "loops_used" in result["by_examples"]:
         rows.append(_row("  mean loops used", result["by_examples"]["loops_used"]["mean"], ks))
     if "above_optimal" in result:
         above = result["above_optimal"]
         optimum = result["labels"][above["over"]]
-        for label, curve in models(result, above).values():
-            rows += _with_interval(f"{label}, above {optimum}", curve, ks)
+        for curve in models(result, above):
+            rows += _with_interval(f"{curve.label}, above {optimum}", curve, ks)
     head = f"{result['error']}, tokens before" if "language" in result else "k"
     return Table([head, *map(str, ks)], rows)
 
 
-def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
+def comparison_table(result: Mapping[str, Any], form: TableFormat = "text") -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least. Language models have bits per byte in place of the last error."""
     labels, is_text = run_labels(result), result["error"] == NATS
@@ -103,73 +103,63 @@ def handful(result: Evaluation) -> list[int]:
     return sorted(k for k in candidates if 0 <= k <= last)
 
 
-def _halting(result: Evaluation) -> list[Part]:
+def _halting(result: Evaluation) -> str:
     """Errors and mean number of loops with halting, beside the errors at b."""
-    if result["loops"] != "auto":
-        return []
-    by_examples, rule = result["by_examples"], result["settings"]
-    halted, loops_used, at_b = (
-        numbers(by_examples[name]["mean"]).tolist()
+    rule = result["settings"]
+    halted, used, at_b = (
+        numbers(result["by_examples"][name]["mean"])
         for name in ("model", "loops_used", "model_at_b")
     )
-    scale = "norm" if rule["halt_on"] == "state" else "standard deviation"
-    summary = "; ".join(
-        f"{name} {_text(reduce(halted))} after {_text(reduce(loops_used))} loops on average, "
-        f"{_text(reduce(at_b))} after all b = {result['b']}"
-        for name, reduce in (
-            ("the last query's error is", itemgetter(-1)),
-            ("mean over k", mean),
-        )
-        if reduce is mean or "language" not in result
-    )
-    return [
-        f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
-        f"{scale}, or at loop {rule['halt_by']}: {summary}"
+    parts = [("mean over k", [part.mean() for part in (halted, used, at_b)])]
+    if "language" not in result:
+        parts.insert(0, ("the last query's error is", [part[-1] for part in (halted, used, at_b)]))
+    texts = [
+        f"{name} {_text(error)} after {_text(loops)} loops on average, {_text(full)} after all "
+        f"b = {result['b']}"
+        for name, (error, loops, full) in parts
     ]
+    scale = "norm" if rule["halt_on"] == "state" else "standard deviation"
+    return (
+        f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
+        f"{scale}, or at loop {rule['halt_by']}: {'; '.join(texts)}"
+    )
 
 
-def _loops(result: Evaluation) -> list[Part]:
+def _loops(result: Evaluation) -> str:
     """The loop at which the error comes near its least."""
     by_loop, name = result["by_loop"], unit(result["family"])
     near, last, what = by_loop["near_least"], by_loop["loop"][-1], of_loops(result["error"])
-    if last == 1:
-        return []
-    return [
+    return (
         f"{what} first comes within {near['within']:.0%} of its least over "
         f"{last} {name}s at {name} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
         f"over {name} {result['b']} its state moves by "
         f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
-    ]
+    )
 
 
-def _shifts(result: Evaluation) -> list[Part]:
+def _shifts(result: Evaluation) -> Table:
     """Errors of the model and of a solver on shifted inputs, at a few k."""
-    if not result["shifts"]:
-        return []
-    ks = handful(result)
-    rows = []
+    ks, rows = handful(result), []
     for shift in result["shifts"].values():
-        for label, curve in curves(result, shift).values():
-            shift_ks = [k for k in ks if k < len(shift["k"])]
-            row = _row(f"{shift['label']}: {label}", curve["mean"], shift_ks)
-            row += [""] * (len(ks) - len(shift_ks)) + [_text(shift["zero"])]
-            rows.append(row)
-    return [Table(["shifted inputs, k", *map(str, ks), "zero"], rows)]
+        for curve in curves(result, shift):
+            cells = [_text(curve.mean[k]) if k < len(shift["k"]) else "" for k in ks]
+            rows.append([f"{shift['label']}: {curve.label}", *cells, _text(shift["zero"])])
+    return Table(["shifted inputs, k", *map(str, ks), "zero"], rows)
 
 
 def _published(result: Evaluation) -> list[Part]:
     """The published curves for this task and model, each under ours; and the number of loops at
     which this model is published."""
-    ks = handful(result)
+    ks, notes = handful(result), dict[str, str]()
     rows: list[list[str]] = []
-    notes = {}
+    ours = {curve.name: curve for curve in curves(result)}
+    ours.setdefault("model", ours["model_at_b"])
     for entry in result["published"]:
-        curve = result["by_examples"].get(entry["name"])
-        if curve is None:
+        if entry["name"] not in ours:
             continue
-        label = curves(result).get(entry["name"], curves(result)["model_at_b"])[0]
-        rows += _with_interval(label, curve, ks)
-        rows += _with_interval(f"  published: {entry['label']}", entry, ks)
+        for curve in (ours[entry["name"]], published_curve(entry)):
+            indent = "  " * (curve.kind == "published")
+            rows += _with_interval(f"{indent}{curve.label}", curve, ks)
         notes[entry["source"]] = f"{entry['prompts']} prompts"
         if entry["training_steps"]:
             notes[entry["source"]] += f", after {entry['training_steps']:,} steps"
@@ -185,17 +175,10 @@ def _published(result: Evaluation) -> list[Part]:
     return parts
 
 
-def _others(result: Evaluation) -> list[Part]:
-    """The commands that show the run's other evaluations."""
-    others = result.get("others", [])
-    return ["other evaluations of this run:", *(f"  {each}" for each in others)] if others else []
-
-
-def _with_interval(label: str, curve: Band | Published, ks: Sequence[int]) -> list[list[str]]:
+def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
     """A mean and, under it, the ends of its 90 % interval if there is one."""
-    ends = [(f"    {part}", curve[part]) for part in ("low", "high")]
-    rows = [(label, curve["mean"]), *ends]
-    return [_row(name, values, ks) for name, values in rows if values]
+    rows = {label: curve.mean, "    low": curve.low, "    high": curve.high}
+    return [_row(name, values, ks) for name, values in rows.items() if values]
 
 
 def _row(label: str, values: Sequence[float | None], ks: Sequence[int]) -> list[str]:
@@ -217,7 +200,7 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
     loops = shown_loops(next(iter(texts.values()))["loop"], b)
     head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
     running = any("running_perplexity" in text for text in texts.values())
-    head += ["running"] if running else []
+    head += ["running"] * running
     rows = []
     for name, text in texts.items():
         rows.append(
@@ -228,7 +211,6 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
                 *_at(text["perplexity"], [b]),
                 *_at(text["word_perplexity"], [b]),
                 *(_at(text["running_perplexity"], [b]) if "running_perplexity" in text else []),
-                *([""] if running and "running_perplexity" not in text else []),
             ]
         )
         for label, bits in text.get("solvers", {}).items():  # they do not loop: beside b

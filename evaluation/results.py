@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from .published import Published
 from .text.results import LanguageResult
 
 NATS = "nats a token"  # the error of a text's task
@@ -72,7 +71,7 @@ class Evaluation(OfRun):
     shifts: dict[str, dict[str, Any]]
     above_optimal: NotRequired[dict[str, Any]]
     language: NotRequired[LanguageResult]
-    published: list[Published]
+    published: list[dict[str, Any]]
     published_loops: list[int]
     format: int
     step: int
@@ -82,25 +81,3 @@ class Evaluation(OfRun):
     key: str
     command: str
     others: NotRequired[list[str]]
-
-
-class Comparison(TypedDict):
-    """The content of comparison.json but for its panels; `path` is its folder.
-
-    Each of `runs` has its family, style, seed, b, step, remarks and loops, and curves: errors
-    `by_examples`, at the `last` number of them, `mean_over_k`, `by_loop`, of language models
-    `bits_per_byte`; `minus_first` has the same less the first run's, paired by prompt or block.
-    """
-
-    task: str
-    dims: int
-    remarks: list[str]
-    error: str
-    divisor: float
-    prompts: int
-    seed: int
-    k: list[int]
-    runs: dict[str, dict[str, Any]]
-    labels: dict[str, str]
-    baselines: dict[str, Any]
-    path: str

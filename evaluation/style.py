@@ -1,7 +1,5 @@
-"""The colour and the dash of every curve, the same in every picture and on the report page. No
-torch and no matplotlib here.
+"""The colour and the dash of every curve, the same in every picture and on the report page.
 
-style_of("looped")                            # {"color": "#0072B2", "linestyle": "-"}
 styles_of(["looped", "looped", "lasso"])      # three that differ
 
 Models are solid or in long dashes, solvers in short ones. The colours (Okabe and Ito's, and Tol's
@@ -16,6 +14,9 @@ import math
 from collections.abc import Sequence
 from typing import TypedDict
 from zlib import crc32
+
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 
 from looplab.conf.schema import ModelConfig
 
@@ -86,7 +87,7 @@ _STYLES: dict[str, tuple[str, Dash]] = {
 }
 # For a kind of a plugin: chosen by its name. Dark enough for a white page.
 _OTHERS = ("#332288", "#117733", "#AA4499", "#882255", "#999933", "#CC6677", "#44AA99")
-_RAMP = ("#7AD151", "#35B779", "#1F988B", "#2E6F8E", "#414487", "#440154")  # viridis, light to dark
+_LIGHTEST = 0.8  # of viridis, from dark to light: the rest is hard to see on white
 _DARKEST_AT = 64  # loops or layers
 
 
@@ -96,13 +97,6 @@ class LineStyle(TypedDict):
 
     color: str
     linestyle: str | tuple[int, Dash]
-
-
-def style_of(kind: str) -> LineStyle:
-    """The style of a kind of curve: a model's (see `kind_of`), a solver's name, a residual scaling.
-    A name that is not known here, as a plugin's, has one of its own too, chosen by its letters."""
-    color, dash = _style(kind)
-    return _line(color, dash)
 
 
 def styles_of(kinds: Sequence[str]) -> list[LineStyle]:
@@ -122,12 +116,7 @@ def style_of_number(number: float) -> LineStyle:
     """The style of a curve that stands for a number of loops or layers: the larger, the darker, and
     the same in every picture."""
     share = min(1.0, math.log2(max(number, 0) + 1) / math.log2(_DARKEST_AT + 1))
-    return _line(_on_ramp(share), _SOLID)
-
-
-def styles_in_order(count: int) -> list[LineStyle]:
-    """The styles of `count` curves of rising numbers that are not loops, from light to dark."""
-    return [_line(_on_ramp(index / max(count - 1, 1)), _SOLID) for index in range(count)]
+    return _line(to_hex(colormaps["viridis"](_LIGHTEST * (1 - share))), _SOLID)
 
 
 def kind_of(model: ModelConfig) -> str:
@@ -145,6 +134,8 @@ def kind_of(model: ModelConfig) -> str:
 
 
 def _style(kind: str) -> tuple[str, Dash]:
+    """Colour and dash of a kind: a model's (see `kind_of`), a solver's name, a residual scaling. A
+    name that is not known here, as a plugin's, has its own too, chosen by its letters."""
     if kind in _STYLES:
         return _STYLES[kind]
     number = crc32(kind.encode())
@@ -154,14 +145,3 @@ def _style(kind: str) -> tuple[str, Dash]:
 
 def _line(color: str, dash: Dash) -> LineStyle:
     return {"color": color, "linestyle": (0, dash) if dash else "-"}
-
-
-def _on_ramp(share: float) -> str:
-    place = share * (len(_RAMP) - 1)
-    first = min(int(place), len(_RAMP) - 2)
-    ends = (_RAMP[first], _RAMP[first + 1])
-    mixed = (
-        round(int(a, 16) + (place - first) * (int(b, 16) - int(a, 16)))
-        for a, b in zip(*((end[1:3], end[3:5], end[5:7]) for end in ends), strict=True)
-    )
-    return "#" + "".join(f"{value:02X}" for value in mixed)

@@ -41,12 +41,7 @@ _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _OPEN = 4  # runs, at most, whose figures are shown without being asked for
 _CACHE = "report_cache"
 _HERE = Path(__file__).parent
-_SCALES = ("small", "medium", "paper")
 _EMPTY = {"members": [], "verdicts": [], "missing": [], "remarks": [], "command": "", "source": ""}
-_CLAIM = (
-    *("claim", "sentence", "source", "quantity", "published", "ours", "line", "seeds", "steps"),
-    *("published_steps", "scale", "verdict", "note", "command"),
-)
 _NAMED = 4  # curves whose numbers a figure's sentence gives
 Part = dict[str, Any]
 
@@ -62,42 +57,42 @@ def write_report(settings: ReportSettings) -> str:
     else:
         rows, results = rows_of(folder), results_in(folder, problems)
     if settings.experiment is not None:
-        results = _of_experiment(results, settings.experiment, folder)
+        known = {result["experiment"]: result for result in results if "experiment" in result}
+        if settings.experiment not in ("all", *known):
+            hint = nearest(settings.experiment, known) if known else ""
+            raise ConfigError(
+                "experiment", f"has no result {settings.experiment!r} in {folder}{hint}"
+            )
+        wanted = known if settings.experiment == "all" else (settings.experiment,)
+        results = [result for result in results if result.get("experiment") in wanted]
         names = {Path(member["run"]).name for each in results for member in each["members"]}
         rows = [row for row in rows if row["name"] in names]
     if not rows and not results:
         raise ConfigError("folder", f"holds nothing to report: no run and no result in {folder}")
     figures = Figures(folder / _CACHE)
     for result in results:
-        panels = [Panel.read(panel) for panel in result["panels"]]
-        result["figures"] = figures.of(panels, result["command"], result["name"])
+        result["figures"] = figures.of(result["panels"], result["command"], result["name"])
     with_figures = len(rows) <= _WITH_FIGURES
     runs = [_run(row, figures if with_figures else None, problems) for row in rows]
     if settings.experiment is None and not settings.runs:
         figures.remove_others()
     runs = [run for run in runs if run["settings"]]
-    subject = "Chosen runs" if settings.runs else "Everything measured"
-    if settings.experiment is not None:
-        is_all = settings.experiment == "all"
-        subject = "All experiments" if is_all else f"Experiment {settings.experiment}"
-    text = page(runs, results, problems, subject).encode()
+    subject = f"Experiment {settings.experiment}" if settings.experiment else "Everything measured"
+    text = page(runs, results, problems, "Chosen runs" if settings.runs else subject).encode()
     path = Path(settings.output) / "index.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, text)
-    counts = {
-        "result": len(results),
-        "run": len(runs),
-        "claim": sum(len(result["verdicts"]) for result in results),
-    }
-    said = ", ".join(f"{number} {name}{'s' * (number != 1)}" for name, number in counts.items())
-    lines = [f"{said}; {figures.drawn} figures drawn", *(f"  {line}" for line in problems)]
-    return "\n".join([*lines, f"{path}: {len(text) / 1e6:.2f} MB"])
+    claims = sum(len(result["verdicts"]) for result in results)
+    said = f"results: {len(results)}, runs: {len(runs)}, claims: {claims}"
+    return "\n".join(
+        [said, *(f"  {line}" for line in problems), f"{path}: {len(text) / 1e6:.2f} MB"]
+    )
 
 
 def results_in(folder: Path, problems: list[str]) -> list[Part]:
     """The kept results that have panels, at most two folders below this one, the experiments first;
     adds a line to `problems` for each file that cannot be used."""
-    results = []
+    results = list[Part]()
     for path in sorted([*folder.glob("*/*.json"), *folder.glob("*/*/*.json")]):
         if path.parent.name == _CACHE or any(map(is_run, path.parents[:2])):
             continue
@@ -107,29 +102,15 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
         if record.content is None:
             problems.append(f"{path} is not shown: {record.problem.removeprefix(f'{path} ')}")
         elif kind and "panels" in record.content:
-            name = path.parent.name
-            own = {"kind": kind, "name": name, "title": name, "path": path.parent.as_posix()}
-            results.append(_EMPTY | own | record.content)
-
-    def order(result: Part) -> tuple[bool, str, int]:
-        scale = str(result.get("scale", ""))
-        place = _SCALES.index(scale) if scale in _SCALES else len(_SCALES)
-        return "experiment" not in result, str(result.get("experiment", result["kind"])), place
-
-    return sorted(results, key=order)
-
-
-def _of_experiment(results: Sequence[Part], name: str, folder: Path) -> list[Part]:
-    """The results of one named experiment at every scale, or of all experiments."""
-    experiments = [result for result in results if "experiment" in result]
-    if not experiments:
-        command = f"python run.py experiment={name} makes one"
-        raise ConfigError("experiment", f"has no result in {folder}: {command}")
-    chosen = [result for result in experiments if name in ("all", result["experiment"])]
-    if not chosen:
-        known = sorted({result["experiment"] for result in experiments})
-        raise ConfigError("experiment", f"cannot be {name!r}{nearest(name, known)}")
-    return chosen
+            name, place = path.parent.name, path.parent.as_posix()
+            own = {"id": f"result-{len(results)}", "name": name, "title": name, "path": place}
+            try:
+                panels = [Panel.read(panel) for panel in record.content["panels"]]
+            except TypeError:
+                problems.append(f"{path} is not shown: its panels are of another version's form")
+                continue
+            results.append(_EMPTY | own | record.content | {"panels": panels})
+    return sorted(results, key=lambda result: "experiment" not in result)
 
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
@@ -156,6 +137,7 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     if row["state"] not in ("finished", "new"):
         remarks.insert(0, f"{row['state']} at step {row['step']:,} of {row['steps']:,}")
     return row | {
+        "id": f"run-{key_of(row['path'])}",
         "title": f"{task}: {model_label(row['model'], loops)}, seed {row['seed']}",
         "command": command,
         "error": short(row["error"]),
@@ -185,12 +167,10 @@ def as_typed(recorded: str | None) -> str:
 
 
 class Figures:
-    """Panels as the page holds them; pictures that were drawn before are kept in a folder. `drawn`
-    counts the others."""
+    """Panels as the page holds them; their pictures are kept in a folder, to be drawn once."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.drawn = folder, 0
-        self._code = key_of(sources_of("evaluation"))
+        self.folder, self._code = folder, key_of(sources_of("evaluation"))
         self._keys: set[str] = set()
 
     def of(self, panels: Iterable[Panel], command: str, of: str) -> list[Part]:
@@ -209,18 +189,12 @@ class Figures:
             dash = "" if isinstance(line, str) else " ".join(f"{length:g}" for length in line[1])
             entry = {"label": curve.label, "colour": style["color"], "dash": dash, "curves": []}
             names.setdefault(curve.label, entry)["curves"].append(index)
-        frame = panel.frame()
         # The page's script splits rows at commas.
-        frame.columns = [re.sub(r"[,\s]+", " ", str(column)) for column in frame.columns]
+        frame = panel.frame().rename(columns=_without_commas)
         if panel.x_names:
-            frame.iloc[:, 0] = [re.sub(r"[,\s]+", " ", name) for name in panel.x_names]
-
-        def draw() -> tuple[Part, None]:
-            self.drawn += 1
-            return {"svg": svg(panel, name)}, None
-
+            frame.iloc[:, 0] = [*map(_without_commas, panel.x_names)]
         request = {"panel": key_of(panel.plain()), "name": name, "code": self._code}
-        picture = kept(self.folder, "figure", request, draw)
+        picture = kept(self.folder, "figure", request, lambda: ({"svg": svg(panel, name)}, None))
         self._keys.add(picture["key"])
         return {
             "panel": panel,
@@ -238,6 +212,10 @@ class Figures:
         for path in self.folder.glob("*.json"):
             if path.stem not in self._keys:
                 path.unlink()
+
+
+def _without_commas(name: object) -> str:
+    return re.sub(r"[,\s]+", " ", str(name))
 
 
 def data_link(text: str) -> str:
@@ -280,8 +258,8 @@ def page(
 ) -> str:
     """The text of index.html; `problems` are lines on what could not be shown."""
     claims = [
-        claim | {"ours": estimate_text(claim), "line": line_text(claim), "result": index}
-        for index, result in enumerate(results)
+        claim | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
+        for result in results
         for claim in result["verdicts"]
     ]
     own = differing(runs)
@@ -300,11 +278,11 @@ def page(
         problems=problems,
         claims=claims,
         counts=Counter(claim["verdict"] for claim in claims),
-        claims_csv=data_link(DataFrame(claims, columns=list(_CLAIM)).to_csv(index=False)),
+        claims_csv=data_link(DataFrame(claims).to_csv(index=False)),
         differing=own,
         same={key: as_word(value) for key, value in common.items() if key not in (*own, "seed")},
         environments=environments,
-        places={run["name"]: index for index, run in enumerate(runs)},
+        places={run["name"]: run["id"] for run in runs},
         opened=len(runs) <= _OPEN,
         most=_WITH_FIGURES,
         run_py=run_py,

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from looplab.conf.mistakes import HeldElsewhere
 from looplab.conf.schema import GrowthConfig
 from looplab.evaluation import compare, evaluate, load_run
-from looplab.evaluation.kept import Arrays, Cache, digest
+from looplab.evaluation.kept import Arrays, Cache
 from looplab.evaluation.report import comparison_table, report
 from looplab.evaluation.results import Evaluation
 from looplab.main import main
@@ -77,17 +76,6 @@ def test_what_was_altered_is_made_anew(
         assert path.read_bytes() == before
     assert evaluate(tiny_run, SETTINGS) == first
     assert "altered" not in capsys.readouterr().out
-
-
-def test_anothers_evaluation_is_recognised(tiny_run: Run) -> None:
-    """Put in place of the run's own, checksum and all."""
-    first = evaluate(tiny_run, SETTINGS)
-    other = evaluate(tiny_run, replace(SETTINGS, seed=1))
-    folder = tiny_run.path / "evaluations"
-    for kind in (".json", ".npz"):
-        theirs = folder / f"{other['key']}{kind}"
-        (folder / f"{first['key']}{kind}").write_bytes(theirs.read_bytes())
-    assert numbers_of(evaluate(tiny_run, SETTINGS)) == numbers_of(first)
 
 
 def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]) -> None:
@@ -187,31 +175,11 @@ def test_an_interrupted_computation_goes_on_where_it_stopped(tmp_path: Path) -> 
     assert rest.asked == [(6, 8), (8, 10)]
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", "truncated"])
-def test_a_damaged_file_is_computed_anew(tmp_path: Path, content: bytes | str) -> None:
+def test_a_damaged_file_is_computed_anew(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     cache.rows("a", {}, 6, 6, Counting())
     (path,) = (tmp_path / "cache").iterdir()
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2] if isinstance(content, str) else content)
+    path.write_bytes(path.read_bytes()[:-40])
     compute = Counting()
     check(cache.rows("a", {}, 6, 6, compute), 6)
     assert compute.asked == [(0, 6)]
-
-
-def test_a_file_that_holds_objects_is_not_unpickled(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    cache.rows("a", {}, 6, 6, Counting())
-    (path,) = (tmp_path / "cache").iterdir()
-    np.savez(path, square=np.array([{"a": 1}] * 6, dtype=object))
-    compute = Counting()
-    check(cache.rows("a", {}, 6, 6, compute), 6)
-    assert compute.asked == [(0, 6)]
-
-
-def test_a_digest_sees_values_and_shapes() -> None:
-    a = torch.arange(6.0)
-    assert digest(a) == digest(a.clone())
-    assert digest(a) != digest(a.view(2, 3))
-    assert digest(a) != digest(a + 1)
-    assert digest(a, a) != digest(a)

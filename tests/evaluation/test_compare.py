@@ -84,13 +84,6 @@ def test_runs_of_different_tasks_are_refused(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_other_numbers_of_training_prompts_are_no_other_task(tiny_run: Run, tmp_path: Path) -> None:
-    config = tiny_config(tmp_path)
-    few = train(replace(config, task=replace(config.task, distinct_prompts=5)))
-    result = compare((tiny_run, few), SETTINGS, tmp_path)
-    assert len(result["runs"]) == 2
-
-
 def test_folders_of_one_name_are_told_apart_before_they_are_mixed_up(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,7 @@ from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import evaluation_prompts, halted_at
-from looplab.evaluation.report import error_table
 from looplab.evaluation.summary import near_least
-from looplab.evaluation.tables import document
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
 from tests.conftest import batches_of
@@ -204,22 +202,6 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     np.testing.assert_allclose(numbers(first["by_examples"]["model"]["mean"]), means)
 
 
-def test_a_result_of_other_weights_or_none_at_all_is_measured_anew(tiny_run: Run) -> None:
-    first = evaluate(tiny_run, SETTINGS)
-    with torch.no_grad():
-        tiny_run.model.read_out.weight.add_(1.0)
-    assert evaluate(tiny_run, SETTINGS)["by_examples"]["model"] != first["by_examples"]["model"]
-    (tiny_run.path / "evaluation.json").write_text("[1]")
-    assert evaluate(tiny_run, SETTINGS)["format"] == first["format"]
-
-
-def test_the_error_by_loop_goes_as_far_as_errors_are_read(tiny_run: Run) -> None:
-    result = evaluate(tiny_run, replace(SETTINGS, max_loops=2))
-    assert result["by_loop"]["loop"] == list(range(1, 7))
-    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
-    assert shown["settings"]["max_loops"] == 6
-
-
 def test_a_loaded_run_predicts_as_the_trained_one(tiny_run: Run) -> None:
     loaded = load_run(tiny_run.path)
     prompts = evaluation_prompts(tiny_run.task, 8, 7, 0)
@@ -235,11 +217,3 @@ def test_a_folder_without_a_checkpoint_is_refused(tiny_run: Run) -> None:
         path.unlink()
     with pytest.raises(RunError, match="no checkpoint that can be read"):
         load_run(tiny_run.path)
-
-
-def test_the_table_has_the_model_and_every_baseline(tiny_run: Run) -> None:
-    result = evaluate(tiny_run, SETTINGS)
-    text = document([error_table(result)])
-    assert text.splitlines()[0].split() == ["k", "0", "1", "2", "3", "4", "6"]
-    for label in ("looped, 4 loops", "looped, 6 loops", "least squares", "Lasso"):
-        assert label in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 
@@ -60,9 +59,3 @@ def test_one_seed_has_no_interval() -> None:
     assert drawn.mean == [1.0, 2.0]
     assert drawn.low == drawn.high == [None, None]
     assert drawn.number == 4
-
-
-@pytest.mark.parametrize("seeds", [2, 3])
-def test_all_seeds_alike_have_an_interval_of_no_width(seeds: int) -> None:
-    interval = mean_of_seeds([[0.5, 2.0]] * seeds)
-    assert interval.low.tolist() == interval.high.tolist() == [0.5, 2.0]

@@ -12,7 +12,7 @@ import pytest
 
 from looplab.conf.schema import Baseline, Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation import published as module
-from looplab.evaluation.published import Published, published, published_loops
+from looplab.evaluation.published import published, published_loops
 from looplab.tasks import make_task
 
 FILE = json.loads(Path(module.__file__).with_suffix(".json").read_text("utf-8"))
@@ -24,11 +24,11 @@ STANDARD = ModelConfig("standard", n_layer=12, injection="none")
 SOLVERS = ["least_squares", "nearest_neighbours", "averaging"]
 
 
-def names(entries: list[Published]) -> list[str]:
+def names(entries: list[dict[str, Any]]) -> list[str]:
     return [entry["name"] for entry in entries]
 
 
-def curve(config: Config, name: str, loops: int = 500) -> Published:
+def curve(config: Config, name: str, loops: int = 500) -> dict[str, Any]:
     (entry,) = [entry for entry in published(config, loops) if entry["name"] == name]
     return entry
 

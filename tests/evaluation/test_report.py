@@ -75,22 +75,6 @@ def test_other_settings_weights_and_solvers_are_another_comparison(
     assert len(set(places)) == 4
 
 
-def test_the_comparison_table_keeps_its_columns_apart(
-    two_runs: tuple[Run, Run], tmp_path: Path
-) -> None:
-    result = compare(two_runs, SETTINGS, tmp_path)
-    _, _, *rows = comparison_table(result).splitlines()
-    second = result["runs"][two_runs[1].path.name]
-    for number in (second["minus_first"]["last"]["low"][0], second["mean_over_k"]["mean"][0]):
-        assert f" {number:.3g} " in rows[1] + " "
-    assert rows[2 + len(result["baselines"]) :] == result["remarks"]
-    for name, row in zip(result["baselines"], rows[2:], strict=False):
-        curve = result["baselines"][name]
-        cells = row.removeprefix(result["labels"][name]).split()
-        wanted = [f"{curve[part][-1]:.3g}" for part in ("mean", "low", "high")]
-        assert cells == [wanted[0], wanted[1], "to", wanted[2]]
-
-
 def test_what_is_published_stands_under_ours(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

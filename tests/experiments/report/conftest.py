@@ -13,7 +13,6 @@ import pytest
 from looplab.experiments.report.command import ReportSettings
 from looplab.experiments.report.page import write_report
 
-from .browser import DESK, console
 from .measured import make
 
 _BROWSERS = ("chromium", "google-chrome", "chrome")
@@ -63,14 +62,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def opened(browser: Any, index: Path) -> Callable[..., Any]:
     """opened(width, scheme): the page at this width, in light or dark, with all runs open."""
 
-    def open_page(width: int = DESK, scheme: str = "light") -> Any:
+    def open_page(width: int = 1280, scheme: str = "light") -> Any:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
         browser.get("about:blank")
         browser.get(index.as_uri())
-        assert console(browser) == []
+        assert browser.get_log("browser") == []
         return browser
 
     return open_page

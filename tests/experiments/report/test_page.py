@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.drawing import svg
+from looplab.evaluation.panel import Panel
 from looplab.experiments.report.command import ReportSettings
 from looplab.experiments.report.page import as_typed, short, write_report
 from looplab.training.run_folder.files import write_record
@@ -160,19 +161,27 @@ def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> N
     assert first.name in text
 
 
-def test_nothing_is_drawn_twice_that_has_not_changed(own: Path) -> None:
-    figures = len(write(own)[1].figures)
-    assert len(list((own / "report_cache").glob("*.json"))) == figures
-    assert "; 0 figures drawn" in write(own)[0]
+def test_nothing_is_drawn_twice_that_has_not_changed(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(own)
+    drawn = list[str]()
+
+    def note(panel: Panel, prefix: str) -> str:
+        drawn.append(panel.name)
+        return svg(panel, prefix)
+
+    monkeypatch.setattr("looplab.experiments.report.page.svg", note)
+    write(own)
+    assert drawn == []
     metrics = run_folders(own)[0] / "metrics.jsonl"
-    metrics.write_text(
-        metrics.read_text(encoding="utf-8") + '{"step": 50, "loss": 9}\n{}\n', encoding="utf-8"
-    )
-    said, page = write(own)
-    assert "; 2 figures drawn" in said  # the loss, and what grows
+    record = '{"step": 50, "loss": 9, "loops": 2, "dims": 3, "points": 7}'
+    metrics.write_text(f"{metrics.read_text(encoding='utf-8')}{record}\n{{}}\n", encoding="utf-8")
+    _, page = write(own)
+    assert drawn == ["training"]
     assert "metrics.jsonl: line 6 cannot be read" in " ".join(page.text.split())
     kept = list((own / "report_cache").glob("*.json"))
-    assert len(kept) == len(page.figures)  # the old ones are gone
+    assert len(kept) == len(page.figures)  # the old one is gone
 
 
 def test_many_runs_in_seconds_and_below_a_megabyte(own: Path) -> None:
@@ -183,7 +192,7 @@ def test_many_runs_in_seconds_and_below_a_megabyte(own: Path) -> None:
     start = time.perf_counter()
     said, page = write(own)
     assert time.perf_counter() - start < 10
-    assert "40 runs" in said
+    assert "runs: 40" in said
     assert (own.parent / "page" / "index.html").stat().st_size < 1e6
     assert sum(tag == "details" and a.get("class") == "run" for tag, a in page.tags) == 40
     assert f"runs={first} draws them" in page.text
@@ -192,14 +201,14 @@ def test_many_runs_in_seconds_and_below_a_megabyte(own: Path) -> None:
 def test_one_experiment_some_runs_or_all(own: Path) -> None:
     first, second = run_folders(own)
     said, page = write(own, experiment="fig02")
-    assert said.startswith("1 result, 1 run, 4 claims")
+    assert said.startswith("results: 1, runs: 1, claims: 4")
     assert second.name not in page.text
     said, page = write(own, runs=(str(second),))
-    assert said.startswith("0 results, 1 run, 0 claims")
+    assert said.startswith("results: 0, runs: 1, claims: 0")
     assert first.name not in page.text
     said, page = write(own, runs=(f"{own}/sparse_linear-*",))
-    assert said.startswith("0 results, 2 runs")
-    assert write(own, experiment="all")[0].startswith("1 result, 1 run, 4 claims")
+    assert said.startswith("results: 0, runs: 2")
+    assert write(own, experiment="all")[0].startswith("results: 1, runs: 1, claims: 4")
 
 
 def test_grids_are_shown_as_experiments_are(own: Path) -> None:
@@ -210,19 +219,19 @@ def test_grids_are_shown_as_experiments_are(own: Path) -> None:
         content["panels"][1] |= {"title": f"a picture of {name}"}
         write_record(own / name / "result.json", "experiment", content)
     said, page = write(own)
-    assert said.startswith("5 results, 2 runs")
+    assert said.startswith("results: 5, runs: 2")
     for name in ("grid-0123abcd", "grid-89ef4567"):
         figure = page.figure(f"a picture of {name}")
         assert figure["file"].startswith(name)
         assert [row[0] for row in figure["csv"]] == ["table", "wind 1", "<i>credit</i>"]
     said, page = write(own, experiment="grid-89ef4567")
-    assert said.startswith("1 result, 1 run")
+    assert said.startswith("results: 1, runs: 1")
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"experiment": "fig20"}, "experiment cannot be 'fig20'; did you mean 'fig02'"),
+        ({"experiment": "fig20"}, "did you mean 'fig02'"),
         ({"runs": ("runs/none",)}, "runs cannot hold 'runs/none': it is no run folder"),
         ({"runs": ("runs/x*",)}, "runs cannot hold 'runs/x*': it fits no run folder"),
         ({"runs": ("runs/x",), "experiment": "fig02"}, "runs cannot be given beside experiment"),
@@ -237,21 +246,9 @@ def test_an_empty_folder_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     with pytest.raises(ConfigError, match="folder holds nothing to report: no run and no result"):
         write(tmp_path / "runs")
-    with pytest.raises(
-        ConfigError, match=r"experiment has no result in .*experiment=fig03 makes one"
-    ):
+    with pytest.raises(ConfigError, match="experiment has no result 'fig03'"):
         write(tmp_path / "runs", experiment="fig03")
     assert not (tmp_path / "page").exists()
-
-
-def test_a_result_that_was_altered_is_not_believed(own: Path) -> None:
-    path = experiment_path(own)
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["verdicts"][1]["verdict"] = "holds"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    _, page = write(own)
-    assert "was altered: its checksum does not fit" in page.text
-    assert "A claim that is" not in page.text
 
 
 @pytest.mark.parametrize(
@@ -270,7 +267,7 @@ def test_a_result_that_was_altered_is_not_believed(own: Path) -> None:
         (None, ""),
     ],
 )
-def test_recorded_commands_can_be_pasted(recorded: object, typed: str) -> None:
+def test_recorded_commands_can_be_pasted(recorded: str | None, typed: str) -> None:
     assert as_typed(recorded) == typed
 
 
