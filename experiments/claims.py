@@ -28,8 +28,7 @@ from looplab.training.assemble import build_task
 _MODULES = (  # of this folder, with claims
     *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
     *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
-    *("plateau", "jacobian", "language_fully_looped", "language_residual_scaling"),
-    *("language_iso_depth", "language_test_loops", "stopping"),
+    *("plateau", "jacobian", "language_iso_depth", "language_test_loops", "stopping"),
 )
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
@@ -136,7 +135,7 @@ class Unfinished(NamedTuple):
 @dataclass(frozen=True)
 class Evidence:
     """What an experiment measured: its finished runs, and the results of other commands (probing,
-    tables, stability) by name, as in their JSON files.
+    tables, measures of runs) by name, as in their JSON files.
 
     `asked` collects the runs that a claim asked for, `left_out` the unfinished ones that it would
     have been given if they were finished.
@@ -163,7 +162,7 @@ class Evidence:
         return sorted(found, key=lambda member: member.config.seed)
 
     def result(self, *names: str) -> Any:
-        """The result under these names, such as ("stability", "norms"); NotMeasured without it."""
+        """The result under these names, such as ("iso_depth", "phi"); NotMeasured without it."""
         value: Any = self.results
         for name in names:
             if not isinstance(value, Mapping) or name not in value:

@@ -30,13 +30,13 @@ from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
 from looplab.conf.words import read_yaml
 
-OF_RUNS = (  # files of experiments/ that measure trained runs
+# Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
+OF_EVERY_RUN = ("residual_scaling", "fully_looped")
+OF_RUNS = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "length"),
-    *("halting", "language_fully_looped", "language_residual_scaling", "language_test_loops"),
-    "language_iso_depth",
+    *("halting", "language_test_loops", "language_iso_depth", *OF_EVERY_RUN),
 )
-OF_FIGURES = ("residual_scaling", "fully_looped")  # that make figures, of runs or of none
-MEASURES = ("evaluation", "probes", "tables", "iso_depth", *OF_FIGURES, *OF_RUNS)
+MEASURES = ("evaluation", "probes", "tables", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 ALL, ALL_LANGUAGE = "all", "all_language"
 SCALES = ("small", "medium", "paper")

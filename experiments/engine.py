@@ -213,7 +213,8 @@ def _measured(
         return Measurement()
     stored_only = settings.action == "figure"
     at_scale = experiment.at(settings.scale)
-    finished, others = ([run for run in runs if bool(run.arrays) == has] for has in (True, False))
+    finished = [run for run in runs if run.arrays]
+    others = [run.config for run in runs if not run.arrays]
     request = Request(
         at_scale.settings, finished, settings.folder, settings.jobs, stored_only, others
     )

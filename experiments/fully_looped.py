@@ -1,34 +1,45 @@
-"""'Simply Stabilizing the Loop via Fully Looped Transformer' (arXiv 2605.18797) on linear
-regression in context: error, plateau and collapse of its loops, their norms in training, and the
-claims of its Table 1, on Evidence.results["stability"]["variants"]."""
+"""'Simply Stabilizing the Loop via Fully Looped Transformer' (arXiv 2605.18797) on pairs of numbers
+and on texts: the error of its loops by their number, who stays on the plateau and who collapses,
+and norms and gradients in training.
+
+result = measure(runs, EvaluationConfig())        # runs with training.log_norms=true log_every=1
+reason = collapse(losses, final=0.9, plain=0.5)   # "" if it did not
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import ArrayLike
 
-from looplab.evaluation.bootstrap import Floats, numbers
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import logged, measured
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, without_interval
-from looplab.training.assemble import build_task
+from looplab.training.assemble import build_model, build_task, trained_loops
+from looplab.training.inside_loops import NORMS
+from looplab.training.objective import loss
 from looplab.training.run_folder.metrics import smoothed
+from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, Measured, NotMeasured, Paper
-from .measuring import Measurement, Request, measure_figures
-from .residual_scaling_trained import (
-    DECAY,
-    ERROR,
-    collapse,
-    final_error,
-    grid,
-    initial_error,
-    logged_curve,
-    plateau_exit,
-)
+from .claims import Estimate, Evidence, NotMeasured, Paper
+from .evidence import Group, errors, groups, ratio
+from .measuring import Missing, bits_per_byte
 from .statistics import over_seeds
 
+ERROR = "error / error of predicting zero"
 LEFT = 0.7  # of the initial error: a smoothed loss below it has left the plateau
+_DECAY = 0.98  # of the smoothed loss: its noise is that of the mean of 99 losses
+_MARGIN = 0.5  # the most that a loss may end above its best: nats, or errors over that of zero
+_RATIO = 1.5  # the most that an error may be over that of the same model of one loop
+_LAST = 200  # steps whose mean counts as the end
+_SETTLED = 50  # losses that a smoothed one needs to be above their noise
+_END = 0.1  # of the steps: the mean of a norm there is that at the end
 _EVERY = 10  # steps between the points of a curve; the last step is always one
 _METRICS = {  # of metrics.jsonl, and what they are
     "loss": "loss, smoothed",
@@ -37,172 +48,211 @@ _METRICS = {  # of metrics.jsonl, and what they are
     "mlp_grad_norm_clipped": "gradient norm of the first MLP, clipped",
     "mlp_grad_norm": "gradient norm of the first MLP, before clipping",
 }
+_OF_RUN = ("error", "initial", "left", "collapse", *NORMS)
 
 
-def measure(request: Request) -> Measurement:
-    """Measure the figures that the request's settings name."""
-    return measure_figures(
-        request,
-        {
-            "variants": lambda runs, given: variants(runs),
-            "fully_looped": lambda runs, given: in_training(runs),
-        },
-    )
+def collapse(losses: ArrayLike, final: float | None = None, plain: float | None = None) -> str:
+    """The reason why a run with these losses [steps] collapsed, empty if it did not.
+
+    A loss is not finite; or the mean of the smoothed loss over the last 200 steps is more than 0.5
+    above its minimum; or the `final` error is more than 1.5 times the `plain` one, that of the same
+    model of one loop, if both are given. (arXiv 2605.18797 calls high plateaus, fluctuations and
+    useless models collapse, without numbers: these are ours, for losses in nats or for squared
+    errors over that of predicting zero.)
+    """
+    curve = np.asarray(losses, dtype=np.float64)
+    if not np.isfinite(curve).all() or not (final is None or np.isfinite(final)):
+        return "not finite"
+    smooth = smoothed(curve, _DECAY)[_SETTLED - 1 :]
+    if len(smooth) and smooth[-_LAST:].mean() > smooth.min() + _MARGIN:
+        return f"ends {_MARGIN:g} above its best"
+    if final is not None and plain is not None and final > _RATIO * plain:
+        return f"error above {_RATIO:g} x that of one loop"
+    return ""
 
 
-def variants(runs: Sequence[Measured]) -> dict[str, Any]:
-    """Compare connectivities, all of them at the same numbers of loops K, beside LT of one loop,
-    which is the same model for all: `plain`, its errors [seeds]. `variants` has by connectivity and
-    K, of each seed, the `error` (None where it diverged) and the `initial` one, `left`, the step
-    that leaves the plateau (None: never), and `collapse`, the reason (empty: it did not)."""
-    cells = _cells(runs)
-    plain = np.array([final_error(run) for run in cells.pop(("LT", 1))])
-    reference = float(plain[np.isfinite(plain)].mean()) if np.isfinite(plain).any() else None
-    found: dict[str, dict[str, Any]] = {}
-    for (name, K), of in cells.items():
-        found.setdefault(name, {})[str(K)] = _cell(of, reference)
+def plateau_exit(losses: ArrayLike, threshold: float) -> int | None:
+    """The first step (counted from 1, at least 50) whose smoothed loss is below `threshold`; None
+    if there is none."""
+    steps = np.flatnonzero(smoothed(losses, _DECAY)[_SETTLED - 1 :] < threshold)
+    return int(steps[0]) + _SETTLED if len(steps) else None
+
+
+def final_error(run: Run, settings: EvaluationConfig) -> float:
+    """At b: of a text its bits per byte, else the mean over prompts and numbers of examples, over
+    that of predicting zero."""
+    if run.task.is_text:
+        return bits_per_byte(run)
+    return float(np.mean(measured(run, settings)[1]["model_at_b"], dtype=np.float64))
+
+
+def initial_error(config: Config) -> float:
+    """The error of a model of pairs before training."""
+    task, evaluation = build_task(config), config.evaluation
+    prompts = evaluation_prompts(task, evaluation.prompts, config.task.points, evaluation.seed)
+    with torch.no_grad():
+        predictions = build_model(config, task)(prompts, config.loops.b)
+    return loss(task.loss, predictions, prompts.ys).item() / task.divisor
+
+
+def finite(value: float) -> float | None:
+    """The number, None if it is not finite."""
+    return float(value) if np.isfinite(value) else None
+
+
+def measure(
+    runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
+) -> dict[str, Any]:
+    """Compare connectivities and their numbers of loops K, beside LT of one loop, which is the same
+    model for all: `plain`, its errors [seeds]. Missing for runs that did not log each step's norms.
+
+    `variants` has by connectivity and K what is known of each seed, None where its run diverged or
+    is not finished: the `error`; of pairs the `initial` one, and `left`, the step that leaves the
+    plateau (None: never); `collapse`, the reason (empty: it did not); and the norms, at the end of
+    training. Its `curves` are the smoothed norms and loss over the error of predicting zero, the
+    mean over seeds, at `points`, counted from 1. `loops` are those above one.
+    """
+    found = {_place(run.config): run for run in runs}
+    configs = {_place(each): each for each in (*(run.config for run in runs), *unfinished)}
+    logs = {place: _logged(run) for place, run in found.items()}
+    errors = {place: final_error(run, settings) for place, run in found.items()}
+    seeds, steps = sorted({seed for *_, seed in configs}), runs[0].step
+    plain = [errors.get(("LT", 1, seed)) for seed in seeds]
+    known = [error for error in plain if error is not None]
+    reference = float(np.mean(known)) if known else None
+    points = [*range(_EVERY, steps, _EVERY), steps]
+    variants: dict[str, dict[str, Any]] = {}
+    for kind, K in dict.fromkeys(place[:2] for place in configs):
+        places = [(kind, K, seed) for seed in seeds]
+        rows = [
+            _of_run(configs[place], logs.get(place), errors.get(place), reference)
+            for place in places
+        ]
+        cell: dict[str, Any] = {name: [row.get(name) for row in rows] for name in _OF_RUN}
+        if finished := [logs[place] for place in places if place in logs]:
+            means = {name: np.mean([log[name] for log in finished], axis=0) for name in _METRICS}
+            at = np.array(points) - 1
+            cell["curves"] = {n: smoothed(mean, _DECAY)[at].tolist() for n, mean in means.items()}
+        variants.setdefault(kind, {})[str(K)] = cell
     result = {
-        "loops": sorted({K for _, K in cells}),
+        "loops": sorted({K for _, K, _ in configs if K > 1}),
+        "seeds": seeds,
+        "steps": steps,
+        "points": points,
         "rate": runs[0].config.training.learning_rate,
-        "seeds": sorted({run.config.seed for run in runs}),
-        "steps": runs[0].config.training.steps,
-        "plain": [_plain(error) for error in plain],
+        "plain": plain,
         "left_below": LEFT,
-        "variants": found,
+        "variants": variants,
     }
-    return {**result, "panels": _panels(result)}
+    return {**result, "panels": [*_by_loops(result), *_in_training(result)]}
 
 
-def _cells(runs: Sequence[Measured]) -> dict[tuple[str, int], list[Measured]]:
-    """The runs [seeds] of each connectivity and number of loops."""
-    places = grid(runs, lambda c: (c.model.connectivity, c.loops.b, c.seed))
-    cells: dict[tuple[str, int], list[Measured]] = {(name, K): [] for name, K, _ in places}
-    for (name, K, _), run in sorted(places.items(), key=lambda place: place[0][2]):
-        cells[name, K].append(run)
-    return cells
+def _place(config: Config) -> tuple[str, int, int]:
+    """Connectivity, number of loops and seed."""
+    return config.model.connectivity or config.model.family, trained_loops(config), config.seed
 
 
-def _cell(runs: Sequence[Measured], plain: float | None) -> dict[str, list[Any]]:
-    """What `variants` has of a connectivity and number of loops; `plain` is the mean error of one
-    loop, if known."""
-    errors = [final_error(run) for run in runs]
-    initial = [initial_error(run.config) for run in runs]
-    losses = [logged_curve(run, "loss") / build_task(run.config).divisor for run in runs]
+def _logged(run: Run) -> dict[str, Floats]:
+    """The loss over the error of predicting zero, and the norms, at each step."""
+    records = logged(run)
+    if len(records) < run.step or any(name not in records[0] for name in _METRICS):
+        raise Missing(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
+    log = {name: np.array([record[name] for record in records], np.float64) for name in _METRICS}
+    return {**log, "loss": log["loss"] / run.task.divisor}
+
+
+def _of_run(
+    config: Config, log: Mapping[str, Floats] | None, error: float | None, plain: float | None
+) -> dict[str, Any]:
+    """What `measure` has of a run; `plain` is the mean error of one loop, if known."""
+    initial = None if config.task.is_text else initial_error(config)
+    if log is None:
+        return {"initial": initial, "collapse": "no finished run"}
+    at_end = np.arange(1, len(log["loss"]) + 1) > (1 - _END) * len(log["loss"])
     return {
-        "error": [_plain(error) for error in errors],
+        "error": error,
         "initial": initial,
-        "left": [
-            plateau_exit(*pair) for pair in zip(losses, LEFT * np.array(initial), strict=True)
-        ],
-        "collapse": [collapse(*pair, plain) for pair in zip(losses, errors, strict=True)],
+        "left": None if initial is None else plateau_exit(log["loss"], LEFT * initial),
+        "collapse": collapse(log["loss"], error, plain),
+        **{name: float(log[name][at_end].mean()) for name in NORMS},
     }
 
 
-def _plain(error: float) -> float | None:
-    return float(error) if np.isfinite(error) else None
-
-
-def _panels(result: dict[str, Any]) -> list[Panel]:
-    """Error, and the step that leaves the plateau, by loops, a curve for each variant."""
-    loops, variants = result["loops"], result["variants"]
+def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
+    """Error, the step that leaves the plateau, and norms by loops, a curve for each variant."""
+    above_one, variants = result["loops"], result["variants"]
+    cells = [of[str(K)] for of in variants.values() for K in above_one if str(K) in of]
+    reasons = [why for cell in cells for why in cell["collapse"]]
+    lost = f"{sum(map(bool, reasons))} of {len(reasons)} runs collapsed or unfinished"
+    title = f"{result['steps']:,} steps; {lost}"
     plain = [error for error in result["plain"] if error is not None]
-    collapsed = [
-        why for of in variants.values() for cell in of.values() for why in cell["collapse"]
-    ]
-    title = (
-        f"linear regression in context, two layers, {result['steps']:,} steps; "
-        f"{sum(map(bool, collapsed))} of {len(collapsed)} runs collapsed"
-    )
-    levels = {"one loop": float(np.mean(plain))} if plain else {}
+    is_text = all(initial is None for cell in cells for initial in cell["initial"])
+    axis = "bits per byte" if is_text else ERROR
     below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
-    found = []
-    for name, key, axis in (("variants", "error", ERROR), ("variants-plateau", "left", below)):
+    every = sorted({int(K) for of in variants.values() for K in of})
+
+    def panel(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> list[Panel]:
+        nothing = {key: [None] * len(result["seeds"])}
         curves = []
-        for variant, cells in variants.items():
-            values = [cells[str(K)][key] for K in loops]
-            curve = Curve.of(variant, variant, mean_of_seeds(list(zip(*values, strict=True))))
-            curves += [curve] if any(value is not None for value in curve.mean) else []
-        if curves:
-            found.append(Panel(name, title, "loops K", axis, loops, curves, log="x", levels=levels))
-        levels = {}
-    return found
+        for variant, of in variants.items():
+            values = np.array([of.get(str(K), nothing)[key] for K in loops], np.float64)
+            if np.isfinite(values).any():
+                curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
+        return [Panel(name, title, "loops K", axis, loops, curves, **how)] if curves else []
+
+    levels = {"one loop": float(np.mean(plain))} if plain else {}
+    panels = panel("variants", "error", axis, above_one, log="x", levels=levels)
+    panels += panel("variants-plateau", "left", below, above_one, log="x")
+    for name in NORMS:
+        file = f"norms-{name.replace('_', '-')}"
+        panels += panel(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
+    return panels
 
 
-def in_training(runs: Sequence[Measured]) -> dict[str, Any]:
-    """Residual norm, gradient norm of the first MLP and loss over the error of predicting zero, of
-    runs with log_norms (Figures 2 and 3): `curves`, for each connectivity, number of loops and
-    metric the smoothed curve [points], the mean over the seeds that are finite there, None if there
-    is none, at `steps`, counted from 1. The pictures have no intervals."""
-    total, rate = runs[0].config.training.steps, runs[0].config.training.learning_rate
-    steps = [*range(_EVERY, total, _EVERY), total]
-    curves: dict[str, dict[str, dict[str, list[float | None]]]] = {}
-    cells = _cells(runs)
-    for (name, K), of in cells.items():
-        divisor = build_task(of[0].config).divisor
-        curves.setdefault(name, {})[str(K)] = {
-            metric: _smooth(
-                [logged_curve(run, metric) / (divisor if metric == "loss" else 1) for run in of],
-                steps,
-            )
-            for metric in _METRICS
-        }
-    seeds = sorted({run.config.seed for run in runs})
-    panels = [
+def _in_training(result: Mapping[str, Any]) -> list[Panel]:
+    """The curves of each connectivity and metric, one for each number of loops (Figures 2 and 3),
+    without intervals."""
+    about = f"{len(result['seeds'])} seeds, rate {result['rate']:g}"
+    return [
         Panel(
-            f"fully-looped-{variant}-{metric.replace('_', '-')}",
-            f"{variant}, {len(seeds)} seeds, rate {rate:g}", "step", label, steps,
+            f"fully-looped-{variant}-{metric.replace('_', '-')}", f"{variant}, {about}", "step",
+            label, result["points"],
             [
-                Curve.of(f"K = {K}", "loops", without_interval(numbers(of[metric])), number=int(K))
+                Curve.of(f"K = {K}", "loops", without_interval(of["curves"][metric]), number=int(K))
                 for K, of in by_loops.items()
+                if "curves" in of
             ],
             log="y", picture="fully_looped",
         )
-        for variant, by_loops in curves.items()
+        for variant, by_loops in result["variants"].items()
         for metric, label in _METRICS.items()
     ]  # fmt: skip
-    loops = sorted({K for _, K in cells})
-    found = {"steps": steps, "loops": loops, "rate": rate, "seeds": seeds, "curves": curves}
-    return {**found, "panels": panels}
 
 
-def _smooth(values: Sequence[Floats], steps: Sequence[int]) -> list[float | None]:
-    """The mean over the finite seeds of smoothed curves [seeds][steps], at these steps."""
-    selected = smoothed(np.stack(values, axis=1), DECAY)[np.array(steps) - 1]
-    return [
-        _plain(row[np.isfinite(row)].mean()) if np.isfinite(row).any() else None for row in selected
-    ]
-
-
-# 1.04 is the largest ratio of FLT, and of LT_i from 3 loops to 9, in Table 1; LT's is 1.16.
-_KEEPS = 1.1
-
-
-_of_paper = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384").claim
-
-
-def _result(evidence: Evidence) -> Any:
-    """The variants; NotMeasured if a model of one loop has not learned either."""
-    result = evidence.result("stability", "variants")
-    plain = _errors(result["plain"], "one loop")
-    initial = np.mean([cell["initial"] for cell in result["variants"]["LT"].values()])
+def _pairs(evidence: Evidence) -> Any:
+    """What was measured of pairs; NotMeasured if a model of one loop has not learned either."""
+    result = evidence.result("fully_looped")
+    plain = _known(result["plain"], "one loop")
+    initial = np.mean([result["variants"]["LT"][str(K)]["initial"] for K in result["loops"]])
     if plain.mean() > result["left_below"] * initial:
         raise NotMeasured("one loop is still on the plateau: too few steps")
     return result
 
 
-def _final(result: Any, variant: str, loops: int) -> Floats:
-    """The final errors of a variant, [seeds], at the `loops`-th number of loops."""
-    K = result["loops"][loops]
-    return _errors(result["variants"][variant][str(K)]["error"], f"{variant}, K = {K}")
-
-
-def _errors(values: list[float | None], what: str) -> Floats:
+def _known(values: Sequence[float | None], what: str) -> Floats:
+    """The values of all seeds."""
     if any(value is None for value in values):
-        raise NotMeasured(f"{what}: a run's error is not finite")
+        raise NotMeasured(f"{what}: a run's error is not finite, or the run not finished")
     return np.array(values, dtype=np.float64)
 
 
-def _ratio(result: Any, above: Floats, below: Floats) -> Estimate:
+def _of_cell(result: Any, variant: str, place: int, name: str = "error") -> Floats:
+    """What is known of a variant, [seeds], at the `place`-th number of loops."""
+    K = result["loops"][place]
+    return _known(result["variants"][variant][str(K)][name], f"{variant}, K = {K}")
+
+
+def _over(result: Any, above: Floats, below: Floats) -> Estimate:
     """The ratio of two errors of the same seeds."""
     if len(result["loops"]) < 2:
         raise NotMeasured("one number of loops")
@@ -210,69 +260,158 @@ def _ratio(result: Any, above: Floats, below: Floats) -> Estimate:
     return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
 
 
-@_of_paper(
-    "LT_worsens",
-    "A plain looped transformer (LT) gets worse with more loops.",
-    "Table 1",
-    "final error, the most loops over the fewest, LT",
-    1.0,
-    "above",
-    "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
+def _error_grows(evidence: Evidence, variant: str) -> Estimate:
+    """The error at the most loops over that at the fewest."""
+    result = _pairs(evidence)
+    few, many = (_of_cell(result, variant, place) for place in (0, -1))
+    initial = result["variants"][variant][str(result["loops"][0])]["initial"]
+    if variant != "LT" and few.mean() > result["left_below"] * np.mean(initial):
+        raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
+    return _over(result, many, few)
+
+
+def _error_at_most(evidence: Evidence, variant: str, other: str = "") -> Estimate:
+    """The error of a variant at the most loops over that of another, or of one loop."""
+    result = _pairs(evidence)
+    plain = _known(result["plain"], "one loop")
+    below = _of_cell(result, other, -1) if other else plain
+    return _over(result, _of_cell(result, variant, -1), below)
+
+
+def bits(of: Group) -> Floats:
+    """Bits per byte of each block of the held-out text after b loops, [seeds, blocks]."""
+    return errors(of, "held_out")[..., of.b - 1]
+
+
+def _texts(evidence: Evidence, variant: str) -> list[Group]:
+    """The groups of a variant of more than one loop, by their loops; NotMeasured for fewer than
+    two."""
+    found = groups(evidence, name="language", connectivity=variant)
+    found = sorted((each for each in found if each.b > 1), key=lambda each: each.b)
+    if len(found) < 2:
+        raise NotMeasured(f"{variant} has one number of loops")
+    return found
+
+
+def _bits_grow(evidence: Evidence, variant: str) -> Estimate:
+    """Bits per byte at the most loops over those at the fewest."""
+    few, *_, many = _texts(evidence, variant)
+    return ratio([(many, few)], bits)
+
+
+def _bits_at_most(evidence: Evidence, variant: str, other: str) -> Estimate:
+    """The ratio of two variants at the most loops, on the same blocks."""
+    return ratio([(_texts(evidence, variant)[-1], _texts(evidence, other)[-1])], bits)
+
+
+def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
+    """The residual norm after the first loop at the most loops over that at the fewest, on
+    texts."""
+    result = evidence.result("fully_looped")
+    _texts(evidence, variant)
+    few, many = (_of_cell(result, variant, place, "first_residual") for place in (0, -1))
+    return over_seeds(many / few, log=True)
+
+
+def _claims(
+    of_paper: Paper,
+    quantity: str,
+    grows: Callable[..., Estimate],
+    at_most: Callable[..., Estimate],
+    keeps: float,
+    published: Mapping[str, str],
+) -> None:
+    """The claims of Table 1 that pairs of numbers and texts share; `keeps` is the largest ratio
+    that is no growth."""
+    ratio = f"{quantity}, the most loops over the fewest"
+    of_paper.claim(
+        "LT_worsens",
+        "A plain looped transformer (LT) gets worse with more loops.",
+        "Table 1",
+        f"{ratio}, LT",
+        1.0,
+        "above",
+        published["LT"],
+    )(partial(grows, variant="LT"))
+    for variant in ("FLT", "LT_i"):
+        of_paper.claim(
+            f"{variant}_keeps",
+            f"With more loops {variant} does not get worse.",
+            "Table 1",
+            f"{ratio}, {variant}",
+            keeps,
+            "below",
+            published[variant],
+        )(partial(grows, variant=variant))
+    less = "less error" if quantity == "final error" else "fewer bits per byte"
+    of_paper.claim(
+        "FLT_below_LT",
+        f"With many loops the fully looped transformer has {less} than the plain one.",
+        "Table 1",
+        f"{quantity} at the most loops, FLT over LT",
+        1.0,
+        "below",
+        published["FLT over LT"],
+    )(partial(at_most, variant="FLT", other="LT"))
+
+
+_PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
+_TEXTS = Paper(
+    "arXiv 2605.18797", "language_", steps=4848, size="6 layers, d = 384, tokens of Qwen 3"
 )
-def lt_worsens(evidence: Evidence) -> Estimate:
-    """Between the loops that were tried."""
-    result = _result(evidence)
-    return _ratio(result, _final(result, "LT", -1), _final(result, "LT", 0))
-
-
-@_of_paper(
+_claims(
+    _PAIRS, "final error", _error_grows, _error_at_most,
+    1.1,  # the largest ratio of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
+    {
+        "LT": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
+        "FLT": "1.01 (perplexity 63.29 / 62.76)",
+        "LT_i": "0.99 (perplexity 62.31 / 62.76)",
+        "FLT over LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
+    },
+)  # fmt: skip
+_claims(
+    _TEXTS, "bits per byte", _bits_grow, _bits_at_most,
+    1.01,  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
+    {
+        "LT": "1.058 (1.115 / 1.054, 9 loops against 3)",
+        "FLT": "0.996 (1.040 / 1.044)",
+        "LT_i": "1.001 (1.044 / 1.043)",
+        "FLT over LT": "0.933 (1.040 / 1.115, 9 loops)",
+    },
+)  # fmt: skip
+_PAIRS.claim(
     "LT_worse_than_one_loop",
     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
     "Table 1",
     "final error, LT at the most loops over one loop",
     1.0,
     "above",
-    "",
-)
-def lt_worse_than_one_loop(evidence: Evidence) -> Estimate:
-    """One loop is the same model for all variants."""
-    result = _result(evidence)
-    return _ratio(result, _final(result, "LT", -1), _errors(result["plain"], "one loop"))
-
-
-def _keeps(variant: str, published: str) -> None:
-    @_of_paper(
-        f"{variant}_keeps",
-        f"With more loops {variant} does not get worse.",
-        "Table 1",
-        f"final error, the most loops over the fewest, {variant}",
-        _KEEPS,
-        "below",
-        published,
-    )
-    def keeps(evidence: Evidence) -> Estimate:
-        result = _result(evidence)
-        few = _final(result, variant, 0)
-        cell = result["variants"][variant][str(result["loops"][0])]
-        if few.mean() > result["left_below"] * np.mean(cell["initial"]):
-            raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
-        return _ratio(result, _final(result, variant, -1), few)
-
-
-_keeps("FLT", "1.01 (perplexity 63.29 / 62.76)")
-_keeps("LT_i", "0.99 (perplexity 62.31 / 62.76)")
-
-
-@_of_paper(
-    "FLT_below_LT",
-    "With many loops the fully looped transformer has less error than the plain one.",
-    "Table 1",
-    "final error at the most loops, FLT over LT",
+)(partial(_error_at_most, variant="LT"))
+_TEXTS.claim(
+    "FLT_res_above_FLT",
+    "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
+    "Figure 4",
+    "bits per byte at the most loops, FLT_res over FLT",
     1.0,
+    "above",
+    "FLT_res collapses",
+)(partial(_bits_at_most, variant="FLT_res", other="FLT"))
+_RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
+_TEXTS.claim(
+    "LT_residual_grows",
+    "The residual stream of LT is larger the more loops it is trained with.",
+    "Figure 2",
+    f"{_RESIDUAL}, LT",
+    1.0,
+    "above",
+    "rises until LT-12 collapses",
+)(partial(_residual_grows, variant="LT"))
+_TEXTS.claim(
+    "FLT_residual_keeps",
+    "The residual stream of FLT stays as large whatever the number of loops.",
+    "Figure 2",
+    f"{_RESIDUAL}, FLT",
+    1.5,
     "below",
-    "0.80 (perplexity 63.29 / 78.79, 9 loops)",
-)
-def flt_below_lt(evidence: Evidence) -> Estimate:
-    """The same seeds of both."""
-    result = _result(evidence)
-    return _ratio(result, _final(result, "FLT", -1), _final(result, "LT", -1))
+    "flat",
+)(partial(_residual_grows, variant="FLT"))

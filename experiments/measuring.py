@@ -12,7 +12,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 import torch
 
 from looplab.conf.build import config_to_mapping, flatten
-from looplab.conf.mistakes import ConfigError, RunError, check_choice
+from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
@@ -36,6 +35,7 @@ from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .claims import Estimate, Measured, why_unfinished
+from .definition import OF_EVERY_RUN
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
@@ -61,14 +61,14 @@ class Request:
     """The `settings` of an experiment's file at a scale (one mapping for each measurement to make),
     its finished runs, the folder of all runs, and the number of processes (None: one a core). With
     `stored_only` nothing is computed that takes long: only what is stored is read. `unfinished` are
-    its other runs, without errors."""
+    its other runs."""
 
     settings: Sequence[Mapping[str, Any]]
     runs: Sequence[Measured]
     folder: str
     processes: int | None = None
     stored_only: bool = False
-    unfinished: Sequence[Measured] = ()
+    unfinished: Sequence[Config] = ()
 
     def only_settings(self, of: str) -> dict[str, Any]:
         """The settings of what is measured once; ConfigError for several."""
@@ -89,68 +89,47 @@ class Measurement:
 
 def measure_runs(name: str, request: Request) -> Measurement:
     """What the `measure` of the module of this name finds in the request's runs, as plain values:
-    the stored result, or that of now. Raises ConfigError for runs that it cannot measure."""
-    members = [run for run in request.runs if not why_unfinished(run)]
-    if not members:
+    the stored result, or that of now. The settings of the experiment's file are its other
+    arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
+    out); those of `OF_EVERY_RUN` get the configurations of unfinished runs, too. Raises ConfigError
+    for runs that it cannot measure, and for other settings."""
+    members = [run for run in request.runs if name in OF_EVERY_RUN or not why_unfinished(run)]
+    given = request.only_settings(name) if request.settings else {}
+    shown = tuple(given.pop("panels", ("",)))
+    if not members and not given:
         return Measurement()
     own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
     module = own or import_module(f"{__package__}.{name}")
     runs = [load_run(run.path) for run in members]
-    settings = members[0].config.evaluation
+    settings = members[0].config.evaluation if members else EvaluationConfig()
+    files, others = f"experiments/{name}.py", {}
+    if name in OF_EVERY_RUN:
+        files, others = "experiments", {"unfinished": request.unfinished}
     key = {
         "runs": [
             [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
             for run in runs
         ],
         "settings": asdict(settings),
+        "given": given,
+        "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
         "sources": sources_of(
             *(*EVALUATED, "probing", "experiments/measuring.py", "experiments/statistics.py"),
-            *([] if own else [f"experiments/{name}.py"]),
+            *([] if own else [files]),
             plugins=[module.__name__],
         ),
     }
+
+    def compute() -> dict[str, Any]:
+        found: dict[str, Any] = module.measure(runs, settings, **given, **others)
+        return found
+
     try:
-        result = _once(name, request, key, lambda: module.measure(runs, settings))
-    except Missing as lack:
+        result = _once(name, request, key, compute)
+    except (Missing, RunError) as lack:
         return Measurement(missing=(f"{name}: {lack}",))
-    return Measurement({name: result}, [Panel.read(panel) for panel in result.get("panels", ())])
-
-
-FigureOf = Callable[[Sequence[Measured], Mapping[str, Any]], dict[str, Any]]
-
-
-def measure_figures(request: Request, figures: Mapping[str, FigureOf]) -> Measurement:
-    """Make the figures that the request's settings name, or find their stored results, which claims
-    have as `results["stability"]` by figure. Each of the settings has `figure`, the beginnings of
-    the names of the `panels` that are shown (all, if left out), and what else the figure's function
-    gets beside the runs, those that are not finished last. Raises ConfigError for other settings.
-    """
-    results: dict[str, Any] = {}
-    panels: list[Panel] = []
-    missing: list[str] = []
-    runs = [*request.runs, *request.unfinished]
-    for entry in request.settings:
-        given = dict(entry)
-        figure, shown = given.pop("figure", ""), tuple(given.pop("panels", ("",)))
-        check_choice("figure", figure, figures)
-        try:
-            weights = [weights_digest(load_run(run.path).model) for run in request.runs]
-            key = {
-                "figure": figure,
-                "settings": given,
-                "runs": [[run.label, run_folder(run.config).path.name, run.step] for run in runs],
-                "weights": weights,
-                "evaluation": asdict(runs[0].config.evaluation) if runs else {},
-                "sources": sources_of(*EVALUATED, "probing", "experiments"),
-            }
-            result = _once("stability", request, key, partial(figures[figure], runs, given))
-        except (Missing, RunError) as lack:
-            missing.append(f"figure={figure}: {lack}")
-            continue
-        results[figure] = result
-        made = [Panel.read(panel) for panel in result["panels"]]
-        panels += [panel for panel in made if panel.name.startswith(shown)]
-    return Measurement({"stability": results} if results else {}, panels, missing)
+    panels = [Panel.read(panel) for panel in result.get("panels", ())]
+    return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
 
 
 def _once(

@@ -9,8 +9,9 @@ result = norms(Near("strong", seeds=2))
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -57,25 +58,16 @@ INITS = {
 @dataclass(frozen=True)
 class Near:
     """What a figure is made of: the weights of a new transformer, numbers of loops (both where the
-    figure is of several), and seeds, counted from the first."""
+    figure is of several), and seeds."""
 
     init: Literal["weak", "strong", "paper_like"] = "weak"
     loops: tuple[int, ...] = setting((1, 2, 4, 8, 16, 32, 64), "rising", at_least=1)
     seeds: int = setting(10, "how many; one has no spread", at_least=2)
-    seed: int = setting(0, "the first of them", at_least=0)
-
-    @property
-    def all_seeds(self) -> range:
-        """The seeds."""
-        return range(self.seed, self.seed + self.seeds)
 
 
-def with_errors(values: Floats) -> dict[str, Any]:
-    """The `mean` of values [seeds, ...], its `standard_error`, and the values themselves as
-    `by_seed`, all as lists."""
-    errors = values.std(0, ddof=1) / np.sqrt(len(values))
-    parts = {"mean": values.mean(0), "standard_error": errors, "by_seed": values}
-    return {name: part.tolist() for name, part in parts.items()}
+def by_seed(values: ArrayLike) -> dict[str, Any]:
+    """Values [seeds, ...] as a result has them."""
+    return {"by_seed": np.asarray(values).tolist()}
 
 
 def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
@@ -179,97 +171,70 @@ def _description(near: Near, init: Init) -> dict[str, Any]:
         "what": f"{near.init.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
         "loops": list(near.loops),
         "seeds": near.seeds,
-        "seed": near.seed,
     }
 
 
-class FirstSteps(NamedTuple):
-    """Root mean squares over tokens and width: of the last stream before the final norm, from
-    initialisation on, [steps + 1]; and of its change by each step, before the norm and after it,
-    [steps] each."""
-
-    norm: Floats
-    raw: Floats
-    normed: Floats
-
-
-def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> FirstSteps:
+def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> dict[str, Floats]:
     """Train a new model on its tokens with AdamW, without weight decay, so that only gradients
-    change the weights."""
+    change the weights. Returns root mean squares over tokens and width: of the last stream before
+    the final norm, `norm`, from initialisation on, [steps + 1]; and of its change by each step
+    before the norm, `raw`, and after it, `normed`, [steps] each."""
     model, tokens = token_model(init, stack, seed)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=init.learning_rate, betas=_BETAS, weight_decay=0.0, foreach=True
     )
-    raws, norms = list[Tensor](), list[Tensor]()
+    outputs = list[Tensor]()
     for step in range(steps + 1):
         with torch.set_grad_enabled(step < steps):
             raw, normed = model(tokens)
-        raws.append(raw.detach())
-        norms.append(normed.detach())
+        outputs.append(torch.stack((raw, normed)).detach())
         if step < steps:
             optimizer.zero_grad()
             model.loss(normed, tokens).backward()
             optimizer.step()
-    return FirstSteps(
-        _rms(torch.stack(raws)),
-        _rms(torch.stack(raws).diff(dim=0)),
-        _rms(torch.stack(norms).diff(dim=0)),
-    )
+    raws, norms = torch.stack(outputs, dim=1)
+    parts = {"norm": raws, "raw": raws.diff(dim=0), "normed": norms.diff(dim=0)}
+    return {
+        name: part.double().square().mean((1, 2, 3)).sqrt().numpy() for name, part in parts.items()
+    }
 
 
 def all_first_steps(
-    tasks: Iterable[tuple[Init, Stack, int]], seeds: Sequence[int], title: str
-) -> list[FirstSteps]:
-    """The result of `first_steps` for each init, stack and number of steps, with the seeds as the
-    first axis. Shows its progress."""
-    task_list = list(tasks)
-    # In forward passes of a block; a backward pass counts as two.
-    work = [init.layers * stack.loops * (3 * steps + 1) for init, stack, steps in task_list]
-    results = []
-    with Progress(sum(work) * len(seeds), title, "block") as progress:
-        for (init, stack, steps), blocks in zip(task_list, work, strict=True):
-            runs = []
-            for seed in seeds:
-                runs.append(first_steps(init, stack, seed, steps))
-                progress.update(blocks)
-            results.append(FirstSteps(*(np.stack(parts) for parts in zip(*runs, strict=True))))
-    return results
-
-
-def _rms(states: Tensor) -> Floats:
-    """Of states [steps, B, S, n_embd]: [steps]."""
-    return states.double().square().mean((1, 2, 3)).sqrt().numpy()
+    init: Init, stacks: Sequence[Stack], steps: int, seeds: Sequence[int], progress: Progress
+) -> dict[str, Floats]:
+    """The results of `first_steps` of each seed and stack, [seeds, stacks, ...]; the progress goes
+    on by loops times steps."""
+    found: dict[str, list[list[Floats]]] = {}
+    for seed in seeds:
+        runs = []
+        for stack in stacks:
+            runs.append(first_steps(init, stack, seed, steps))
+            progress.update(stack.loops * steps)
+        for name in runs[0]:
+            found.setdefault(name, []).append([run[name] for run in runs])
+    return {name: np.array(values) for name, values in found.items()}
 
 
 def norms(near: Near) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
     init, loops = INITS[near.init], near.loops
-    tasks = [
-        (init, Stack(r, shared, scaling), STEPS)
-        for shared in SHARED.values()
-        for scaling in LABELS
-        for r in loops
-    ]
-    results = iter(all_first_steps(tasks, near.all_seeds, "norms"))
-    norm = {
-        sharing: {
-            scaling: with_errors(np.stack([next(results).norm for _ in loops], axis=1))
-            for scaling in LABELS
-        }
-        for sharing in SHARED
-    }
-    result = {**_description(near, init), "steps": STEPS, "norm": norm}
-    panels = [
-        Panel(
-            f"norms-{sharing.replace('_', '-')}-{scaling}",
-            f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
-            "optimiser step", "norm (root mean square)", range(STEPS + 1),
-            loop_curves(loops, of["by_seed"]), log="y", picture="norms",
-        )
-        for sharing, by_scaling in norm.items()
-        for scaling, of in by_scaling.items()
-    ]  # fmt: skip
+    result = {**_description(near, init), "steps": STEPS, "norm": {name: {} for name in SHARED}}
+    panels = []
+    total = len(SHARED) * len(LABELS) * near.seeds * sum(loops) * STEPS
+    with Progress(total, "norms", "loop") as progress:
+        for (sharing, shared), scaling in product(SHARED.items(), LABELS):
+            stacks = [Stack(r, shared, scaling) for r in loops]
+            norm = all_first_steps(init, stacks, STEPS, range(near.seeds), progress)["norm"]
+            result["norm"][sharing][scaling] = by_seed(norm)
+            panels.append(
+                Panel(
+                    f"norms-{sharing.replace('_', '-')}-{scaling}",
+                    f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
+                    "optimiser step", "norm (root mean square)", range(STEPS + 1),
+                    loop_curves(loops, norm), log="y", picture="norms",
+                )
+            )  # fmt: skip
     return {**result, "panels": panels}
 
 
@@ -281,30 +246,25 @@ def cosines(near: Near) -> dict[str, Any]:
     """Cosines between the increments of a new transformer's loops, and of an equally deep stack
     without shared weights, without residual scaling (Figure 3).
 
-    `cosine`: for each sharing the matrix [loops, loops] over seeds, averaged over tokens; `apart`:
-    its mean over pairs of different increments. Their loops and layers are fixed.
+    `apart`: for each sharing the mean over pairs of different increments of the matrix [loops,
+    loops], which is averaged over tokens. Their loops and layers are fixed.
     """
     init = INITS[near.init]._replace(layers=COSINE_LAYERS)
-    cosine, apart = {}, {}
-    off_diagonal = ~np.eye(COSINE_LOOPS, dtype=bool)
+    result = {**_description(near, init), "loops": [*range(1, COSINE_LOOPS + 1)], "apart": {}}
+    drawn, curves = list[Panel](), []
     with Progress(2 * near.seeds, "cosines", "seed") as progress:
         for sharing, shared in SHARED.items():
             matrices = []
-            for seed in near.all_seeds:
+            for seed in range(near.seeds):
                 matrices.append(increment_cosines(init, Stack(COSINE_LOOPS, shared, "none"), seed))
                 progress.update()
-            cosine[sharing] = with_errors(np.stack(matrices))
-            apart[sharing] = with_errors(np.stack(matrices)[:, off_diagonal].mean(1))
-    loops = list(range(1, COSINE_LOOPS + 1))
-    result = {**_description(near, init), "loops": loops, "cosine": cosine, "apart": apart}
-    drawn, curves = list[Panel](), []
-    for sharing, of in cosine.items():
-        name, kind = f"cosines-{sharing.replace('_', '-')}", KINDS[sharing]
-        title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
-        drawn.append(matrix_panel(name, title, of["mean"], "cosines"))
-        values = by_distance(np.array(of["by_seed"]), COSINE_LOOPS)
-        family = "looped" if sharing == "looped" else "standard"
-        curves.append(Curve.of(kind, family, mean_of_seeds(values)))
+            cosine, kind = np.stack(matrices), KINDS[sharing]
+            result["apart"][sharing] = by_seed(cosine[:, ~np.eye(COSINE_LOOPS, dtype=bool)].mean(1))
+            title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
+            name = f"cosines-{sharing.replace('_', '-')}"
+            drawn.append(matrix_panel(name, title, cosine.mean(0).tolist(), "cosines"))
+            interval = mean_of_seeds(by_distance(cosine, COSINE_LOOPS))
+            curves.append(Curve.of(kind, "looped" if shared else "standard", interval))
     title = f"increments of {COSINE_LOOPS} loops, {result['what']}"
     return {**result, "panels": [*drawn, distance_panel("cosines", title, curves)]}
 
@@ -353,50 +313,39 @@ def changes(near: Near) -> dict[str, Any]:
     slopes 1 (none), 1/2 (sqrt) and 0 (linear) are a law of small branches, beside a large
     embedding: those by the embedding's standard deviation and by step show how far it holds.
 
-    Over seeds: for each scaling `norm` [loops] at initialisation; for each of PLACES and scaling
-    `change` [loops, steps], `slope` [steps] of log change over log R from 4 loops on, and
-    `by_embedding` [stds], the slope at step 1 by the embedding's standard deviation. ConfigError
-    for fewer than two numbers of loops from 4 on.
+    Over seeds, for each of PLACES and scaling: `change` [loops, steps], `slope` [steps] of log
+    change over log R from 4 loops on, and `by_embedding` [stds], the slope at step 1 by the
+    embedding's standard deviation. ConfigError for fewer than two numbers of loops from 4 on.
     """
-    init, loops = INITS[near.init], near.loops
-    large_loops = tuple(r for r in loops if r >= SLOPES_FROM)
+    init, large_loops = INITS[near.init], [r for r in near.loops if r >= SLOPES_FROM]
     if len(large_loops) < 2:
         text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
-        raise ConfigError("loops", f"{text}, got {list(loops)}")
-    inits = [init._replace(embedding_std=f * init.embedding_std) for f in _FACTORS]
-    parts = [(init, loops, STEPS), *((each, large_loops, 1) for each in inits)]
-    parts.sort(key=lambda part: part[0].embedding_std)
-    tasks = [
-        (each, Stack(r, True, scaling), steps)
-        for each, part_loops, steps in parts
-        for scaling in LABELS
-        for r in part_loops
-    ]
-    results = iter(all_first_steps(tasks, near.all_seeds, "changes"))
-    norm = dict[str, Any]()
-    change, slope = ({name: dict[str, Any]() for name in PLACES} for _ in range(2))
-    firsts = {name: {scaling: list[Floats]() for scaling in LABELS} for name in PLACES}
-    for each, part_loops, _ in parts:
-        for scaling in LABELS:
-            runs = [next(results) for _ in part_loops]
-            if each is init:
-                norm[scaling] = with_errors(np.stack([run.norm[:, 0] for run in runs], axis=1))
-            for name in PLACES:
-                moved = np.stack([getattr(run, name) for run in runs], axis=1)
-                found = slopes(part_loops, moved.swapaxes(1, 2), SLOPES_FROM)
-                firsts[name][scaling].append(found[:, 0])
-                if each is init:
-                    change[name][scaling], slope[name][scaling] = map(with_errors, (moved, found))
+        raise ConfigError("loops", f"{text}, got {list(near.loops)}")
+    stds = sorted(factor * init.embedding_std for factor in (*_FACTORS, 1.0))
+    change, slope, firsts = ({place: dict[str, Any]() for place in PLACES} for _ in range(3))
+    work = sum(near.loops) * STEPS + sum(large_loops) * len(_FACTORS)
+    with Progress(len(LABELS) * near.seeds * work, "changes", "loop") as progress:
+        for std, scaling in product(stds, LABELS):
+            own = std == init.embedding_std
+            loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
+            stacks = [Stack(r, True, scaling) for r in loops]
+            each = init._replace(embedding_std=std)
+            moved = all_first_steps(each, stacks, steps, range(near.seeds), progress)
+            for place in PLACES:
+                found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
+                firsts[place].setdefault(scaling, []).append(found[:, 0])
+                if own:
+                    change[place][scaling] = by_seed(moved[place])
+                    slope[place][scaling] = by_seed(found)
     result = {
         **_description(near, init),
         "steps": STEPS,
-        "embedding_stds": [each.embedding_std for each, _, _ in parts],
-        "norm": norm,
+        "embedding_stds": stds,
         "change": change,
         "slope": slope,
         "by_embedding": {
-            name: {scaling: with_errors(np.stack(values, 1)) for scaling, values in of.items()}
-            for name, of in firsts.items()
+            place: {scaling: by_seed(np.stack(values, 1)) for scaling, values in of.items()}
+            for place, of in firsts.items()
         },
     }
     return {**result, "panels": _change_panels(result)}

@@ -1,62 +1,58 @@
 """'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): the ReLU layer of its
-theorems, and its claims on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`)
-and on trained ones (Figures 5 to 8: `residual_scaling_trained.py`).
-
-Evidence.results["stability"] has the results by figure.
+theorems, and its claims on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`).
+Those on trained ones are in `residual_scaling_rates.py` (Figure 5) and
+`residual_scaling_trained.py` (Figures 6 to 8).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, cycle, islice, repeat
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from looplab.conf.build import build
+from looplab.conf.mistakes import check_choice
+from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.models.model import residual_scale
 from looplab.training.progress import Progress
+from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, Measured, NotMeasured, Paper
-from .measuring import FigureOf, Measurement, Request, measure_figures
-from .near_init import LABELS, Near, changes, cosines, norms, scaling_curves, with_errors
-from .residual_scaling_trained import sweep, trained
-from .statistics import absolute, over_seeds
+from .claims import Estimate, Evidence, Paper
+from .measuring import Missing
+from .near_init import LABELS, Near, by_seed, changes, cosines, norms, scaling_curves
+from .residual_scaling_rates import rates
+from .residual_scaling_trained import trained
+from .statistics import over_seeds
 
 
-def measure(request: Request) -> Measurement:
-    """Measure the figures that the request's settings name."""
-
-    def near(figure: Callable[[Near], dict[str, Any]]) -> FigureOf:
-        def make(runs: Sequence[Measured], given: Mapping[str, Any]) -> dict[str, Any]:
-            settings = build(Near, given)
-            check_settings("settings.", settings)
-            return figure(settings)
-
-        return make
-
-    return measure_figures(
-        request,
-        {
-            "toy": near(toy),
-            "norms": near(norms),
-            "cosines": near(cosines),
-            "changes": near(changes),
-            "sweep": lambda runs, given: sweep(runs, "sweep"),
-            "contrast": lambda runs, given: sweep(runs, "contrast"),
-            "trained": lambda runs, given: trained(
-                [load_run(run.path) for run in runs if run.path],
-                [run.label for run in runs if run.path],
-            ),
-        },
-    )
+def measure(
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    unfinished: Sequence[Config] = (),
+    figure: str = "",
+    **given: Any,
+) -> dict[str, Any]:
+    """Make a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or changes; of
+    runs trained, sweep, contrast (the same of a loop that norms its stream) or rates (on texts).
+    ConfigError for other settings, Missing without a run."""
+    of_none = {"toy": toy, "norms": norms, "cosines": cosines, "changes": changes}
+    check_choice("figure", figure, (*of_none, "trained", "sweep", "contrast", "rates"))
+    if figure in of_none:
+        near = build(Near, given)
+        check_settings("settings.", near)
+        return of_none[figure](near)
+    if not runs:
+        raise Missing("none of its runs is finished")
+    return trained(runs) if figure == "trained" else rates(runs, settings, figure, unfinished)
 
 
 TOY_WIDTH = 1024
@@ -69,69 +65,52 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     """h ← h + ε W relu(h) in float64, W with entries N(0, 1/d), h₀ of length √d; a looped stack
     repeats one W, a deep one draws a W for each layer (Theorems 1 and 2).
 
-    Over seeds, by stack and scaling, of states of this width d: `norm`, ‖h_R‖/√d by loops, with the
-    root of its mean square; `change`, that of the output by one update of random signs, over its
-    rate; `cosine`, the mean over pairs of different increments of `angles_at` loops. `layers` has
-    ‖h_R‖/√d of looped stacks of several layers, ε = 1/(R√U), by their number.
+    Over seeds, of states of this width d, by scaling and loops: `looped` and `deep`, ‖h_R‖/√d, and
+    `change`, that of the looped stack's output by one update of random signs, over its rate; by
+    stack `cosine`, the mean over pairs of different increments of 16 loops; and `layers`, ‖h_R‖/√d
+    of looped stacks of several layers, ε = 1/(R√U), by their number.
     """
     runs = []
     with Progress(near.seeds, "toy", "seed") as progress:
-        for seed in near.all_seeds:
+        for seed in range(near.seeds):
             runs.append(_one_seed(width, near.loops, seed))
             progress.update()
-
-    parts = {
-        part: {name: with_errors(np.array([run[part][name] for run in runs])) for name in curves}
+    values = {
+        part: {name: np.array([run[part][name] for run in runs]) for name in curves}
         for part, curves in runs[0].items()
     }
-    for curve in parts["norm"].values():
-        root = np.sqrt((np.array(curve["by_seed"]) ** 2).mean(0))
-        curve["root_mean_square"] = root.tolist()
     result = {
-        "width": width,
-        "seeds": near.seeds,
-        "seed": near.seed,
-        "loops": list(near.loops),
-        "angles_at": _ANGLES_AT,
-        **parts,
+        part: {name: by_seed(of) for name, of in curves.items()} for part, curves in values.items()
     }
-    return {**result, "panels": _toy_panels(result)}
+    panels = _toy_panels(values, near.loops, f"h ← h + ε W relu(h), d = {width}")
+    return {"width": width, "loops": list(near.loops), **result, "panels": panels}
 
 
-def _toy_panels(result: Mapping[str, Any]) -> list[Panel]:
+def _toy_panels(
+    values: Mapping[str, Mapping[str, Floats]], loops: Sequence[int], title: str
+) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers; and the cosines."""
-    loops, title = result["loops"], f"h ← h + ε W relu(h), d = {result['width']}"
-
-    def values(part: str, stack: str) -> dict[str, Any]:
-        return {scaling: result[part][f"{stack} {scaling}"]["by_seed"] for scaling in LABELS}
-
-    norms = [
-        *scaling_curves(values("norm", "looped"), "looped, "),
-        *scaling_curves(values("norm", "deep"), "not shared, "),
-    ]
+    norms = scaling_curves(values["looped"], "looped, ")
+    norms += scaling_curves(values["deep"], "not shared, ")
+    changes = scaling_curves(values["change"], "looped, ")
     layers = [
-        Curve.of(f"U = {u}", "loops", mean_of_seeds(of["by_seed"]), number=int(u))
-        for u, of in result["layers"].items()
+        Curve.of(f"U = {u}", "loops", mean_of_seeds(of), number=int(u))
+        for u, of in values["layers"].items()
     ]
-    cosine = np.array([of["by_seed"] for of in result["cosine"].values()]).T
-    moved = "change of the output by one update / η"
-    limits, norm, several = (0.5, _HIGHEST), "‖h_R‖ / √d", "looped stacks of U layers, ε = 1/(R√U)"
+    stacks = [*values["cosine"]]
+    cosine = mean_of_seeds(np.transpose([*values["cosine"].values()]))
+    both: dict[str, Any] = {"log": "xy", "limits": (0.5, _HIGHEST), "picture": "toy"}
+    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
+    several = f"{title}, looped stacks of U layers, ε = 1/(R√U)"
+    pairs = f"{title}, mean over pairs of increments of {_ANGLES_AT} loops"
     return [
+        Panel("toy-norm", title, "loops R", norm, loops, norms, **both),
+        Panel("toy-change", title, "loops R", moved, loops, changes, **both),
+        Panel("toy-layers", several, "loops R", norm, loops, layers, log="x"),
         Panel(
-            "toy-norm", title, "loops R", norm, loops, norms, log="xy", limits=limits, picture="toy"
-        ),
-        Panel(
-            "toy-change", title, "loops R", moved, loops,
-            scaling_curves(values("change", "looped"), "looped, "), log="xy", limits=limits,
-            picture="toy",
-        ),
-        Panel("toy-layers", f"{title}, {several}", "loops R", norm, loops, layers, log="x"),
-        Panel(
-            "toy-cosines", f"{title}, mean over pairs of increments of {_ANGLES_AT} loops", "stack",
-            "cosine", range(len(result["cosine"])),
-            [Curve.of("cosine", "looped", mean_of_seeds(cosine))], x_names=[*result["cosine"]],
-            bars=True,
+            "toy-cosines", pairs, "stack", "cosine", range(len(stacks)),
+            [Curve.of("cosine", "looped", cosine)], x_names=stacks, bars=True,
         ),
     ]  # fmt: skip
 
@@ -189,33 +168,26 @@ def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, dict[str
     scales = _scales([(scaling, r, 1) for scaling in LABELS for r in loops])
     generator = Generator().manual_seed(2**62 + seed)  # a stream of random numbers of its own
     signs = torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
-
-    def curves_of(stack: str, states: Tensor) -> dict[str, Any]:
-        by_scaling = _lengths(states).view(len(LABELS), -1).tolist()
-        return {f"{stack} {name}": of for name, of in zip(LABELS, by_scaling, strict=True)}
-
-    return {
-        "norm": curves_of("looped", run(shared, start, counts, scales))
-        | curves_of("deep", run(chain(stack, source), start, counts, scales)),
-        "change": curves_of("looped", derivative(stack[0], signs, start, counts, scales)),
-        "cosine": {
-            "deep none": mean_cosine(stack, start, _ANGLES_AT, 1.0),
-            "looped none": mean_cosine(shared, start, _ANGLES_AT, 1.0),
-            "looped linear": mean_cosine(shared, start, _ANGLES_AT, 1 / _ANGLES_AT),
-        },
-        "layers": {
-            # A step is a layer here: R loops are R U steps.
-            str(u): _lengths(
-                run(
-                    cycle(stack[:u]),
-                    start,
-                    u * torch.tensor(loops),
-                    _scales([("factored", r, u) for r in loops]),
-                )
-            ).tolist()
-            for u in _LAYERS
-        },
+    ends = {
+        "looped": run(shared, start, counts, scales),
+        "deep": run(chain(stack, source), start, counts, scales),
+        "change": derivative(stack[0], signs, start, counts, scales),
     }
+    curves: dict[str, dict[str, Any]] = {
+        part: dict(zip(LABELS, _lengths(states).view(len(LABELS), -1).tolist(), strict=True))
+        for part, states in ends.items()
+    }
+    curves["cosine"] = {
+        "deep none": mean_cosine(stack, start, _ANGLES_AT, 1.0),
+        "looped none": mean_cosine(shared, start, _ANGLES_AT, 1.0),
+        "looped linear": mean_cosine(shared, start, _ANGLES_AT, 1 / _ANGLES_AT),
+    }
+    curves["layers"] = {}
+    for u in _LAYERS:  # a step is a layer here: R loops are R U steps
+        scales = _scales([("factored", r, u) for r in loops])
+        states = run(cycle(stack[:u]), start, u * torch.tensor(loops), scales)
+        curves["layers"][str(u)] = _lengths(states).tolist()
+    return curves
 
 
 def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
@@ -228,49 +200,57 @@ def _lengths(states: Tensor) -> Tensor:
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
 
 
-_BOUNDED = 1.25  # a norm or a change within a quarter, from the fewest loops to the most
-_ACROSS = "from the fewest loops to the most"
-_HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
-
-
 _of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
 
-# Figure 2: the norm of the stream after the first ten steps. A normed stream grows like the square
-# root of the loops at least where it grows: over 64 loops by far more than half.
-_NORMS: dict[str, tuple[str, str, float, Literal["above", "below"], str, str]] = {
-    "fig2_none_grows": ("looped", "none", 2.0, "above", "grows with the loops", ""),
-    "fig2_sqrt_grows": ("looped", "sqrt", 1.5, "above", "still grows with the loops", ""),
-    "fig2_linear_is_flat": ("looped", "linear", _BOUNDED, "below", "does not grow", "flat"),
-    "fig2_deep_sqrt_is_flat": ("non_shared", "sqrt", _BOUNDED, "below", "does not grow", "flat"),
-}
+
+def _values(curve: Mapping[str, Any]) -> Floats:
+    """The values of a curve seed by seed, [seeds, …]."""
+    return np.array(curve["by_seed"], dtype=np.float64)
+
+
+def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = False) -> Estimate:
+    """The mean of values [seeds], with the size of the models of a result."""
+    size = f"U = {result['init']['layers']}, d = {result['init']['width']}"
+    return over_seeds(values, log=log)._replace(steps=steps, size=size)
+
+
+def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
+    """From the fewest loops to the most, after the last of the first steps."""
+    result = evidence.result("residual_scaling")
+    norms = _values(result["norm"][sharing][scaling])[:, :, -1]
+    return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
+
+
+# Figure 2. A normed stream grows like the square root of the loops at least where it grows: over 64
+# loops by far more than half.
+_BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
 _SCALED = {"none": "unscaled", "sqrt": "scaled by 1/√R", "linear": "scaled by 1/R"}
 _STACK = {"looped": "a looped stack", "non_shared": "an equally deep stack of layers of its own"}
-
-
-def _norm_claim(name: str) -> None:
-    sharing, scaling, line, holds_if, what, published = _NORMS[name]
-
-    @_of_paper(
-        name,
-        f"With residual branches {_SCALED[scaling]}, the norm of {_STACK[sharing]} {what}.",
+for _name, _sharing, _scaling, _line, _what in (
+    ("none_grows", "looped", "none", 2.0, "grows with the loops"),
+    ("sqrt_grows", "looped", "sqrt", 1.5, "still grows with the loops"),
+    ("linear_is_flat", "looped", "linear", _BOUNDED, "does not grow"),
+    ("deep_sqrt_is_flat", "non_shared", "sqrt", _BOUNDED, "does not grow"),
+):
+    _of_paper(
+        f"fig2_{_name}",
+        f"With residual branches {_SCALED[_scaling]}, the norm of {_STACK[_sharing]} {_what}.",
         "Figure 2",
-        f"norm of the stream after the first steps, ratio {_ACROSS}",
-        line,
-        holds_if,
-        published,
+        "norm of the stream after the first steps, ratio from the fewest loops to the most",
+        _line,
+        "below" if _name.endswith("flat") else "above",
+        "flat" if _name.endswith("flat") else "",
         steps=10,
-    )
-    def norm(evidence: Evidence) -> Estimate:
-        result = evidence.result("stability", "norms")
-        norms = _by_seed(result["norm"][sharing][scaling])[:, :, -1]
-        return _sized(over_seeds(norms[:, -1] / norms[:, 0], log=True), result, result["steps"])
+    )(partial(_norm_ratio, sharing=_sharing, scaling=_scaling))
 
 
-for _name in _NORMS:
-    _norm_claim(_name)
+def _apart(evidence: Evidence, sharing: str) -> Estimate:
+    """Over pairs of different loops, or of different blocks."""
+    result = evidence.result("residual_scaling")
+    return _sized(_values(result["apart"][sharing]), result, 0)
 
 
-@_of_paper(
+_of_paper(
     "fig3_looped_increments_agree",
     "The increments of a new looped stack point in one direction.",
     "Figure 3",
@@ -278,14 +258,8 @@ for _name in _NORMS:
     0.3,  # the least of the published range of trained ones; independent ones have 0 ± .01
     "above",
     "densely positive",
-)
-def looped_increments_agree(evidence: Evidence) -> Estimate:
-    """Over pairs of different loops."""
-    result = evidence.result("stability", "cosines")
-    return _sized(over_seeds(_by_seed(result["apart"]["looped"])), result, 0)
-
-
-@_of_paper(
+)(partial(_apart, sharing="looped"))
+_of_paper(
     "fig3_deep_increments_do_not",
     "The increments of layers that share no weights are orthogonal.",
     "Figure 3",
@@ -293,202 +267,49 @@ def looped_increments_agree(evidence: Evidence) -> Estimate:
     0.1,
     "below",
     "near 0",
-)
-def deep_increments_do_not(evidence: Evidence) -> Estimate:
-    """Over pairs of different blocks."""
-    result = evidence.result("stability", "cosines")
-    return _sized(over_seeds(_by_seed(result["apart"]["non_shared"])), result, 0)
+)(partial(_apart, sharing="non_shared"))
 
 
-def _slopes(evidence: Evidence, steps: slice) -> tuple[dict[str, Floats], Any]:
-    """For each scaling the slope of log change of the output before the final norm over log R, the
-    mean over these steps, [seeds]."""
-    result = evidence.result("stability", "changes")
-    slopes = result["slope"]["raw"]
-    return {name: _by_seed(slopes[name])[:, steps].mean(1) for name in _SCALED}, result
+def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
+    """The slope of log change of the output before the final norm over log R, the mean over the
+    first steps; of two scalings the first's less the second's."""
+    result = evidence.result("residual_scaling")
+    first, *second = (_values(result["slope"]["raw"][each])[:, :steps].mean(1) for each in scalings)
+    return _sized(first - sum(second), result, steps)
 
 
-def _slope_claims(figure: int, steps: slice, when: str, count: int) -> None:
-    of_figure = f"Figure {figure}"
-
-    @_of_paper(
-        f"fig{figure}_none_moves_more",
-        f"Unscaled, {when} moves the output more the more loops there are.",
-        of_figure,
-        "slope of log change over log R, none less sqrt",
-        _HALF,
-        "above",
-        "1/2 (∝ R against √R)",
-        count,
-    )
-    def none_moves_more(evidence: Evidence) -> Estimate:
-        slopes, result = _slopes(evidence, steps)
-        return _sized(over_seeds(slopes["none"] - slopes["sqrt"]), result, count)
-
-    @_of_paper(
-        f"fig{figure}_sqrt_moves_more",
-        f"Scaled by 1/√R, {when} still moves the output more the more loops there are.",
-        of_figure,
-        "slope of log change over log R, sqrt less linear",
-        _HALF,
-        "above",
-        "1/2 (∝ √R against flat)",
-        count,
-    )
-    def sqrt_moves_more(evidence: Evidence) -> Estimate:
-        slopes, result = _slopes(evidence, steps)
-        return _sized(over_seeds(slopes["sqrt"] - slopes["linear"]), result, count)
-
-    @_of_paper(
-        f"fig{figure}_linear_is_flat",
-        f"Scaled by 1/R, {when} moves the output as far whatever the number of loops.",
-        of_figure,
-        "slope of log change over log R, linear",
-        _HALF,
-        "below",
-        "0 (flat)",
-        count,
-    )
-    def linear_is_flat(evidence: Evidence) -> Estimate:
-        slopes, result = _slopes(evidence, steps)
-        return _sized(over_seeds(slopes["linear"]), result, count)
-
-
-_slope_claims(4, slice(0, 1), "one optimiser step", 1)
-_slope_claims(9, slice(0, 10), "each of the first ten optimiser steps", 10)
-
-
-def _by_seed(curve: Mapping[str, Any]) -> Floats:
-    """The values of a curve seed by seed, [seeds, …]."""
-    return np.array(curve["by_seed"], dtype=np.float64)
-
-
-def _sized(estimate: Estimate, result: Mapping[str, Any], steps: int) -> Estimate:
-    """With the size of the models of a result."""
-    init = result.get("init")
-    size = f"U = {init['layers']}, d = {init['width']}" if init else "U = 1, d = 32"
-    return estimate._replace(steps=steps, size=size)
-
-
-def _sweep(evidence: Evidence) -> Any:
-    """The sweep; NotMeasured if nothing was learned."""
-    result = evidence.result("stability", "sweep")
-    few, many = str(result["loops"][0]), str(result["loops"][-1])
-    for scaling, best in result["best"].items():
-        for loops in (few, many):
-            if best[loops] is None or best[loops]["error"] > 0.9 * result["initial"]:
-                raise NotMeasured(f"{scaling}, R = {loops}: still on the plateau at every rate")
-    return result
-
-
-def _from_verdict(verdict: Mapping[str, Any], sign: int = 1) -> Estimate:
-    """The 90 % interval of a sweep's verdict over seeds; NotMeasured, with its reason, if it is
-    unknown."""
-    if verdict["verdict"] == "unknown":
-        raise NotMeasured(verdict["reason"])
-    return over_seeds(sign * np.array(verdict["by_seed"]))
-
-
-@_of_paper(
-    "fig5_linear_gains",
-    "At its best learning rate 1/R has less error than 1/√R with many loops.",
-    "Figure 5",
-    "least error with 1/√R less that with 1/R, at the most loops",
-    0.0,
-    "above",
-    "0.025 nats at R = 8, 340M parameters",
-    20_000,
-)
-def linear_gains(evidence: Evidence) -> Estimate:
-    """The sweep's own gain."""
-    result = _sweep(evidence)
-    gain = _from_verdict(result["gain"][str(result["loops"][-1])])
-    return _sized(gain, result, result["steps"])
-
-
-@_of_paper(
-    "fig5_linear_rate_stays",
-    "With 1/R the best learning rate stays where it is however many loops there are.",
-    "Figure 5",
-    f"octaves by which the best rate moves either way {_ACROSS}, linear",
-    1.0,  # two rates of the sweep's grid
-    "below",
-    "a narrow band",
-    20_000,
-)
-def linear_rate_stays(evidence: Evidence) -> Estimate:
-    """The size of the movement."""
-    result = _sweep(evidence)
-    moved = absolute(_from_verdict(result["move"]["linear"]))
-    return _sized(moved, result, result["steps"])
-
-
-@_of_paper(
-    "fig5_sqrt_rate_falls",
-    "With 1/√R the best learning rate falls with the number of loops.",
-    "Figure 5",
-    f"octaves by which the best rate falls {_ACROSS}, sqrt",
-    0.5,  # half a step of the sweep's grid: the least that counts as a movement there
-    "above",
-    "",
-    20_000,
-)
-def sqrt_rate_falls(evidence: Evidence) -> Estimate:
-    """The sweep's own movement, downwards."""
-    result = _sweep(evidence)
-    return _sized(_from_verdict(result["move"]["sqrt"], -1), result, result["steps"])
-
-
-def _trained(evidence: Evidence) -> list[Any]:
-    """The finished runs with 1/R or its factored form, by loops."""
-    runs = evidence.result("stability", "trained")["runs"]
-    for run in runs:
-        if run["unfinished"] or not run["step"]:
-            raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
-    found = [run for run in runs if run["scaling"] in ("linear", "factored")]
-    return sorted(found, key=lambda run: run["loops"])
-
-
-@_of_paper(
-    "fig6_trained_increments_agree",
-    "After training, too, the increments of a loop agree in direction.",
-    "Figures 6 and 8",
-    "mean cosine of two different increments, over trained runs",
-    0.1,
-    "above",
-    "mostly positive, 0.3 to 0.6",
-    20_000,
-)
-def trained_increments_agree(evidence: Evidence) -> Estimate:
-    """Over the runs, which differ in their loops."""
-    runs = [run for run in _trained(evidence) if run["apart"] is not None]
-    estimate = over_seeds([run["apart"] for run in runs], what="run of several loops")
-    return _over_runs(estimate, runs)
-
-
-@_of_paper(
-    "fig7_norm_does_not_depend_on_loops",
-    "With 1/R trained models end with streams of one size however many loops they have.",
-    "Figure 7",
-    "largest over smallest norm of the stream after the last loop, over trained runs",
-    1.5,  # 1/√R would give 2 from R = 2 to 8
-    "below",
-    "similar",
-    20_000,
-)
-def norm_does_not_depend_on_loops(evidence: Evidence) -> Estimate:
-    """Of runs that differ in their loops, with the standard errors over prompts."""
-    runs = _trained(evidence)
-    if len({run["loops"] for run in runs}) < 2:
-        raise NotMeasured("no two trained runs that differ in their loops")
-    ends = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
-    small, large = ends[0]["norm"], ends[-1]["norm"]
-    ratio = large["mean"][-1] / small["mean"][-1]
-    parts = [each["standard_error"][-1] / each["mean"][-1] for each in (small, large)]
-    return _over_runs(over_seeds([ratio], [ratio * float(np.hypot(*parts))], log=True), runs)
-
-
-def _over_runs(estimate: Estimate, runs: list[Any]) -> Estimate:
-    loops = ", ".join(str(run["loops"]) for run in runs)
-    steps = min(run["step"] for run in runs)
-    return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
+_HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
+for _figure, _steps, _when in (
+    (4, 1, "one optimiser step"),
+    (9, 10, "each of the first ten optimiser steps"),
+):
+    for _name, _scalings, _sentence, _published in (
+        (
+            "none_moves_more",
+            ("none", "sqrt"),
+            f"Unscaled, {_when} moves the output more the more loops there are.",
+            "1/2 (∝ R against √R)",
+        ),
+        (
+            "sqrt_moves_more",
+            ("sqrt", "linear"),
+            f"Scaled by 1/√R, {_when} still moves the output more the more loops there are.",
+            "1/2 (∝ √R against flat)",
+        ),
+        (
+            "linear_is_flat",
+            ("linear",),
+            f"Scaled by 1/R, {_when} moves the output as far whatever the number of loops.",
+            "0 (flat)",
+        ),
+    ):
+        _of_paper(
+            f"fig{_figure}_{_name}",
+            _sentence,
+            f"Figure {_figure}",
+            f"slope of log change over log R, {' less '.join(_scalings)}",
+            _HALF,
+            "above" if len(_scalings) > 1 else "below",
+            _published,
+            steps=_steps,
+        )(partial(_slope, scalings=_scalings, steps=_steps))

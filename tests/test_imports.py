@@ -112,7 +112,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "looplab.conf.command, looplab.conf.words, looplab.probing.dynamics.__main__, "
-            "looplab.probing.settings, looplab.experiments.stability, "
+            "looplab.probing.settings, "
             "looplab.openml_eval.__main__, looplab.reference",
             ["torch", "hydra", "omegaconf", "requests", "pandas", "sklearn"],
         ),

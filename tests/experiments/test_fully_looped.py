@@ -11,19 +11,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.conf.schema import Config, ModelConfig
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TrainingConfig
+from looplab.evaluation import load_run
+from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Panel
 from looplab.experiments import fully_looped
-from looplab.experiments.claims import Measured
 from looplab.experiments.definition import load, members_of
-from looplab.experiments.fully_looped import in_training, variants
-from looplab.experiments.residual_scaling_trained import final_error, initial_error, logged_curve
+from looplab.experiments.fully_looped import (
+    collapse,
+    final_error,
+    initial_error,
+    measure,
+    plateau_exit,
+)
+from looplab.experiments.measuring import Missing
 from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
+from looplab.training import Run
 from looplab.training.assemble import build_model, build_task
+from looplab.training.run_folder.metrics import smoothed
 from tests.conftest import without_rendering
 from tests.experiments.checks import check_panels, narrow, trained_as_members
+from tests.experiments.texts import give, run
 
 STEPS = 12
+LONG = 1000
+FALLING = np.linspace(1.0, 0.2, LONG)
 
 
 def runs_of(folder: Path, *cells: tuple[str, int]) -> list[Config]:
@@ -37,12 +49,13 @@ def runs_of(folder: Path, *cells: tuple[str, int]) -> list[Config]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Measured]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Run]]:
     folder = tmp_path_factory.mktemp("variants")
     cells = [(name, K) for name in CONNECTIVITIES for K in (2, 3)]
     with pytest.MonkeyPatch.context() as patch:
         without_rendering(patch)
-        yield trained_as_members(runs_of(folder, *cells, ("LT", 1)))
+        found = trained_as_members(runs_of(folder, *cells, ("LT", 1)))
+        yield [load_run(each.path) for each in found]
 
 
 @pytest.mark.parametrize("name", CONNECTIVITIES)
@@ -57,52 +70,50 @@ def test_each_variant_is_trained_as_itself(name: str) -> None:
     assert (training.learning_rate, training.clip, training.decay) == (1e-3, 1.0, 0.2)
 
 
-def test_there_is_every_variant_and_number_of_loops(runs: list[Measured]) -> None:
-    result = variants(runs)
+def test_there_is_every_variant_and_number_of_loops(runs: list[Run]) -> None:
+    settings = runs[0].config.evaluation
+    result = measure(runs, settings)
     plain = {key: value for key, value in result.items() if key != "panels"}
     assert json.loads(json.dumps(plain)) == plain
+    assert (result["loops"], result["seeds"], result["points"]) == ([2, 3], [0, 1], [10, STEPS])
     assert list(result["variants"]) == list(CONNECTIVITIES)
-    assert (result["loops"], result["seeds"]) == ([2, 3], [0, 1])
-    for by_loops in result["variants"].values():
-        assert list(by_loops) == ["2", "3"]
-        for found in by_loops.values():
-            assert [len(found["error"]), len(found["initial"]), len(found["collapse"])] == [2] * 3
-            assert found["left"] == [None, None]
-    assert result["plain"] == [final_error(run) for run in runs[-2:]]
+    assert result["plain"] == [final_error(run, settings) for run in runs[-2:]]
     at = 2 * (2 * list(CONNECTIVITIES).index("FLT") + 1)
-    cell = result["variants"]["FLT"]["3"]
-    assert cell["error"] == [final_error(run) for run in runs[at : at + 2]]
-    assert cell["initial"] == [initial_error(run.config) for run in runs[at : at + 2]]
-    assert check_panels(result["panels"]) == ["variants"]  # none has left its plateau
-    (panel,) = result["panels"]
-    assert list(panel.x) == [2, 3]
-    (curve,) = (each for each in panel.curves if each.label == "FLT")
+    cell, pair = result["variants"]["FLT"]["3"], runs[at : at + 2]
+    assert cell["error"] == [final_error(run, settings) for run in pair]
+    assert cell["initial"] == [initial_error(run.config) for run in pair]
+    assert cell["left"] == [None, None]
+    weights = 0.98 ** np.arange(STEPS - 1, -1, -1)
+    for name, divisor in (("loss", 3), ("last_residual", 1), ("mlp_grad_norm", 1)):
+        values = [[record[name] for record in logged(run)] for run in pair]
+        curve = np.mean(values, axis=0) / divisor
+        expected = (weights * curve).sum() / weights.sum()
+        assert cell["curves"][name][-1] == pytest.approx(expected)
+        if name != "loss":
+            last_tenth = [np.mean(of[-2:]) for of in values]
+            assert cell[name] == pytest.approx(last_tenth)
+    names = check_panels(result["panels"])
+    assert "variants-plateau" not in names  # none has left its plateau
+    panels: dict[str, Panel] = {panel.name: panel for panel in result["panels"]}
+    assert list(panels["variants"].x) == [2, 3]
+    (curve,) = (each for each in panels["variants"].curves if each.label == "FLT")
     assert curve.mean[1] == pytest.approx(np.mean(cell["error"]))
-    assert panel.levels == {"one loop": pytest.approx(np.mean(result["plain"]))}
+    assert panels["variants"].levels == {"one loop": pytest.approx(np.mean(result["plain"]))}
+    drawn = panels["fully-looped-FLT-first-residual"].curves[1]
+    assert (drawn.label, drawn.mean) == ("K = 3", cell["curves"]["first_residual"])
 
 
-def test_panels_where_every_run_diverged() -> None:
-    cell = {"error": [None], "initial": [1.0], "left": [None], "collapse": ["not finite"]}
-    result = {"loops": [2], "plain": [None], "steps": 2, "variants": {"LT": {"2": cell}}}
-    assert fully_looped._panels(result) == []
-    cell |= {"error": [0.5], "left": [70]}
-    error, plateau = fully_looped._panels(result)
-    assert (error.levels, plateau.name, plateau.curves[0].mean) == ({}, "variants-plateau", [70])
-    assert "1 of 1 runs collapsed" in error.title
-
-
-def test_a_variant_worse_than_one_loop_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses, errors = 3 * np.linspace(1, 0.4, 300), iter([0.5, np.nan] * 2)
-    config = members_of(load("fully_looped_table1"), "small")[0].config
-    pair = [Measured("LT", replace(config, seed=seed), 300, {}) for seed in (0, 1)]
-    monkeypatch.setattr(fully_looped, "logged_curve", lambda run, name: losses)
-    monkeypatch.setattr(fully_looped, "final_error", lambda run: next(errors))
-    monkeypatch.setattr(fully_looped, "initial_error", lambda config: 1.1)
-    found = fully_looped._cell(pair, 0.3)
-    assert found["collapse"] == ["error above 1.5 x that of one loop", "not finite"]
-    assert found["error"] == [0.5, None]
-    assert found["left"][0] is not None
-    assert fully_looped._cell(pair, None)["collapse"][0] == ""
+def test_runs_that_diverged_are_named_as_missing(runs: list[Run]) -> None:
+    settings, lost = runs[0].config.evaluation, [run.config for run in runs[:4]]
+    result = measure(runs[4:], settings, lost)
+    few = result["variants"]["LT"]["2"]
+    assert few["error"] == [None, None]
+    assert few["initial"] == [initial_error(config) for config in lost[:2]]
+    check_panels(result["panels"])
+    (panel,) = (each for each in result["panels"] if each.name == "variants")
+    assert "4 of 20 runs collapsed or unfinished" in panel.title
+    alone = measure(runs[:1], settings, lost[1:2])
+    assert [name for name in check_panels(alone["panels"]) if name.startswith("v")] == ["variants"]
 
 
 @pytest.mark.slow
@@ -112,37 +123,101 @@ def test_fully_looped_models_learn(tmp_path: Path) -> None:
     members = members_of(load("fully_looped_table1"), "medium", str(tmp_path), seeds=1)
     configs = [each.config for each in members if each.label in labels]
     for found in trained_as_members(configs):
-        assert final_error(found) < 0.7 * initial_error(found.config), found.config.model
+        run = load_run(found.path)
+        error = final_error(run, run.config.evaluation)
+        assert error < 0.7 * initial_error(found.config), found.config.model
 
 
-@pytest.mark.parametrize(("steps", "drawn"), [(3, [3]), (12, [10, 12]), (20, [10, 20])])
-def test_the_last_step_is_always_drawn(
-    steps: int, drawn: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_rendering(monkeypatch)
-    configs = [
-        replace(each, training=replace(each.training, steps=steps))
-        for each in runs_of(tmp_path, ("LT", 1))
+def test_smoothed_is_the_weighted_mean_of_what_there_was() -> None:
+    losses = np.random.default_rng(0).normal(size=(30, 2))
+    found = smoothed(losses, decay=0.9)
+    for step in range(30):
+        weights = 0.9 ** np.arange(step, -1, -1)
+        expected = (weights[:, None] * losses[: step + 1]).sum(0) / weights.sum()
+        np.testing.assert_allclose(found[step], expected, rtol=1e-12)
+
+
+def test_a_curve_that_falls_did_not_collapse() -> None:
+    assert collapse(FALLING, final=0.2, plain=0.2) == ""
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_not_finite(value: float) -> None:
+    losses = FALLING.copy()
+    losses[500] = value
+    assert collapse(losses) == "not finite"
+    assert collapse(FALLING, final=value) == "not finite"
+
+
+def test_back_up() -> None:
+    """0.5 above its best at the end, and not only for a moment on the way."""
+    back = np.where(np.arange(LONG) < 600, FALLING, 1.2)
+    assert collapse(back) == "ends 0.5 above its best"
+    assert collapse(np.where(np.arange(LONG) < 600, FALLING, 0.9)) == ""
+    spike = FALLING + 3.0 * (np.abs(np.arange(LONG) - 500) < 50)
+    assert collapse(spike) == ""
+
+
+def test_early_noise_is_no_best() -> None:
+    losses = np.ones(LONG)
+    losses[:3] = 0.1
+    assert collapse(losses) == ""
+    assert plateau_exit(losses, 0.7) is None
+
+
+def test_worse_than_one_loop() -> None:
+    assert collapse(FALLING, final=0.31, plain=0.2) == "error above 1.5 x that of one loop"
+    assert collapse(FALLING, final=0.29, plain=0.2) == ""
+    assert collapse(FALLING, final=0.31) == ""
+
+
+def test_plateau_is_left_where_the_smoothed_loss_falls() -> None:
+    losses = np.where(np.arange(LONG) < 400, 1.0, 0.2)
+    # After m low losses about 1 - 0.8 (1 - 0.98^m) is left of it: 0.7 is passed at m = 24.
+    assert plateau_exit(losses, 0.7) == 424
+    assert plateau_exit(losses, 0.1) is None
+    assert plateau_exit(np.full(LONG, 0.5), 0.7) == 50
+
+
+def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+    runs = [
+        run(
+            f"{b}-{seed}",
+            seed,
+            loops=LoopsConfig(b=b, T=1, grad_loops="all"),
+            model_config=ModelConfig("looped", 2, 16, 2, 8, "none", "flt", connectivity="LT"),
+            training=TrainingConfig(steps=400),
+        )
+        for b in (1, 2, 4)
+        for seed in (0, 1)
     ]
-    result = in_training(trained_as_members(configs))
-    assert result["steps"] == drawn
-    found = result["curves"]["LT"]["1"]["last_residual"]
-    assert len(found) == len(drawn)
-    assert all(value is not None for value in found)
-
-
-def test_norms_are_the_smoothed_logs(runs: list[Measured]) -> None:
-    chosen = [run for run in runs[:-2] if run.config.model.connectivity in ("LT", "FLT")]
-    result = in_training(chosen)
-    assert list(result["curves"]) == ["LT", "FLT"]
-    assert result["steps"] == [10, STEPS]
-    pair = [run for run in chosen if run.config.loops.b == 3][-2:]
-    weights = 0.98 ** np.arange(STEPS - 1, -1, -1)
-    for name, divisor in (("loss", 3), ("last_residual", 1), ("mlp_grad_norm", 1)):
-        curve = np.mean([logged_curve(run, name) for run in pair], axis=0) / divisor
-        expected = (weights * curve).sum() / weights.sum()
-        assert result["curves"]["FLT"]["3"][name][-1] == pytest.approx(expected)
-    check_panels(result["panels"])
-    panels: dict[str, Panel] = {panel.name: panel for panel in result["panels"]}
-    drawn = panels["fully-looped-LT-first-residual"].curves[1]
-    assert (drawn.label, drawn.mean) == ("K = 3", result["curves"]["LT"]["3"]["first_residual"])
+    # Two loops of the second seed stay on a plateau from the first step.
+    bits = {each.path.name: np.full((20, each.config.loops.b), 2.0) for each in runs}
+    bits["2-1"] += 1.5
+    logs = {}
+    for each in runs:
+        b, seed = each.config.loops.b, each.config.seed
+        collapses = (b, seed) == (4, 1)
+        logs[each.path.name] = [
+            {
+                "step": step,
+                "loss": 3.0 if collapses and step > 150 else 1.0,
+                **dict.fromkeys(names, (b + seed) * (1.0 if step > 360 else 99.0)),
+            }
+            for step in range(1, 401)
+        ]
+    give(monkeypatch, fully_looped, bits, logs)
+    result = measure(runs, runs[0].config.evaluation)
+    few, many = (result["variants"]["LT"][str(b)] for b in (2, 4))
+    assert few["first_residual"] == [2.0, 3.0]
+    assert many["mlp_grad_norm"] == [4.0, 5.0]
+    assert few["collapse"] == ["", "error above 1.5 x that of one loop"]
+    assert many["collapse"][0] == ""
+    assert "above its best" in many["collapse"][1]
+    assert few["initial"] == few["left"] == [None, None]
+    panels = [panel for panel in result["panels"] if panel.name.startswith("norms")]
+    assert [panel.x for panel in panels] == [[1, 2, 4]] * 4
+    give(monkeypatch, fully_looped, bits)
+    with pytest.raises(Missing, match=r"log_norms=true"):
+        measure(runs, runs[0].config.evaluation)

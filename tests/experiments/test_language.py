@@ -1,5 +1,4 @@
-"""What is measured in language models: loops after training, best rates, norms, the iso-depth
-law."""
+"""What is measured in language models: loops after training, and the iso-depth law."""
 
 from __future__ import annotations
 
@@ -13,11 +12,8 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
-from looplab.experiments import language_fully_looped as norms
 from looplab.experiments import language_iso_depth as iso_flop
-from looplab.experiments import language_residual_scaling as rates
 from looplab.experiments import language_test_loops as useful_loops
-from looplab.experiments.measuring import Missing
 from looplab.models import Model, ModelSpec
 from looplab.training.assemble import build_task
 from tests.experiments.texts import give, run
@@ -58,85 +54,6 @@ def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["all_over_last"].mean == pytest.approx(3 / (near - 1) / first, rel=0.02)
     (panel,) = result["panels"]
     assert [curve.b for curve in panel.curves] == [12, 12]
-
-
-def test_the_best_rates_by_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 1/R the best rate is .004 at every R; with 1/√R it is half that at R = 8, where 1/R
-    gains .2 bits. A run that collapsed has no place."""
-    grid, runs, bits, logs = [0.001, 0.002, 0.004, 0.008], [], {}, {}
-    for scaling in ("linear", "sqrt"):
-        for R in (1, 8):
-            if (scaling, R) == ("sqrt", 1):
-                continue  # one loop is the same for all
-            for rate in grid:
-                for seed in (0, 1):
-                    name = f"{scaling}-{R}-{rate}-{seed}"
-                    best = 0.002 if (scaling, R) == ("sqrt", 8) else 0.004
-                    level = 2 + (0.2 if scaling == "sqrt" else 0) + 0.01 * seed
-                    value = level + 0.1 * math.log2(rate / best) ** 2
-                    bits[name] = _blocks(np.full(R, value))
-                    model = ModelConfig("looped", 2, 16, 2, 8, residual_scaling=scaling)
-                    training = TrainingConfig(steps=300, learning_rate=rate)
-                    loops = LoopsConfig(b=R, T=1, grad_loops="all")
-                    runs.append(run(name, seed, model_config=model, training=training, loops=loops))
-    falls_and_rises = [1.0] * 100 + [3.0] * 200
-    logs["linear-8-0.008-0"] = [{"step": i + 1, "loss": x} for i, x in enumerate(falls_and_rises)]
-    give(monkeypatch, rates, bits, logs)
-    result = rates.measure(runs, _SETTINGS)
-    assert result["best"] == {
-        "sqrt": {"1": 0.004, "8": 0.002},
-        "linear": {"1": 0.004, "8": 0.004},
-    }
-    assert result["bits"]["linear"]["8"][3][0] is None
-    assert result["bits"]["linear"]["8"][2][1] == pytest.approx(2.01)
-    assert result["move"]["sqrt"]["verdict"] == "down"
-    assert result["move"]["sqrt"]["mean"] == pytest.approx(-1)
-    assert result["gain"]["sqrt"]["mean"] == pytest.approx(0.2)
-    assert set(result["gain"]) == {"sqrt"}
-    assert any("1 of 16 runs collapsed" in panel.title for panel in result["panels"])
-
-
-def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
-    runs = [
-        run(
-            f"{b}-{seed}",
-            seed,
-            loops=LoopsConfig(b=b, T=1, grad_loops="all"),
-            model_config=ModelConfig("looped", 2, 16, 2, 8, "none", "flt", connectivity="LT"),
-            training=TrainingConfig(steps=400),
-        )
-        for b in (1, 2, 4)
-        for seed in (0, 1)
-    ]
-    # Two loops of the second seed stay on a plateau from the first step.
-    bits = {each.path.name: _blocks(np.full(each.config.loops.b, 2.0)) for each in runs}
-    bits["2-1"] += 1.5
-    logs = {}
-    for each in runs:
-        b, seed = each.config.loops.b, each.config.seed
-        collapses = (b, seed) == (4, 1)
-        logs[each.path.name] = [
-            {
-                "step": step,
-                "loss": 3.0 if collapses and step > 150 else 1.0,
-                **dict.fromkeys(names, (b + seed) * (1.0 if step > 360 else 99.0)),
-            }
-            for step in range(1, 401)
-        ]
-    give(monkeypatch, norms, bits, logs)
-    result = norms.measure(runs, _SETTINGS)
-    _, few, many = result["groups"]
-    assert (few["kind"], few["loops"], many["loops"]) == ("LT", 2, 4)
-    assert few["norms"]["first_residual"]["by_seed"] == [2.0, 3.0]
-    assert many["norms"]["mlp_grad_norm"]["mean"] == pytest.approx(4.5)
-    assert few["collapsed"] == ["", "error above 1.5 x that of one loop"]
-    assert many["collapsed"][0] == ""
-    assert "above its best" in many["collapsed"][1]
-    assert [panel.x for panel in result["panels"]] == [[1, 2, 4]] * 4
-    give(monkeypatch, norms, bits)
-    with pytest.raises(Missing, match=r"training.log_norms"):
-        norms.measure(runs, _SETTINGS)
 
 
 def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +109,7 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
     assert set(result["minima"]) <= budgets
 
 
-@pytest.mark.parametrize("module", [rates, iso_flop])
+@pytest.mark.parametrize("module", [useful_loops, iso_flop])
 def test_pairs_of_numbers_are_refused(module: Any, tmp_path: Path) -> None:
     config = tiny(tmp_path)
     pairs = replace(run("pairs"), config=config, task=build_task(config))

@@ -3,7 +3,7 @@ steps against AdamW written out; and what the figures of it hold."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from looplab.experiments.near_init import (
     TOKENS,
     VOCABULARY,
     WIDTH,
-    FirstSteps,
     Init,
     Near,
     Stack,
@@ -35,11 +34,11 @@ from looplab.experiments.near_init import (
     norms,
     slopes,
     token_model,
-    with_errors,
 )
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop
 from looplab.models.loops.recurrent import RecurrentLoop
+from looplab.training.progress import Progress
 from tests.experiments.checks import check_panels
 from tests.models.plain_blocks import Array, plain_block
 
@@ -154,36 +153,40 @@ def test_steps_are_those_of_adamw(shared: bool) -> None:
         adam_step(model, moments, step)
         outputs.append(model(tokens))
     raws, norms = zip(*outputs, strict=True)
-    assert found.norm.tolist() == pytest.approx([rms(raw) for raw in raws], rel=1e-4)
-    for values, states in ((found.raw, raws), (found.normed, norms)):
+    assert found["norm"].tolist() == pytest.approx([rms(raw) for raw in raws], rel=1e-4)
+    for values, states in ((found["raw"], raws), (found["normed"], norms)):
         moved = [rms(b - a) for a, b in pairwise(states)]
         assert values.tolist() == pytest.approx(moved, rel=1e-4)
 
 
-def test_seeds_are_an_axis_of_each_task() -> None:
+def test_seeds_and_stacks_are_axes() -> None:
     stacks = [Stack(1, True, "none"), Stack(3, False, "sqrt")]
-    tasks = [(SETTING, stacks[0], 2), (SETTING, stacks[1], 1)]
-    found = all_first_steps(tasks, range(5, 7), "test")
-    assert [[part.shape for part in each] for each in found] == [
-        [(2, 3), (2, 2), (2, 2)],
-        [(2, 2), (2, 1), (2, 1)],
-    ]
-    for (init, stack, steps), runs in zip(tasks, found, strict=True):
-        again = first_steps(init, stack, seed=6, steps=steps)
-        for part, one in zip(runs, again, strict=True):
-            assert part[1].tolist() == one.tolist()
+    with Progress(8, "test", "loop") as progress:
+        found = all_first_steps(SETTING, stacks, 1, range(5, 7), progress)
+        assert progress.done == 8
+    shapes = {name: part.shape for name, part in found.items()}
+    assert shapes == {"norm": (2, 2, 2), "raw": (2, 2, 1), "normed": (2, 2, 1)}
+    for place, stack in enumerate(stacks):
+        again = first_steps(SETTING, stack, seed=6, steps=1)
+        assert {n: part[1, place].tolist() for n, part in found.items()} == {
+            n: part.tolist() for n, part in again.items()
+        }
 
 
-def at_step_1(name: str) -> dict[str, list[FirstSteps]]:
-    """Ten seeds at each number of loops, by scaling."""
-    tasks = [(INITS[name], Stack(r, True, s), 1) for s in LABELS for r in ALL_LOOPS]
-    found = iter(all_first_steps(tasks, range(10), name))
-    return {s: [next(found) for _ in ALL_LOOPS] for s in LABELS}
+def at_step_1(name: str) -> dict[str, dict[str, Floats]]:
+    """Ten seeds at each number of loops, [seeds, loops, steps], by scaling."""
+    with Progress(1, name, "loop") as progress:
+        return {
+            s: all_first_steps(
+                INITS[name], [Stack(r, True, s) for r in ALL_LOOPS], 1, range(10), progress
+            )
+            for s in LABELS
+        }
 
 
-def change(runs: list[FirstSteps], name: str) -> Floats:
+def change(found: dict[str, Floats], name: str) -> Floats:
     """The mean change by step 1, by loops."""
-    return np.array([getattr(run, name)[:, 0].mean() for run in runs])
+    return np.asarray(found[name][:, :, 0].mean(0))
 
 
 def spread(values: Floats) -> float:
@@ -202,7 +205,7 @@ def test_weak_branches_obey_the_power_laws() -> None:
 @pytest.mark.slow
 def test_strong_branches_need_the_linear_scaling() -> None:
     found = at_step_1("strong")
-    start = {s: [run.norm[:, 0].mean() for run in runs] for s, runs in found.items()}
+    start = {s: change(runs, "norm") for s, runs in found.items()}
     ratio = {scaling: norms[-1] / norms[0] for scaling, norms in start.items()}
     assert max(start["linear"]) / min(start["linear"]) < 1.5
     assert ratio["sqrt"] > 3
@@ -221,14 +224,6 @@ def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
     noisy = loops**0.5 * np.array([1.0, 1.1, 0.9, 1.2, 1.0])
     fit = np.polyfit(np.log(loops[1:]), np.log(noisy[1:]), 1)[0]
     assert float(slopes(loops.tolist(), noisy, 2)) == pytest.approx(fit)
-
-
-def test_a_standard_error_is_of_the_mean_over_seeds() -> None:
-    values = np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]])
-    found = with_errors(values)
-    assert found["mean"] == [3, 5]
-    assert found["standard_error"] == pytest.approx([np.sqrt(7 / 3), 0])
-    assert found["by_seed"] == values.tolist()
 
 
 @pytest.fixture
@@ -257,39 +252,41 @@ def test_norms() -> None:
             assert list(panel.x) == [0, 1, 2]
             assert [each.number for each in panel.curves] == [1, 3]
             for index, loops in enumerate((1, 3)):
-                expected = first_steps(INITS["strong"], Stack(loops, shared, scaling), 1, 2).norm
-                assert curve["by_seed"][1][index] == expected.tolist()
-                assert panel.curves[index].mean == pytest.approx(curve["mean"][index])
+                expected = first_steps(INITS["strong"], Stack(loops, shared, scaling), 1, 2)
+                assert curve["by_seed"][1][index] == expected["norm"].tolist()
+                means = np.mean(curve["by_seed"], axis=0)[index]
+                assert panel.curves[index].mean == pytest.approx(means.tolist())
 
 
 @pytest.mark.usefixtures("_small")
 def test_changes() -> None:
-    result = changes(Near(loops=(1, 4, 6), seeds=2, seed=3))
+    result = changes(Near(loops=(1, 4, 6), seeds=2))
     panels, weak = drawn(result), INITS["weak"]
     assert result["embedding_stds"] == panels["changes-by-embedding-raw"].x == [0.5, 1.0]
-    for reading in ("raw", "normed"):
-        for place, scaling in enumerate(("none", "sqrt", "linear")):
-            curve = result["change"][reading][scaling]
-            runs = [first_steps(weak, Stack(r, True, scaling), 4, 2) for r in (1, 4, 6)]
-            moved = np.array([getattr(run, reading) for run in runs])
-            assert curve["by_seed"][1] == moved.tolist()
-            assert result["norm"][scaling]["by_seed"][1] == [run.norm[0] for run in runs]
-            slope = slopes([1, 4, 6], moved.T, 4)
-            assert result["slope"][reading][scaling]["by_seed"][1] == pytest.approx(slope.tolist())
-            thin = weak._replace(embedding_std=0.5)
-            firsts = [first_steps(thin, Stack(r, True, scaling), 4, 1) for r in (4, 6)]
-            half = slopes([4, 6], np.array([getattr(run, reading)[0] for run in firsts]), 4)
-            found = result["by_embedding"][reading][scaling]["by_seed"][1]
-            assert found == pytest.approx([float(half), slope[0]])
-            step_1 = panels[f"changes-step-1-{reading}"].curves[place]
-            assert step_1.kind == scaling
-            assert step_1.mean == pytest.approx([row[0] for row in curve["mean"]])
-            by_step = panels[f"changes-by-step-{reading}-{scaling}"].curves
-            for curve_drawn, mean in zip(by_step, curve["mean"], strict=True):
-                assert curve_drawn.mean == pytest.approx(mean)
-            for part in ("slope", "by_embedding"):
-                curve_drawn = panels[f"changes-{part.replace('_', '-')}-{reading}"].curves[place]
-                assert curve_drawn.mean == pytest.approx(result[part][reading][scaling]["mean"])
+    for reading, (place, scaling) in product(("raw", "normed"), enumerate(LABELS)):
+        found = {
+            part: np.array(result[part][reading][scaling]["by_seed"])
+            for part in ("change", "slope", "by_embedding")
+        }
+        runs = [first_steps(weak, Stack(r, True, scaling), 1, 2) for r in (1, 4, 6)]
+        moved = np.array([run[reading] for run in runs])
+        assert found["change"][1].tolist() == moved.tolist()
+        slope = slopes([1, 4, 6], moved.T, 4)
+        assert found["slope"][1] == pytest.approx(slope)
+        thin = weak._replace(embedding_std=0.5)
+        firsts = [first_steps(thin, Stack(r, True, scaling), 1, 1) for r in (4, 6)]
+        half = slopes([4, 6], np.array([run[reading][0] for run in firsts]), 4)
+        assert found["by_embedding"][1] == pytest.approx([float(half), slope[0]])
+        means = found["change"].mean(0)
+        step_1 = panels[f"changes-step-1-{reading}"].curves[place]
+        assert step_1.kind == scaling
+        assert step_1.mean == pytest.approx(means[:, 0])
+        by_step = panels[f"changes-by-step-{reading}-{scaling}"].curves
+        for curve, mean in zip(by_step, means, strict=True):
+            assert curve.mean == pytest.approx(mean)
+        for part in ("slope", "by_embedding"):
+            curve = panels[f"changes-{part.replace('_', '-')}-{reading}"].curves[place]
+            assert curve.mean == pytest.approx(found[part].mean(0))
     with pytest.raises(ConfigError, match="loops must hold two numbers from 4 on"):
         changes(Near(loops=(1, 2, 4)))
 
@@ -300,12 +297,11 @@ def test_cosines() -> None:
     panels = drawn(result)
     assert result["init"]["layers"] == 2
     for index, sharing in enumerate(("looped", "non_shared")):
-        matrix = np.array(result["cosine"][sharing]["mean"])
+        matrix = np.array(panels[f"cosines-{sharing.replace('_', '-')}"].matrix)
         np.testing.assert_allclose(np.diagonal(matrix), 1)
         np.testing.assert_allclose(matrix, matrix.T)
         apart = (matrix.sum() - 3) / 6
-        assert result["apart"][sharing]["mean"] == pytest.approx(apart)
-        assert panels[f"cosines-{sharing.replace('_', '-')}"].matrix == matrix.tolist()
+        assert np.mean(result["apart"][sharing]["by_seed"]) == pytest.approx(apart)
         (curve,) = panels["cosines-by-distance"].curves[index : index + 1]
         assert curve.mean == pytest.approx([np.diagonal(matrix, 1).mean(), matrix[0, 2]])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import islice, repeat
+from itertools import islice, product, repeat
 from typing import Any
 
 import numpy as np
@@ -100,34 +100,23 @@ def test_mean_cosine_is_over_pairs_of_different_increments() -> None:
 
 
 def test_the_parts_are_put_together_by_name() -> None:
-    near = Near(loops=(1, 2, 4), seeds=2, seed=7)
+    near = Near(loops=(1, 2, 4), seeds=2)
     result = toy(near, width=D)
     assert toy(near, width=D) == result
-    assert set(result["norm"]) == set(EXPECTED)
-    assert (result["loops"], result["seeds"], result["width"]) == ([1, 2, 4], 2, D)
-    for index, seed in enumerate((7, 8)):
+    for seed in range(2):
         start, *stack = islice(layers(D, seed), 13)
-        _check_norms(result, index, start, stack)
-        ends = run(stack[:12] * 4, start, torch.tensor([48]), _scale(1 / (4 * math.sqrt(12))))
-        found = result["layers"]["12"]["by_seed"][index][2]
-        assert found == pytest.approx(_length(ends))
-        cosine = mean_cosine(repeat(stack[0]), start, 16, 1 / 16)
-        assert result["cosine"]["looped linear"]["by_seed"][index] == pytest.approx(cosine)
-    by_seed = np.array(result["norm"]["deep none"]["by_seed"])
-    root = np.sqrt((by_seed**2).mean(0))
-    assert result["norm"]["deep none"]["root_mean_square"] == pytest.approx(root.tolist())
-
-
-def _check_norms(result: dict[str, Any], index: int, start: Tensor, stack: list[Tensor]) -> None:
-    for scaling, power in POWER.items():
-        for column, r in enumerate((1, 2, 4)):
+        for (scaling, power), (column, r) in product(POWER.items(), enumerate((1, 2, 4))):
             for kind, weights in (("deep", stack[:r]), ("looped", [stack[0]] * r)):
                 ends = run(weights, start, torch.tensor([r]), _scale(r**power))
-                found = result["norm"][f"{kind} {scaling}"]["by_seed"][index][column]
+                found = result[kind][scaling]["by_seed"][seed][column]
                 assert found == pytest.approx(_length(ends))
-    # One update of random signs moves one loop by about √(1/2), whatever the scaling.
-    changes = {result["change"][f"looped {s}"]["by_seed"][index][0] for s in POWER}
-    assert len(changes) == 1
+        # One update of random signs moves one loop by about √(1/2), whatever the scaling.
+        assert len({of["by_seed"][seed][0] for of in result["change"].values()}) == 1
+        ends = run(stack[:12] * 4, start, torch.tensor([48]), _scale(1 / (4 * math.sqrt(12))))
+        found = result["layers"]["12"]["by_seed"][seed][2]
+        assert found == pytest.approx(_length(ends))
+        cosine = mean_cosine(repeat(stack[0]), start, 16, 1 / 16)
+        assert result["cosine"]["looped linear"]["by_seed"][seed] == pytest.approx(cosine)
 
 
 def _scale(value: float) -> Tensor:
@@ -146,51 +135,46 @@ def _within(name: str) -> Callable[[int], tuple[float, float]]:
     return lambda r: ends.get(r, (0.9, 1.1))
 
 
-def _check_table(result: dict[str, Any]) -> None:
+def _means(curves: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.mean(of["by_seed"], axis=0) for name, of in curves.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loops", [(1, 2, 4), Near().loops])
+def test_the_table_of_the_theorems(loops: tuple[int, ...]) -> None:
+    """All ten seeds at full width, to four loops and whole."""
+    result = toy(Near(loops=loops))
     for name, expected in EXPECTED.items():
-        for r, value, mean in zip(
-            result["loops"], expected, result["norm"][name]["mean"], strict=False
-        ):
+        stack, scaling = name.split()
+        means = _means(result[stack])[scaling]
+        for r, value, mean in zip(loops, expected, means, strict=False):
             low, high = _within(name)(r)
             assert low <= mean / value <= high, (name, r, mean)
-    cosine = {name: curve["mean"] for name, curve in result["cosine"].items()}
+    cosine = _means(result["cosine"])
     assert cosine["deep none"] == pytest.approx(0, abs=0.01)
     assert cosine["looped none"] == pytest.approx(0.75, abs=0.03)
     assert cosine["looped linear"] == pytest.approx(0.97, abs=0.01)
-
-
-@pytest.mark.slow
-def test_the_table_of_the_theorems_to_four_loops() -> None:
-    """All ten seeds at full width; the whole table is the slow test below."""
-    _check_table(toy(Near(loops=(1, 2, 4))))
-
-
-@pytest.mark.slow
-def test_the_table_of_the_theorems() -> None:
-    result = toy(Near())
-    _check_table(result)
     # Energies of a deep stack grow by half a layer: the mean of ten seeds is near, by its spread.
-    deep = result["norm"]["deep none"]
-    for r, root in zip(result["loops"], deep["root_mean_square"], strict=True):
+    roots = np.sqrt(np.square(result["deep"]["none"]["by_seed"]).mean(0))
+    for r, root in zip(loops, roots, strict=True):
         assert root == pytest.approx(1.5 ** (r / 2), rel=0.1 if r < 64 else 0.25)
-    change = {name.split()[1]: curve["mean"] for name, curve in result["change"].items()}
-    assert change["linear"] == pytest.approx([0.69, 0.71, 0.74, 0.76, 0.77, 0.77, 0.78], rel=0.1)
-    assert change["sqrt"] == pytest.approx([0.69, 1.04, 1.77, 3.5, 8.8, 31, 177], rel=0.1)
+    change, count = _means(result["change"]), len(loops)
+    linear, sqrt = [0.69, 0.71, 0.74, 0.76, 0.77, 0.77, 0.78], [0.69, 1.04, 1.77, 3.5, 8.8, 31, 177]
+    assert change["linear"] == pytest.approx(linear[:count], rel=0.1)
+    assert change["sqrt"] == pytest.approx(sqrt[:count], rel=0.1)
     # λ/(R √U) keeps the norm of a stack of several layers, whatever R and U.
-    for curve in result["layers"].values():
-        assert curve["mean"] == pytest.approx([1.25] * 7, rel=0.05)
+    for curve in _means(result["layers"]).values():
+        assert curve == pytest.approx([1.25] * count, rel=0.05)
 
 
 def test_the_picture_ends_above_a_thousand_and_its_numbers_do_not() -> None:
     result = toy(Near(loops=(1, 3, 64), seeds=2), width=D)
     assert check_panels(result["panels"]) == ["toy-norm", "toy-change", "toy-layers", "toy-cosines"]
     norm, change, deeper, cosine = result["panels"]
-    assert deeper.curves[2].mean == pytest.approx(result["layers"]["12"]["mean"])
-    assert cosine.curves[0].mean == pytest.approx([of["mean"] for of in result["cosine"].values()])
+    assert deeper.curves[2].mean == pytest.approx(_means(result["layers"])["12"])
+    assert cosine.curves[0].mean == pytest.approx([*_means(result["cosine"]).values()])
     assert (norm.limits, norm.picture, change.picture) == ((0.5, 1e3), "toy", "toy")
     assert [curve.kind for curve in norm.curves] == ["none", "sqrt", "linear"] * 2
-    assert norm.curves[0].mean == pytest.approx(result["norm"]["looped none"]["mean"])
-    assert change.curves[1].mean == pytest.approx(result["change"]["looped sqrt"]["mean"])
-    low, high = norm.curves[3].low, norm.curves[3].high
-    for ends in zip(low, result["norm"]["deep none"]["mean"], high, strict=True):
-        assert list(ends) == sorted(ends)
+    assert norm.curves[0].mean == pytest.approx(_means(result["looped"])["none"])
+    assert norm.curves[3].mean == pytest.approx(_means(result["deep"])["none"])
+    assert change.curves[1].mean == pytest.approx(_means(result["change"])["sqrt"])

@@ -29,6 +29,7 @@ class Text:
 
     is_text = True
     dims = min_dims = 1
+    divisor = 1.0
 
 
 def run(name: str, seed: int = 0, model: Any = None, **changes: Any) -> Run:

@@ -1,4 +1,4 @@
-"""Results of other commands (probing, tables, stability, iso-depth) with a chosen quantity."""
+"""Results of measures (probing, tables, residual scaling, iso-depth) with a chosen quantity."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def tables(difference: float) -> Evidence:
     return evidence(openml={"tables": entries})
 
 
-def _stability(figure: str, **result: Any) -> Evidence:
+def _residual_scaling(**result: Any) -> Evidence:
     init = {"name": "weak", "layers": 4, "width": 64}
-    return evidence(stability={figure: {"init": init, "steps": 10, **result}})
+    return evidence(residual_scaling={"init": init, "steps": 10, **result})
 
 
 def _curve(values: Any) -> dict[str, Any]:
@@ -52,13 +52,13 @@ def _curve(values: Any) -> dict[str, Any]:
 
 
 def norms(sharing: str, scaling: str) -> Made:
-    return lambda ratio: _stability(
-        "norms", norm={sharing: {scaling: _curve([[1.0, 1.0], [ratio, ratio]])}}
+    return lambda ratio: _residual_scaling(
+        norm={sharing: {scaling: _curve([[1.0, 1.0], [ratio, ratio]])}}
     )
 
 
 def cosines(sharing: str) -> Made:
-    return lambda cosine: _stability("cosines", apart={sharing: _curve(cosine)})
+    return lambda cosine: _residual_scaling(apart={sharing: _curve(cosine)})
 
 
 def slopes(none: Callable[[float], float], sqrt: Callable[[float], float]) -> Made:
@@ -67,15 +67,15 @@ def slopes(none: Callable[[float], float], sqrt: Callable[[float], float]) -> Ma
     def made(value: float) -> Evidence:
         slopes = {"none": none(value), "sqrt": sqrt(value), "linear": value}
         curves = {name: _curve([slope] * 10) for name, slope in slopes.items()}
-        return _stability("changes", slope={"raw": curves})
+        return _residual_scaling(slope={"raw": curves})
 
     return made
 
 
 def sweep(entry: Callable[[float], dict[str, Any]]) -> Made:
     best = {"2": {"error": 0.3}, "16": {"error": 0.3}}
-    return lambda value: _stability(
-        "sweep", loops=[2, 16], initial=1.0, best={"sqrt": best, "linear": best}, **entry(value)
+    return lambda value: _residual_scaling(
+        loops=[2, 16], initial=1.0, best={"sqrt": best, "linear": best}, **entry(value)
     )
 
 
@@ -92,7 +92,7 @@ def trained(value: float, cosine: bool) -> Evidence:
         }
         for loops, end in ((2, 1.0), (4, value))
     ]  # fmt: skip
-    return _stability("trained", runs=runs)
+    return _residual_scaling(runs=runs)
 
 
 def _variants(level: Callable[[str, int], float], plain: float = 0.5) -> Evidence:
@@ -102,7 +102,11 @@ def _variants(level: Callable[[str, int], float], plain: float = 0.5) -> Evidenc
     names = ("LT", "LT_i", "FLT")
     cells = {name: {str(loops): cell(name, loops) for loops in (4, 16)} for name in names}
     errors = _curve(plain)["by_seed"]
-    return _stability("variants", loops=[4, 16], variants=cells, plain=errors, left_below=0.7)
+    return evidence(
+        fully_looped={
+            "loops": [4, 16], "variants": cells, "plain": errors, "left_below": 0.7, "steps": 10,
+        }
+    )  # fmt: skip
 
 
 def of_many(*names: str) -> Made:

@@ -37,27 +37,24 @@ def loops_of(variant: str, other: str = "") -> Made:
         if other:
             found += language(2.0, 2, connectivity=other, **least)
             found += language(2.0, 8, connectivity=other, **least)
-        return evidence(
-            found, language_fully_looped={"groups": [_norm(variant, b, ratio) for b in (2, 8)]}
-        )
+        norms = {
+            str(b): {"first_residual": [end * (1 + 0.01 * seed) for seed in range(3)]}
+            for b, end in ((2, 1.0), (8, ratio))
+        }
+        return evidence(found, fully_looped={"loops": [2, 8], "variants": {variant: norms}})
 
     return made
 
 
-def _norm(variant: str, b: int, ratio: float) -> dict[str, Any]:
-    by_seed = [(ratio if b == 8 else 1.0) * (1 + 0.01 * seed) for seed in range(3)]
-    return {
-        "kind": variant,
-        "loops": b,
-        "norms": {"first_residual": {**number(by_seed[0]), "seeds": 3, "by_seed": by_seed}},
-    }
-
-
 def rates(kind: str, key: str) -> Made:
     """A movement of the best rate, or a gain."""
-    return lambda value: evidence(
-        language(2.0, 8), language_residual_scaling={kind: {key: verdict(value)}}
-    )
+
+    def made(value: float) -> Any:
+        found = {"8": verdict(value)} if kind == "gain" else verdict(value)
+        result = {"loops": [1, 8], kind: {key: found}, "best": {}}
+        return evidence(language(2.0, 8), residual_scaling=result)
+
+    return made
 
 
 def useful(which: str, key: str) -> Made:

@@ -167,7 +167,9 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
             ("linear_is_flat", (lambda x: 1.0, lambda x: 0.5), (0.01, 0.9)),
         )
     },
-    "scaling_fig5_linear_gains": (sweep(lambda x: {"gain": {"16": verdict(x)}}), 0.1, -0.1),
+    "scaling_fig5_linear_gains": (
+        sweep(lambda x: {"gain": {"sqrt": {"16": verdict(x)}}}), 0.1, -0.1
+    ),
     "scaling_fig5_linear_rate_stays": (
         sweep(lambda x: {"move": {"linear": verdict(x)}}), -0.1, -3.0
     ),

@@ -1,5 +1,4 @@
-"""Figures of stability in experiments: measured once, found again, drawn; and where the command of
-before sends its users."""
+"""Figures of residual scaling in experiments: measured once, found again, drawn."""
 
 from __future__ import annotations
 
@@ -13,11 +12,10 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import LoopsConfig
-from looplab.experiments import fully_looped, near_init, residual_scaling, stability
+from looplab.experiments import near_init
 from looplab.experiments.claims import Measured
 from looplab.experiments.command import main
-from looplab.experiments.definition import load
-from looplab.experiments.measuring import Measurement, Request
+from looplab.experiments.measuring import Measurement, Request, measure_runs
 from looplab.training import train
 from looplab.training.run_folder.files import read_record
 from tests.conftest import tiny_config
@@ -58,7 +56,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(
     folder: Path, *entries: Mapping[str, Any], runs: Sequence[Measured] = (), stored: bool = False
 ) -> Measurement:
-    return residual_scaling.measure(Request(entries, runs, str(folder), 1, stored))
+    return measure_runs("residual_scaling", Request(entries, runs, str(folder), 1, stored))
 
 
 @pytest.mark.parametrize("figure", ENTRIES)
@@ -66,12 +64,12 @@ def test_a_figure_is_measured_once_and_found_again(figure: str, tmp_path: Path) 
     entry = {"figure": figure, **ENTRIES[figure]}
     nothing = asked(tmp_path, entry, stored=True)
     assert (nothing.results, list(nothing.panels)) == ({}, [])
-    assert nothing.missing == [f"figure={figure}: not measured yet"]
+    assert nothing.missing == ("residual_scaling: not measured yet",)
     assert not list(tmp_path.iterdir())
 
     found = asked(tmp_path, entry)
-    assert found.missing == []
-    assert list(found.results["stability"]) == [figure]
+    assert not found.missing
+    assert list(found.results) == ["residual_scaling"]
     check_panels(found.panels)
     again = asked(tmp_path, entry, stored=True)
     assert (again.results, again.panels) == (found.results, found.panels)
@@ -116,25 +114,18 @@ def test_trained_runs_are_the_experiments_own(tmp_path: Path) -> None:
         "trained-norms", "trained-cosines-1", "trained-cosines-2", "trained-cosines-by-distance",
     ]  # fmt: skip
     norms_of = found.panels[0].curves
-    assert [curve.label for curve in norms_of] == ["R = 2", "R = 3"]
+    assert [curve.label for curve in norms_of] == ["b = 2", "b = 3"]
     assert norms_of[0].mean[3] is None
-    result = found.results["stability"]["trained"]
+    result = found.results["residual_scaling"]
     assert len(result["runs"]) == 3
     both = np.mean([run["norm"]["mean"] for run in result["runs"][:2]], axis=0)
     assert norms_of[0].mean[:3] == pytest.approx(both.tolist())
-    # One that lost its weights is said.
-    for path in (Path(runs[0].path) / "checkpoints").iterdir():
-        path.unlink()
-    found = asked(tmp_path, {"figure": "trained"}, runs=runs)
-    assert not found.results
-    (line,) = found.missing
-    assert line.startswith("figure=trained: ")
 
 
 def test_without_a_finished_run_there_is_nothing_to_follow(tmp_path: Path) -> None:
     found = asked(tmp_path, {"figure": "trained"})
     assert found.results == {}
-    assert found.missing == ["figure=trained: none of its runs is finished"]
+    assert found.missing == ("residual_scaling: none of its runs is finished",)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -153,19 +144,3 @@ def test_a_sweep_is_trained_and_drawn_by_the_engine(
     assert [panel["name"] for panel in content["panels"]] == ["sweep-linear"]
     assert ("4 of 12 runs collapsed" in content["panels"][0]["title"]) == diverges
     assert len(content["missing"]) == 8 * diverges
-
-
-@pytest.mark.parametrize("figure", stability._EXPERIMENTS)
-def test_the_command_of_before_names_the_experiment(
-    figure: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert stability.main([f"figure={figure}", "seeds=2"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    name = stability._EXPERIMENTS[figure]
-    assert line.startswith(f"experiments.stability: is now python run.py experiment={name}")
-    experiment = load(name)
-    for scale in experiment.scales:
-        (entry,) = experiment.at(scale).settings
-        assert entry["figure"] == figure
-    module = residual_scaling if experiment.measure == "residual_scaling" else fully_looped
-    assert experiment.measure == module.__name__.rpartition(".")[2]

@@ -1,0 +1,315 @@
+"""Where the best learning rate lies by residual scaling and loops, on pairs of numbers and on texts
+(arXiv 2606.18524, Figure 5).
+
+result = rates(runs, EvaluationConfig(), "sweep")   # of several rates, scalings, numbers of loops
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.evaluate_run import logged
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
+
+from .claims import Estimate, Evidence, NotMeasured, Paper
+from .fully_looped import ERROR, collapse, final_error, finite, initial_error
+from .near_init import LABELS
+from .plateau import bayes_error
+from .statistics import absolute, half_width, over_seeds
+
+
+class Optimum(NamedTuple):
+    """The best learning rate: `place`, the index of the least mean error over seeds, and log2 of
+    each seed's own, interpolated by a parabola; whether the mean's or a seed's is the lowest or the
+    highest one tried, so that a better one may lie beyond."""
+
+    place: int
+    by_seed: Floats
+    at_lowest: bool
+    at_highest: bool
+
+
+def optimum(rates: Floats, errors: Floats) -> Optimum | None:
+    """The optimum of errors [rates, seeds], NaN for a run that diverged. A rate counts, for the
+    mean and for each seed, if none of its runs diverged; None if there is no such rate."""
+    complete = np.isfinite(errors).all(axis=1)
+    if not complete.any():
+        return None
+    place = int(np.where(complete, errors.mean(axis=1), np.inf).argmin())
+    x = np.log2(rates)
+    by_seed = np.array(
+        [_lowest(x, np.where(complete, np.log(column), np.nan)) for column in errors.T]
+    )
+    at_ends = [place == end or bool((by_seed == x[end]).any()) for end in (0, len(rates) - 1)]
+    return Optimum(place, by_seed, *at_ends)
+
+
+def _lowest(x: Floats, y: Floats) -> float:
+    """The vertex of the parabola through the least of y [rates] (may be NaN) and its neighbours;
+    the rate of the least if it does not have both."""
+    i = int(np.nanargmin(y))
+    if i in (0, len(x) - 1) or not np.isfinite(y[i - 1 : i + 2]).all():
+        return float(x[i])
+    left, right = x[i] - x[i - 1], x[i + 1] - x[i]
+    rise, fall = (y[i + 1] - y[i]) / right, (y[i] - y[i - 1]) / left
+    if rise <= fall:  # a plateau: no vertex
+        return float(x[i])
+    return float(x[i] - (rise * left + fall * right) / (2 * (rise - fall)))
+
+
+def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[str, Any]:
+    """How many octaves the best rate moves from few loops to many, `by_seed`, and the `verdict`.
+
+    It is up or down if the mean's 95 % interval excludes 0 and the mean is at least half the least
+    step between rates, else no movement. A best rate at an end of those tried may lie beyond it:
+    then the verdict is up or down only if that would add to the movement. Otherwise, for one seed,
+    and if an optimum is missing, it is unknown, with the `reason`.
+    """
+    if few is None or many is None:
+        return _unknown("no rate came through with every seed")
+    octaves = many.by_seed - few.by_seed
+    if len(octaves) < 2:
+        return _unknown("one seed has no spread")
+    mean, least = octaves.mean(), np.diff(np.log2(rates)).min(initial=np.inf) / 2
+    moves = abs(mean) > _half(octaves) and abs(mean) >= least
+    verdict = ("up" if mean > 0 else "down") if moves else "no movement"
+    # Whether it may be less than measured, and whether it may be more.
+    may_be_less, may_be_more = few.at_highest or many.at_lowest, few.at_lowest or many.at_highest
+    if {"up": may_be_less, "down": may_be_more, "no movement": may_be_less or may_be_more}[verdict]:
+        return _unknown("a best rate is the outermost that was tried")
+    return {"verdict": verdict, "by_seed": octaves.tolist()}
+
+
+def gain(before: Floats, after: Floats) -> dict[str, Any]:
+    """How far errors `after` are below those `before`, both [rates, seeds], each at its best rate:
+    `by_seed`, their `mean`, `half` the width of its 95 % interval, and the `verdict`: gain or loss
+    if the interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if one of
+    them has no best rate."""
+    rates = np.arange(1.0, len(before) + 1)  # only their order matters here
+    first, second = optimum(rates, before), optimum(rates, after)
+    if first is None or second is None:
+        return _unknown("no rate came through with every seed")
+    differences = before[first.place] - after[second.place]
+    if len(differences) < 2:
+        return _unknown("one seed has no spread")
+    mean, half = float(differences.mean()), _half(differences)
+    verdict = ("gain" if mean > 0 else "loss") if abs(mean) > half else "no gain"
+    return {"verdict": verdict, "mean": mean, "half": half, "by_seed": differences.tolist()}
+
+
+def _half(values: Floats) -> float:
+    """Half the width of the 95 % interval of the mean of two or more values, by Student's t."""
+    error = values.std(ddof=1) / math.sqrt(len(values))
+    return half_width(float(error), len(values) - 1, level=0.95)
+
+
+def _unknown(reason: str) -> dict[str, Any]:
+    return {"verdict": "unknown", "reason": reason}
+
+
+def rates(
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    figure: str,
+    unfinished: Sequence[Config] = (),
+) -> dict[str, Any]:
+    """Compare residual scalings over learning rates, numbers of loops and seeds, by the error after
+    b loops: of pairs of numbers over that of predicting zero, of texts bits per byte.
+
+    By scaling and R: `errors` [rates][seeds], None where training collapsed or is not finished; and
+    `best`, the best rate and its mean error, None where no rate came through with every seed.
+    `move`: how far the best rate moves from the fewest loops to the most, by scaling. `gain`: that
+    of 1/R over each other scaling, by R. `initial`, of pairs, is the error before training. One
+    loop is the same for all scalings. The names of the panels begin with `figure`.
+    """
+    found = {_place(config): math.nan for config in unfinished}
+    for run in runs:
+        losses = np.array([each["loss"] for each in logged(run)]) / run.task.divisor
+        lost = collapse(losses)
+        found[_place(run.config)] = math.nan if lost else final_error(run, settings)
+    names, loops, tried, seeds = (sorted(set(part)) for part in zip(*found, strict=True))
+    scalings = [each for each in LABELS if each in names]
+
+    def error_of(scaling: str, R: int, rate: float, seed: int) -> float:
+        """Of one loop, that of any scaling."""
+        cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
+        return next((found[cell] for cell in cells if cell in found), math.nan)
+
+    errors = {
+        (scaling, R): np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
+        for scaling, R in product(scalings, loops)
+    }
+    grid, few, many = np.array(tried), loops[0], loops[-1]
+    optima = {cell: optimum(grid, values) for cell, values in errors.items()}
+    best = {
+        (scaling, R): peak
+        and {"rate": tried[peak.place], "error": float(errors[scaling, R][peak.place].mean())}
+        for (scaling, R), peak in optima.items()
+    }
+    result: dict[str, Any] = {
+        "loops": loops,
+        "rates": tried,
+        "seeds": seeds,
+        "steps": min(run.step for run in runs),
+        "errors": {
+            s: {str(R): [list(map(finite, row)) for row in errors[s, R]] for R in loops}
+            for s in scalings
+        },
+        "best": {s: {str(R): best[s, R] for R in loops} for s in scalings},
+        "move": {s: movement(grid, optima[s, few], optima[s, many]) for s in scalings},
+        "gain": {
+            before: {str(R): gain(errors[before, R], errors["linear", R]) for R in loops}
+            for before in scalings[:-1]
+            if scalings[-1] == "linear"
+        },
+    }
+    if not runs[0].task.is_text:
+        alike = {(*_place(run.config)[:2], run.config.seed): run.config for run in runs}
+        result["initial"] = float(np.mean([*map(initial_error, alike.values())]))
+    return {**result, "panels": _panels(result, runs[0], figure)}
+
+
+def _place(config: Config) -> tuple[str, int, float, int]:
+    """Scaling, number of loops, rate and seed."""
+    rate = config.training.learning_rate
+    return config.model.residual_scaling, trained_loops(config), rate, config.seed
+
+
+def _panels(result: Mapping[str, Any], run: Run, figure: str) -> list[Panel]:
+    """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate;
+    and the gain of 1/R by R, with its 95 % interval."""
+    is_text, task = run.task.is_text, run.config.task
+    bayes = bayes_error(task.dims, task.points)
+    levels = {} if is_text else {"predicting zero, expected": 1.0, "least possible": bayes}
+    what = "normed in the loop, prompt added"
+    if run.config.model.norm == "at_readout":
+        what = "no norm in the loop, no injection"
+    panels = []
+    for scaling, by_loops in result["errors"].items():
+        curves = [
+            Curve.of(f"R = {R}", "loops", mean_of_seeds(np.array(of, float).T), number=int(R))
+            for R, of in by_loops.items()
+        ]
+        curves += [
+            Curve(
+                label=f"R = {R}", kind="loops", name=f"r-{R}-best", mean=[best["error"]],
+                x=[best["rate"]], number=int(R), points=True,
+            )
+            for R, best in result["best"][scaling].items()
+            if best
+        ]  # fmt: skip
+        errors = [error for of in by_loops.values() for row in of for error in row]
+        lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
+        panels.append(
+            Panel(
+                f"{figure}-{scaling}", f"{LABELS[scaling]}; {what}; {lost}", "learning rate",
+                "bits per byte" if is_text else ERROR, result["rates"], curves,
+                log="x" if is_text else "xy", levels=levels,
+                picture="" if is_text else figure,
+            )
+        )  # fmt: skip
+    moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in result["move"].items())
+    gains = []
+    for before, by_loops in result["gain"].items():
+        parts = ([of.get(part, math.nan) for of in by_loops.values()] for part in ("mean", "half"))
+        mean, half = map(np.array, parts)
+        if np.isfinite(mean).any():
+            interval = Interval(mean, mean - half, mean + half)
+            gains.append(Curve.of(f"linear over {before}", before, interval))
+    if gains:
+        title = f"{what}, 95 %; the best rate by loops: {moves}"
+        axis = f"gain in {'bits per byte' if is_text else 'error'} at the best rates"
+        panels.append(
+            Panel(
+                f"{figure}-gain", title, "loops R", axis, result["loops"], gains, log="x",
+                levels={"none": 0.0},
+            )
+        )  # fmt: skip
+    return panels
+
+
+def _by_seed(evidence: Evidence, kind: str, scaling: str, sign: int = 1) -> Estimate:
+    """A movement, or the gain at the most loops; NotMeasured, with the reason, if it is unknown, or
+    if models of pairs learned nothing."""
+    result = evidence.result("residual_scaling")
+    ends = str(result["loops"][0]), str(result["loops"][-1])
+    for each, best in result["best"].items() if "initial" in result else ():
+        for R in ends:
+            if best[R] is None or best[R]["error"] > 0.9 * result["initial"]:
+                raise NotMeasured(f"{each}, R = {R}: still on the plateau at every rate")
+    if scaling not in result[kind]:
+        raise NotMeasured(f"no runs with residual_scaling={scaling}, or none with linear")
+    found = result[kind][scaling][ends[1]] if kind == "gain" else result[kind][scaling]
+    if found["verdict"] == "unknown":
+        raise NotMeasured(found["reason"])
+    estimate = over_seeds(sign * np.array(found["by_seed"]))
+    if "initial" in result:
+        return estimate._replace(steps=result["steps"], size="U = 1, d = 32")
+    evidence.where(name="language")
+    return estimate
+
+
+def _claims(of_paper: Paper, less: str, those: str, published: str, ends: str) -> None:
+    """The claims on 1/R and 1/√R: those which pairs of numbers and texts share."""
+    errors = less.partition(" ")[2]
+    labels = {"sqrt": "1/√R", "none": "no scaling"}
+    for scaling in labels if errors == "bits per byte" else ("sqrt",):
+        label = labels[scaling]
+        of_paper.claim(
+            "linear_gains" if scaling == "sqrt" else "linear_gains_over_none",
+            f"At its best learning rate 1/R has {less} than {label} with many loops.",
+            "Figure 5",
+            f"least {errors} with {label} less {those} with 1/R, at the most loops",
+            0.0,
+            "above",
+            published if scaling == "sqrt" else "",
+        )(partial(_by_seed, kind="gain", scaling=scaling))
+        of_paper.claim(
+            f"{scaling}_rate_falls",
+            f"With {label.replace('no ', 'no residual ')} the best learning rate falls with the "
+            "number of loops.",
+            "Figure 5",
+            f"octaves by which the best rate falls{ends}, {scaling}",
+            0.5,  # half a step of the grid of rates: the least that counts as a movement there
+            "above",
+        )(partial(_by_seed, kind="move", scaling=scaling, sign=-1))
+    of_paper.claim(
+        "linear_rate_stays",
+        "With 1/R the best learning rate stays where it is however many loops there are.",
+        "Figure 5",
+        f"octaves by which the best rate moves either way{ends}, linear",
+        1.0,  # a step of the grid of rates on texts, two of that on pairs
+        "below",
+        "a narrow band",
+    )(lambda evidence: absolute(_by_seed(evidence, "move", "linear")))
+
+
+_claims(
+    Paper("arXiv 2606.18524", "scaling_fig5_", steps=20_000, size="U = 12, d = 768"),
+    "less error",
+    "that",
+    "0.025 nats at R = 8, 340M parameters",
+    " from the fewest loops to the most",
+)
+_claims(
+    Paper(
+        "arXiv 2606.18524",
+        "language_scaling_",
+        steps=20_000,
+        size="12 to 48 layers, d = 768, FineWeb-Edu",
+    ),
+    "fewer bits per byte",
+    "those",
+    "0.025 nats a token at R = 8",
+    ", most loops against one",
+)
