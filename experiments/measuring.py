@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -125,24 +125,20 @@ def measure_figures(request: Request, figures: Mapping[str, FigureOf]) -> Measur
     the names of the `panels` that are shown (all, if left out), and what else the figure's function
     gets beside the runs, those that are not finished last. Raises ConfigError for other settings.
     """
-    results: dict[str, Any] = {}
-    panels: list[Panel] = []
-    missing: list[str] = []
+    results, panels, missing = dict[str, Any](), list[Panel](), list[str]()
     runs = [*request.runs, *request.unfinished]
+    of_runs = {
+        "runs": [[run.label, run_folder(run.config).path.name, run.step] for run in runs],
+        "weights": [weights_digest(load_run(run.path).model) for run in request.runs],
+        "evaluation": asdict(runs[0].config.evaluation) if runs else {},
+        "sources": sources_of(*EVALUATED, "probing", "experiments"),
+    }
     for entry in request.settings:
         given = dict(entry)
         figure, shown = given.pop("figure", ""), tuple(given.pop("panels", ("",)))
         check_choice("figure", figure, figures)
         try:
-            weights = [weights_digest(load_run(run.path).model) for run in request.runs]
-            key = {
-                "figure": figure,
-                "settings": given,
-                "runs": [[run.label, run_folder(run.config).path.name, run.step] for run in runs],
-                "weights": weights,
-                "evaluation": asdict(runs[0].config.evaluation) if runs else {},
-                "sources": sources_of(*EVALUATED, "probing", "experiments"),
-            }
+            key = {"figure": figure, "settings": given, **of_runs}
             result = _once("stability", request, key, partial(figures[figure], runs, given))
         except (Missing, RunError) as lack:
             missing.append(f"figure={figure}: {lack}")
@@ -171,28 +167,17 @@ _ENDS = (5, 95)  # percentiles of a 90 % interval
 _NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
 
 
-@dataclass(frozen=True)
-class SeedGroup:
-    """Runs that differ in their seeds alone; `label` has the settings in which groups differ."""
+class SeedGroup(NamedTuple):
+    """Runs that differ in their seeds alone; `label` has the settings in which groups differ,
+    `config` is that of the first seed, `b` the loops at the end of training, or the layers of a
+    standard model."""
 
     label: str
     family: str
     runs: Sequence[Run]
-
-    @property
-    def config(self) -> Config:
-        """That of the first seed."""
-        return self.runs[0].config
-
-    @property
-    def task(self) -> Task:
-        """What all of them were trained on."""
-        return self.runs[0].task
-
-    @property
-    def b(self) -> int:
-        """The loops at the end of training, or the layers of a standard model."""
-        return trained_loops(self.config)
+    config: Config
+    task: Task
+    b: int
 
 
 def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
@@ -216,7 +201,9 @@ def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
         ]
         words = [family] if len(families) > 1 or not texts else []
         members.sort(key=lambda run: run.config.seed)
-        groups.append(SeedGroup(", ".join([*words, *texts]), family, members))
+        label, config = ", ".join([*words, *texts]), members[0].config
+        task, b = members[0].task, trained_loops(config)
+        groups.append(SeedGroup(label, family, members, config, task, b))
     return groups
 
 
