@@ -129,7 +129,6 @@ def measure_figures(request: Request, figures: Mapping[str, FigureOf]) -> Measur
     runs = [*request.runs, *request.unfinished]
     of_runs = {
         "runs": [[run.label, run_folder(run.config).path.name, run.step] for run in runs],
-        "weights": [weights_digest(load_run(run.path).model) for run in request.runs],
         "evaluation": asdict(runs[0].config.evaluation) if runs else {},
         "sources": sources_of(*EVALUATED, "probing", "experiments"),
     }
@@ -138,7 +137,8 @@ def measure_figures(request: Request, figures: Mapping[str, FigureOf]) -> Measur
         figure, shown = given.pop("figure", ""), tuple(given.pop("panels", ("",)))
         check_choice("figure", figure, figures)
         try:
-            key = {"figure": figure, "settings": given, **of_runs}
+            weights = [weights_digest(load_run(run.path).model) for run in request.runs]
+            key = {"figure": figure, "settings": given, "weights": weights, **of_runs}
             result = _once("stability", request, key, partial(figures[figure], runs, given))
         except (Missing, RunError) as lack:
             missing.append(f"figure={figure}: {lack}")
