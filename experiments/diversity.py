@@ -157,8 +157,8 @@ def needs_no_more_functions(evidence: Evidence) -> Estimate:
     counts = sorted(map(int, ratios))
     if len(counts) < 3:
         raise NotMeasured("looped and standard models of at least three numbers of functions")
-    both_families(evidence, distinct_functions=counts[1])
-    return Estimate.read(ratios[str(counts[1])])
+    names = ("diversity", "looped_over_standard", str(counts[1]))
+    return both_families(evidence, *names, distinct_functions=counts[1])
 
 
 def _memorises(evidence: Evidence, choose: Callable[..., Any]) -> Estimate:

@@ -95,10 +95,12 @@ def measured_groups(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
     return found
 
 
-def both_families(evidence: Evidence, **settings: Any) -> None:
-    """Note that a verdict rests on the looped and the standard runs with these settings."""
+def both_families(evidence: Evidence, *names: str, **settings: Any) -> Estimate:
+    """A number that a measure found under these names of the looped and the standard runs with
+    these settings."""
     for family in ("looped", "standard"):
         evidence.where(family=family, **settings)
+    return Estimate.read(evidence.result(*names))
 
 
 def errors(of: Group, name: str = "model_at_b") -> Floats:
@@ -138,9 +140,7 @@ def at_b(of: Group) -> Floats:
 
 
 def ratio(
-    pairs: Sequence[tuple[Group, Group]],
-    of: Errors,
-    below: Errors | None = None,
+    pairs: Sequence[tuple[Group, Group]], of: Errors, below: Errors | None = None
 ) -> Estimate:
     """The ratio of two groups' mean errors, paired by prompt: the geometric mean over several
     pairs. `of` gives the errors [seeds, prompts] of a pair's first, `below` those of its second

@@ -22,15 +22,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
-from .measuring import (
-    SQUARED_ERROR,
-    band,
-    batches,
-    estimate,
-    first_at_most,
-    grouped,
-    value_at,
-)
+from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("as many loops for all", "control"),

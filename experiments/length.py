@@ -82,7 +82,7 @@ claim(
 )(lambda evidence: _growth(evidence, "gpt2"))
 
 
-@claim(
+claim(
     "length_looped_errs_less_than_standard",
     "With relative positions a looped model errs less than a standard one on prompts four times as "
     "long as in training.",
@@ -91,10 +91,7 @@ claim(
     line=1.0,
     holds_if="below",
     published="looped models generalise to longer inputs (other tasks)",
-)
-def looped_errs_less_than_standard(evidence: Evidence) -> Estimate:
-    both_families(evidence, block="llama")
-    return Estimate.read(evidence.result("length", "looped_over_standard", "llama"))
+)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))
 
 
 def _growth(evidence: Evidence, block: str) -> Estimate:

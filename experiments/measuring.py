@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -100,31 +100,31 @@ def measure_runs(name: str, request: Request) -> Measurement:
         return Measurement()
     own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
     module = own or import_module(f"{__package__}.{name}")
-    runs = [load_run(run.path) for run in members]
     settings = members[0].config.evaluation if members else EvaluationConfig()
     files, others = f"experiments/{name}.py", {}
     if name in OF_EVERY_RUN:
         files, others = "experiments", {"unfinished": request.unfinished}
-    key = {
-        "runs": [
-            [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
-            for run in runs
-        ],
-        "settings": asdict(settings),
-        "given": given,
-        "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
-        "sources": sources_of(
-            *(*EVALUATED, "probing", "experiments/measuring.py", "experiments/statistics.py"),
-            *([] if own else [files]),
-            plugins=[module.__name__],
-        ),
-    }
 
     def compute() -> dict[str, Any]:
         found: dict[str, Any] = module.measure(runs, settings, **given, **others)
         return found
 
     try:
+        runs = [load_run(run.path) for run in members]
+        key = {
+            "runs": [
+                [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
+                for run in runs
+            ],
+            "settings": asdict(settings),
+            "given": given,
+            "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
+            "sources": sources_of(
+                *(*EVALUATED, "probing", "experiments/measuring.py", "experiments/statistics.py"),
+                *([] if own else [files]),
+                plugins=[module.__name__],
+            ),
+        }
         result = _once(name, request, key, compute)
     except (Missing, RunError) as lack:
         return Measurement(missing=(f"{name}: {lack}",))
@@ -150,28 +150,17 @@ _ENDS = (5, 95)  # percentiles of a 90 % interval
 _NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
 
 
-@dataclass(frozen=True)
-class SeedGroup:
-    """Runs that differ in their seeds alone; `label` has the settings in which groups differ."""
+class SeedGroup(NamedTuple):
+    """Runs that differ in their seeds alone; `label` has the settings in which groups differ,
+    `config` is that of the first seed, `b` the loops at the end of training, or the layers of a
+    standard model."""
 
     label: str
     family: str
     runs: Sequence[Run]
-
-    @property
-    def config(self) -> Config:
-        """That of the first seed."""
-        return self.runs[0].config
-
-    @property
-    def task(self) -> Task:
-        """What all of them were trained on."""
-        return self.runs[0].task
-
-    @property
-    def b(self) -> int:
-        """The loops at the end of training, or the layers of a standard model."""
-        return trained_loops(self.config)
+    config: Config
+    task: Task
+    b: int
 
 
 def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
@@ -195,7 +184,9 @@ def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
         ]
         words = [family] if len(families) > 1 or not texts else []
         members.sort(key=lambda run: run.config.seed)
-        groups.append(SeedGroup(", ".join([*words, *texts]), family, members))
+        label, config = ", ".join([*words, *texts]), members[0].config
+        task, b = members[0].task, trained_loops(config)
+        groups.append(SeedGroup(label, family, members, config, task, b))
     return groups
 
 

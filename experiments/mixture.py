@@ -141,18 +141,14 @@ def is_told_apart(evidence: Evidence) -> Estimate:
     return Estimate.read(group["worst"])
 
 
-@claim(
+claim(
     "mixture_looped_matches_standard",
     "On several function classes a looped model is as good as a standard one.",
     source="arXiv 2311.12424 for one class",
     quantity="error of looped over standard at the last query, means over classes",
     line=1.25,
     holds_if="below",
-)
-def looped_matches_standard(evidence: Evidence) -> Estimate:
-    both_families(evidence, name="mixture")
-    return Estimate.read(evidence.result("mixture", "looped_over_standard"))
-
+)(lambda evidence: both_families(evidence, "mixture", "looped_over_standard", name="mixture"))
 
 claim(
     "mixture_fails_between_classes",
