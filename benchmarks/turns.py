@@ -43,7 +43,7 @@ class Contender:
         self.facts: dict[str, int] = {}
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
-        warmup = settings.warmup or (5 if device.type == "cuda" else 1)
+        warmup = 5 if device.type == "cuda" else 1
         plan = (variant, config, device, warmup, settings.least, torch.get_num_threads())
         self.process = context.Process(target=_serve, args=(*plan, other))
         self.process.start()

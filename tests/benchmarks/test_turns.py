@@ -59,7 +59,7 @@ class Fake(Variant):
 
 def run(variants: list[Variant], limit: float | None = None) -> tuple[Turns, list[int]]:
     """What three turns measure, and the turns at each time when it was saved."""
-    settings = StepSettings(pairs=3, warmup=1, least=1e-9, limit=limit)
+    settings = StepSettings(pairs=3, least=1e-9, limit=limit)
     turns, saved = Turns(at_full_size(named_config("small")), CPU, settings), list[int]()
     turns.take(variants, lambda: saved.append(turns.turns))
     return turns, saved
