@@ -1,35 +1,21 @@
-"""Shared by the benchmarks: their command, the header of reports, paired ratios, the reference's
-code."""
+"""Shared by the benchmarks: their command, the header of reports, paired ratios."""
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple, TypeVar
 
 import torch
 
 from looplab.conf.command import Settings, described, run_command
-from looplab.conf.mistakes import ConfigError, one_line
+from looplab.conf.mistakes import one_line
 from looplab.training.run_folder.files import write_json
 from looplab.training.run_folder.run import versions
-
-# Our names of tasks: the reference's.
-REFERENCE_TASKS = {
-    "linear": "linear_regression",
-    "sparse_linear": "sparse_linear_regression",
-    "decision_tree": "decision_tree",
-    "relu_network": "relu_2nn_regression",
-}
-# Modules that the reference imports but no training step uses: the attributes it imports.
-_STAND_INS = {"quinine": ("QuinineArgumentParser",), "schema": ("schema",), "wandb": ()}
-
 
 _T = TypeVar("_T", bound=Settings)
 
@@ -108,40 +94,6 @@ def device_name(device: torch.device) -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
-    """The modules `names` of a checkout of github.com/Leiay/looped_transformer, imported in
-    place: files of its scripts/, each listed after those it imports.
-
-    They import one another by names that are also ours (`models`, `tasks`), so they have these
-    names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ConfigError
-    for a missing file.
-    """
-    for name in names:
-        if not (checkout / "scripts" / f"{name}.py").is_file():
-            raise ConfigError("reference", f"is no checkout: {checkout} holds no scripts/{name}.py")
-    saved_modules = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
-    try:
-        for name, attributes in _STAND_INS.items():
-            sys.modules[name] = stand_in = ModuleType(name)
-            vars(stand_in).update(dict.fromkeys(attributes))
-        return {name: _load(checkout / "scripts" / f"{name}.py") for name in names}
-    finally:
-        for name, module in saved_modules.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
-
-
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"reference_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _triton_version() -> str | None:

@@ -1,52 +1,29 @@
-"""The cost of a training step: FLOPs, bytes moved under a given fusion, and the floor on a card or
-on this machine's CPU.
+"""The cost of a training step: FLOPs, bytes moved under a given fusion, and the floor on a card.
 
     work = work_of(at_full_size(named_config("sparse")))
     work.flops / H100.rates["bf16"]                  # seconds of the arithmetic alone
 
-A model, not a measurement, but for the CPU's rates. It counts the blocks' matrix products and
-attention, at all tokens of every loop (our eager loop skips the y tokens after the last attention),
-but not read-in and read-out (under 0.1 % at the paper's sizes), norms and GELU.
+A model, not a measurement. It counts the blocks' matrix products and attention, at all tokens of
+every loop (our eager loop skips the y tokens after the last attention), but not read-in and
+read-out (under 0.1 % at the paper's sizes), norms and GELU.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import torch
-from torch import nn
-
 from looplab.conf.schema import Config
-from looplab.models.cpu import CpuOperations, keep_memory
 from looplab.training.assemble import build_curriculum, build_task
 
-# Elements that each kernel of the fusion reads or writes per token and unit of width: those of the
-# residual stream and its gradient, and those in two bytes. Weights are assumed to be in the cache.
-_FORWARD = {
-    "inject, norm, qkv": (3, 3),  # state, e and their sum; q, k, v
-    "attention": (0, 4),  # q, k, v; mixed
-    "project, add": (2, 1),  # the stream before and after; mixed
-    "norm, mlp, add, final norm": (2, 0),  # the stream before and after; nothing in between
-}
-_BACKWARD = {  # norms, scores and the MLP's hidden layer are computed again
-    "mlp": (3, 10),  # stream, two gradients; the four factors of the next two products
-    "weights of the mlp": (0, 10),
-    "project": (1, 1),
-    "weights of the projection": (1, 1),
-    "attention": (0, 8),  # q, k, v, mixed and the gradients of them
-    "qkv": (5, 4),  # stream, two gradients, that of e read and written; normed, gradient of q, k, v
-    "weights of qkv": (0, 4),
-}
+# Elements that a block reads or writes per token and unit of width: those of the residual stream
+# and its gradient, and those in two bytes. Forward there are four kernels: inject, norm and qkv
+# (3, 3); attention (0, 4); project and add (2, 1); norm, MLP, add and final norm (2, 0). Backward,
+# where norms, scores and the MLP's hidden layer are computed again: MLP (3, 10) and its weights
+# (0, 10); projection (1, 1) and its weights (1, 1); attention (0, 8); qkv (5, 4) and its weights
+# (0, 4). Weights are assumed to be in the cache.
+_FORWARD, _BACKWARD = (7, 8), (10, 38)
 _ADAM_BYTES = 28  # per parameter: weight, both moments read and written, gradient read, in fp32
-_linear = CpuOperations().linear
-_REPEATS = 3  # of each product on a CPU, of which the fastest counts
-CPU_SOURCE = (
-    f"products of PyTorch and oneDNN at the step's shapes, the best of {_REPEATS} in each turn, "
-    "the median of the turns; attention at their rate"
-)
 
 
 @dataclass(frozen=True)
@@ -82,11 +59,10 @@ class Work:
         """Bytes to and from memory under the fusion of four forward kernels a block, without
         cache hits; not a floor, as there are many. `residual_bytes` is the size of an element of
         the stream."""
-        total = _ADAM_BYTES * self.parameters
-        for kernels, times in ((_FORWARD, self.forwards), (_BACKWARD, self.backwards)):
-            stream, rest = (sum(part) for part in zip(*kernels.values(), strict=True))
-            total += times * self.tokens * self.width * (stream * residual_bytes + 2 * rest)
-        return total
+        of_stream = _FORWARD[0] * self.forwards + _BACKWARD[0] * self.backwards
+        of_rest = _FORWARD[1] * self.forwards + _BACKWARD[1] * self.backwards
+        elements = of_stream * residual_bytes + 2 * of_rest
+        return _ADAM_BYTES * self.parameters + self.tokens * self.width * elements
 
 
 @dataclass(frozen=True)
@@ -137,52 +113,3 @@ def work_of(config: Config, *, last_y: bool = False) -> Work:
         backwards=stage.grad_loops * per_loop,
         parameters=model.n_layer * (12 * model.n_embd**2 + 13 * model.n_embd),
     )
-
-
-@torch.no_grad()
-def measured_floor(work: Work, precision: str) -> float:
-    """Seconds of a step's arithmetic on a CPU: what the products of all blocks take alone, forward
-    and backward for inputs and weights, each the faster of PyTorch's and oneDNN's, with attention's
-    FLOPs at the same rate. Of processor time on one thread, else of the clock."""
-    keep_memory()
-    window = _block_seconds(work, torch.bfloat16 if precision == "bf16" else torch.float32)
-    prefix = _block_seconds(work, torch.bfloat16) if precision == "mixed" else window
-    without_gradients = work.forwards - work.backwards
-    return without_gradients * prefix[0] + work.backwards * sum(window)
-
-
-def _block_seconds(work: Work, dtype: torch.dtype) -> tuple[float, float]:
-    """Seconds of one block's arithmetic at all tokens, forward and backward."""
-    width = work.width
-    # qkv, projection, expand and contract.
-    sizes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
-    seconds = [_product_seconds(work.tokens, *pair, dtype) for pair in sizes]
-    forward, backward = (sum(part) for part in zip(*seconds, strict=True))
-    once = replace(work, forwards=1, backwards=0)
-    attention = once.attention_flops() / once.product_flops
-    # Backward there are 2.5 times the FLOPs of attention, and twice those of the products.
-    return forward * (1 + attention), backward * (1 + 1.25 * attention)
-
-
-def _product_seconds(
-    tokens: int, inner: int, outer: int, dtype: torch.dtype
-) -> tuple[float, float]:
-    """Seconds of one product, and of the two products of its backward pass."""
-    x, gradient = (torch.ones(tokens, size, dtype=dtype) for size in (inner, outer))
-    layer = nn.Linear(inner, outer, bias=False, dtype=dtype)
-    back = nn.Linear(outer, inner, bias=False, dtype=dtype)
-    forward = _fastest(lambda: _linear(x, layer), lambda: layer(x))
-    d_input = _fastest(lambda: _linear(gradient, back), lambda: gradient @ layer.weight)
-    d_weight = _fastest(lambda: gradient.T @ x, lambda: x.T @ gradient)
-    return forward, d_input + d_weight
-
-
-def _fastest(*ways: Callable[[], object]) -> float:
-    """Seconds of the fastest of all calls."""
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    seconds = math.inf
-    for way in ways * _REPEATS:
-        start = clock()
-        way()
-        seconds = min(seconds, clock() - start)
-    return seconds

@@ -120,7 +120,6 @@ toy() {
         pairs=*) echo 'pairs=2' ;;
         limit=*) echo 'limit=60' ;;
         seeds=*) echo 'seeds=1' ;;
-        warmup=*) echo 'warmup=1' ;;
         steps=*) echo 'steps=4' ;;
         early=*) echo 'early=[0,2]' ;;
         late=*) echo 'late=[2,4]' ;;

@@ -16,12 +16,11 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TypedDict
+from statistics import fmean, median, stdev
 
 import torch
 
@@ -33,15 +32,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.training.device import place
 
-Curves = dict[str, dict[int, list[float]]]  # losses step by step, by variant and seed
-
-
-class Comparison(TypedDict):
-    """By seed: the median relative difference over the early steps, and the ratio of the mean
-    losses over the late ones."""
-
-    early_median_relative_difference: dict[int, float]
-    late_mean_loss_ratio: dict[int, float]
+Curves = dict[int, list[float]]  # losses step by step, by seed
 
 
 def main(words: list[str]) -> int:
@@ -53,7 +44,7 @@ def _run(settings: ParitySettings) -> None:
     """Train all, print the summary, write; RunError if a training failed."""
     device, config = place(settings.device, "auto", "auto").device, settings.run_config()
     base, *rest = variants = parse_variants(settings.variants, device)
-    curves: Curves = {variant.name: {} for variant in variants}
+    curves: dict[str, Curves] = {variant.name: {} for variant in variants}
     failures: dict[str, str] = {}
     for seed, variant in product(range(settings.seeds), variants):
         try:
@@ -80,9 +71,20 @@ def _run(settings: ParitySettings) -> None:
         }
         # After every training, so that an interruption loses only one.
         write_report(settings.json, device, content)
-    print(_of_base(base.name, curves[base.name], settings))
-    for name, comparison in summary.items():
-        print(_line(name, comparison, settings))
+    early, late = (f"steps {first}-{end}" for first, end in (settings.early, settings.late))
+    of_base = curves[base.name].values()
+    if of_base:
+        mean = fmean(fmean(losses[slice(*settings.early)]) for losses in of_base)
+        spread = _spread([fmean(losses[slice(*settings.late)]) for losses in of_base])
+        print(f"{base.name}: mean loss over {early}: {mean:.4g}; over {late}: {spread}")
+    for name, by_seed in summary.items():
+        if by_seed["late_mean_loss_ratio"]:
+            middle = median(by_seed["early_median_relative_difference"].values())
+            spread = _spread([*by_seed["late_mean_loss_ratio"].values()])
+            print(
+                f"{name}: median relative difference over {early}: {middle:.2g}; mean loss over "
+                f"{late} over the first's: {spread}"
+            )
     for training, message in failures.items():
         print(f"{training} failed: {message}")
     if failures:
@@ -100,57 +102,23 @@ def train_losses(config: Config, variant: Variant, steps: int, device: torch.dev
     return losses
 
 
-def compare(
-    base: dict[int, list[float]], other: dict[int, list[float]], settings: ParitySettings
-) -> Comparison:
-    """The comparison of a variant with the base, for the seeds that both have."""
-    seeds = [seed for seed in base if seed in other]
+def compare(base: Curves, other: Curves, settings: ParitySettings) -> dict[str, dict[int, float]]:
+    """By seed, of those that both variants have: the median relative difference over the early
+    steps, and the ratio of the mean losses over the late ones."""
     early, late = slice(*settings.early), slice(*settings.late)
-    differences = {
-        seed: statistics.median(
-            abs(b - a) / a for a, b in zip(base[seed][early], other[seed][early], strict=True)
-        )
-        for seed in seeds
-    }
-    ratios = {
-        seed: statistics.fmean(other[seed][late]) / statistics.fmean(base[seed][late])
-        for seed in seeds
-    }
+    differences, ratios = {}, {}
+    for seed in sorted(base.keys() & other.keys()):
+        pairs = zip(base[seed][early], other[seed][early], strict=True)
+        differences[seed] = median(abs(theirs - ours) / ours for ours, theirs in pairs)
+        ratios[seed] = fmean(other[seed][late]) / fmean(base[seed][late])
     return {"early_median_relative_difference": differences, "late_mean_loss_ratio": ratios}
-
-
-def _of_base(name: str, curves: dict[int, list[float]], settings: ParitySettings) -> str:
-    late = [statistics.fmean(losses[slice(*settings.late)]) for losses in curves.values()]
-    early = [statistics.fmean(losses[slice(*settings.early)]) for losses in curves.values()]
-    if not late:
-        return f"{name}: no curve"
-    return (
-        f"{name}: mean loss over steps {_span(settings.early)}: {statistics.fmean(early):.4g}; "
-        f"over steps {_span(settings.late)}: {_spread(late)}"
-    )
-
-
-def _line(name: str, comparison: Comparison, settings: ParitySettings) -> str:
-    differences = list(comparison["early_median_relative_difference"].values())
-    if not differences:
-        return f"{name}: no curve to compare"
-    ratios = list(comparison["late_mean_loss_ratio"].values())
-    return (
-        f"{name}: median relative difference over steps {_span(settings.early)}: "
-        f"{statistics.median(differences):.2g}; mean loss over steps {_span(settings.late)} over "
-        f"the first's: {_spread(ratios)}"
-    )
 
 
 def _spread(values: Sequence[float]) -> str:
     """Mean over seeds, standard deviation, and each seed's."""
     by_seed = ", ".join(f"{value:.4g}" for value in values)
-    deviation = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.4g}{deviation} (seed by seed {by_seed})"
-
-
-def _span(steps: tuple[int, ...]) -> str:
-    return f"{steps[0]}-{steps[1]}"
+    deviation = f" ± {stdev(values):.2g}" if len(values) > 1 else ""
+    return f"{fmean(values):.4g}{deviation} (seed by seed {by_seed})"
 
 
 if __name__ == "__main__":

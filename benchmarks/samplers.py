@@ -22,13 +22,8 @@ from types import ModuleType
 
 import torch
 
-from looplab.benchmarks.common import (
-    REFERENCE_TASKS,
-    load_reference,
-    paired_ratio,
-    run_benchmark,
-    write_report,
-)
+from looplab.benchmarks.common import paired_ratio, run_benchmark, write_report
+from looplab.benchmarks.reference import REFERENCE_TASKS, load_reference
 from looplab.benchmarks.settings import SamplerSettings
 from looplab.tasks import make_task
 

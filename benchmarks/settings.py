@@ -62,7 +62,6 @@ class StepSettings(_Settings):
         (1,), "of ours that are trained together; seconds are of a step of one", at_least=1
     )
     pairs: int = setting(7, "measurements of each variant", at_least=2)
-    warmup: int | None = setting(None, "steps before them; null: 1, on CUDA 5", at_least=1)
     least: float = setting(0.2, "seconds of a measurement: it repeats a shorter step", above=0)
     limit: float | None = setting(
         None,

@@ -1,9 +1,10 @@
-"""The time of steps, and on a GPU the kernels and the memory of one."""
+"""The time of steps, and on a GPU the kernels, the memory and the clocks of one."""
 
 from __future__ import annotations
 
 import math
 import resource
+import subprocess
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from torch.profiler import ProfilerActivity, profile
 Step = Callable[[], object]
 Totals = dict[str, tuple[int, float]]  # calls and microseconds by name
 LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
+CLOCKS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"  # MHz, MHz, degrees Celsius, watts
+_ANSWER = 10.0  # seconds for nvidia-smi
 
 
 class Times(NamedTuple):
@@ -24,11 +27,6 @@ class Times(NamedTuple):
     user: float
     system: float
 
-    @property
-    def cpu(self) -> float:
-        """The sum of both kinds of processor time."""
-        return self.user + self.system
-
 
 def measure(step: Step, repeats: int, device: torch.device) -> Times:
     """Time `repeats` steps, waiting for the device."""
@@ -38,12 +36,9 @@ def measure(step: Step, repeats: int, device: torch.device) -> Times:
         step()
     _wait(device)
     wall, usage_after = time.perf_counter() - start_time, resource.getrusage(resource.RUSAGE_SELF)
-    totals = (
-        wall,
-        usage_after.ru_utime - usage_before.ru_utime,
-        usage_after.ru_stime - usage_before.ru_stime,
-    )
-    return Times(*(seconds / repeats for seconds in totals))
+    user = usage_after.ru_utime - usage_before.ru_utime
+    system = usage_after.ru_stime - usage_before.ru_stime
+    return Times(wall / repeats, user / repeats, system / repeats)
 
 
 def warm_up(step: Step, steps: int, device: torch.device, least: float = LEAST) -> int:
@@ -57,12 +52,17 @@ def warm_up(step: Step, steps: int, device: torch.device, least: float = LEAST) 
     return math.ceil(least / steady_seconds)
 
 
-def cuda_kernels(step: Step, steps: int = 1) -> Totals:
-    """Each kernel's launches and microseconds in `steps` steps, copies and fills included."""
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+def operations(step: Step, steps: int, device: torch.device) -> Totals:
+    """Calls and microseconds in `steps` steps: on a GPU of each kernel, copies and fills included;
+    on a CPU of each operation without its children."""
+    on_gpu = device.type == "cuda"
+    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
+    with profile(activities=[activity]) as profiler:
         for _ in range(steps):
             step()
-        torch.cuda.synchronize()
+        _wait(device)
+    if not on_gpu:
+        return {row.key: (row.count, row.self_cpu_time_total) for row in profiler.key_averages()}
     totals: Totals = {}
     for event in profiler.events() or []:
         if event.device_type.name == "CUDA" and not event.is_user_annotation:
@@ -71,21 +71,14 @@ def cuda_kernels(step: Step, steps: int = 1) -> Totals:
     return totals
 
 
-class Launches(NamedTuple):
-    """Numbers of a step's launches."""
-
-    kernels: int
-    copies_and_fills: int
-
-
-def launches(step: Step) -> Launches | None:
-    """How many kernels a step starts, and how many copies and fills beside them; None if the
-    machine does not let the profiler see them."""
-    counts = {name: count for name, (count, _) in cuda_kernels(step).items()}
+def launches(step: Step, device: torch.device) -> dict[str, int]:
+    """How many `kernels` a step starts on a GPU, and how many `copies_and_fills` beside them;
+    nothing if the machine does not let the profiler see them."""
+    counts = {name: count for name, (count, _) in operations(step, 1, device).items()}
     if not counts:
-        return None
+        return {}
     copies = sum(count for name, count in counts.items() if name.startswith(("Memcpy", "Memset")))
-    return Launches(sum(counts.values()) - copies, copies)
+    return {"kernels": sum(counts.values()) - copies, "copies_and_fills": copies}
 
 
 def peak_bytes(step: Step, *, captured: bool) -> int:
@@ -97,6 +90,18 @@ def peak_bytes(step: Step, *, captured: bool) -> int:
         step()
         torch.cuda.synchronize()
     return torch.cuda.max_memory_allocated()
+
+
+def read_clocks(device: torch.device) -> str:
+    """`CLOCKS` of an NVIDIA GPU now, as nvidia-smi writes them; empty where it tells none."""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    which = ["--id=GPU-" + str(uuid)] if uuid else []
+    command = ["nvidia-smi", f"--query-gpu={CLOCKS}", "--format=csv,noheader", *which]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.partition("\n")[0]
 
 
 def _wait(device: torch.device) -> None:

@@ -49,11 +49,9 @@ def _target_table(result: Probing, name: str) -> list[Part]:
     what = f"{_error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
     lines: list[Part] = [what, Table(list(columns), list(zip(*columns.values(), strict=True)))]
     if "control" in target:
-        least, best = (
-            target["control_least"],
-            int(numbers(target["minus_control"]["mean"]).argmin()),
-        )
-        mean, low, high = _texts(target["minus_control"][part][best] for part in _PARTS)
+        least, gap = target["control_least"], target["minus_control"]
+        best = int(numbers(gap["mean"]).argmin())
+        mean, low, high = _texts(gap[part][best] for part in _PARTS)
         at_best, lowest, highest = _texts(least[part] for part in _PARTS)
         lines.append(
             f"control (trained with w = 1): {at_best} at its best, {axis} {least['layer']} "

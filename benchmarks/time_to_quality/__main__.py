@@ -19,7 +19,6 @@ Train by several recipes and measure when each reaches a target: the error over 
 the last loop, on the same prompts for all, averaged over the numbers of examples k.
 
   python -m benchmarks.time_to_quality task=sparse_linear scale=small 'recipes=[paper,fast]' seeds=3
-  python -m benchmarks.time_to_quality task=linear 'recipes=[fast]' training.ema_decay=0
   python -m benchmarks.time_to_quality task=linear 'recipes=[fast]' \\
       'variants=["training.ema_decay=0","training.optimizer=adamw training.learning_rate=4e-3"]'
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.groups import choices
@@ -27,7 +26,6 @@ class QualitySettings:
     recipes: tuple[str, ...] = setting(("paper", "fast"), "the recipes to compare")
     variants: tuple[str, ...] = setting((), "settings added to each recipe, a row for each")
     seeds: int = setting(3, "trainings of each row", at_least=1)
-    first_seed: int = setting(0, "the first seed", at_least=0)
     target: float | None = setting(None, "the error to reach; null: see targets.json", above=0)
     k: tuple[int, ...] = setting(
         (), "numbers of examples over which errors are averaged; none: see targets.json", at_least=0
@@ -35,8 +33,6 @@ class QualitySettings:
     prompts: int = setting(1280, "prompts that errors are measured on", at_least=2)
     measurements: int = setting(20, "in the course of a training", at_least=1)
     to_end: bool = setting(False, "train on after the target is reached")
-    shifts: bool = setting(True, "measure finished trainings on shifted inputs too")
-    clock: Literal["cpu_seconds", "seconds"] = setting("cpu_seconds", "of the ratio")
     threads: int = setting(1, "of each training", at_least=1)
     jobs: int = setting(1, "trainings at once", at_least=1)
     folder: str = setting("runs/time_to_quality", "where runs and results are kept")
@@ -51,10 +47,6 @@ class QualitySettings:
         for name in ("task", "scale", "model"):
             check_choice(name, getattr(self, name), choices(name))
         check_settings("", self)
-        for name in ("recipes", "variants", "k"):
-            values = getattr(self, name)
-            if len(set(values)) < len(values):
-                raise ConfigError(name, "holds the same twice")
         if not self.recipes:
             raise ConfigError("recipes", "must hold at least one")
         for recipe in self.recipes:
@@ -74,7 +66,6 @@ class Target(NamedTuple):
         return f"k = {', '.join(map(str, self.k))}"
 
 
-@lru_cache
 def known_targets() -> dict[tuple[str, str], Target]:
     """The targets of targets.json by scale and task."""
     mapping = json.loads(_FILE.read_text(encoding="utf-8"))
@@ -90,11 +81,10 @@ def target_of(settings: QualitySettings) -> Target:
     default = known_targets().get((settings.scale, settings.task))
     error = settings.target if settings.target is not None else default and default.error
     k = settings.k or (default and default.k)
-    suffix = f"for task={settings.task} at scale={settings.scale}"
-    if error is None:
-        raise ConfigError("target", f"must be given: targets.json has none {suffix}")
-    if not k:
-        raise ConfigError("k", f"must be given: targets.json has none {suffix}")
+    if error is None or not k:
+        name = "target" if error is None else "k"
+        suffix = f"for task={settings.task} at scale={settings.scale}"
+        raise ConfigError(name, f"must be given: targets.json has none {suffix}")
     return Target(error, tuple(k))
 
 

@@ -32,8 +32,7 @@ def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
 
     def measure(settings: DynamicsSettings) -> str:
-        from looplab.probing.dynamics.measure import dynamics
-        from looplab.probing.dynamics.report import report
+        from looplab.probing.dynamics.measure import dynamics, report
 
         text = report(dynamics(settings), settings.tables.format)
         return f"{text}\n\n{unpacked(settings.run)}: dynamics.json, probing/dynamics/"

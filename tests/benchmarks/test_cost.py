@@ -10,9 +10,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from looplab.benchmarks import cost
-from looplab.benchmarks.cost import CARDS, H100, Card, card_floor, measured_floor, work_of
-from looplab.benchmarks.settings import NAMES, Name, named_config
+from looplab.benchmarks.cost import CARDS, H100, work_of
+from looplab.benchmarks.settings import Name, named_config
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from looplab.training.assemble import build_curriculum, build_model, build_task
 
@@ -25,9 +24,6 @@ TABLE: dict[Name, tuple[int, ...]] = {
     "relu": (480, 513, 600, 3694),
     "standard": (307, 316, 383, 2885),
 }
-
-
-RATES = {"fp32": 1e11, "bf16": 2e11}  # of a card that is none
 SHAPE: dict[str, Any] = {"n_embd": 16, "n_head": 2, "n_positions": 6}
 
 
@@ -100,20 +96,3 @@ def test_a_narrower_stream_moves_less() -> None:
 def test_only_the_very_card_is_known() -> None:
     assert CARDS["NVIDIA H100 80GB HBM3"] is H100
     assert "NVIDIA H100 PCIe" not in CARDS
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "mixed"])
-def test_products_at_a_known_rate_give_the_cost_models_seconds(
-    name: Name, precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def seconds(tokens: int, inner: int, outer: int, dtype: torch.dtype) -> tuple[float, float]:
-        once = 2 * tokens * inner * outer / RATES["bf16" if dtype is torch.bfloat16 else "fp32"]
-        return once, 2 * once
-
-    monkeypatch.setattr(cost, "_product_seconds", seconds)
-    work, card = work_of(named_config(name)), Card(RATES, 1.0, "no card")
-    found = measured_floor(work, precision)
-    assert found == pytest.approx(card_floor(work, card, precision))
-    if precision != "mixed":
-        assert found == pytest.approx(work.flops / RATES[precision])

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from looplab.benchmarks.common import load_reference, paired_ratio
-from looplab.benchmarks.reference import FILES, Reference
+from looplab.benchmarks.common import paired_ratio
+from looplab.benchmarks.reference import FILES, Reference, load_reference
 from looplab.benchmarks.settings import at_full_size, named_config
 from tests.benchmarks.checkout import write_checkout
 

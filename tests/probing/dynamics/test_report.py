@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from looplab.probing.dynamics.report import panels, report
+from looplab.probing.dynamics.measure import panels, report
 
 
 def curve(*mean: float | None) -> dict[str, list[float | None]]:
