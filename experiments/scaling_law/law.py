@@ -1,28 +1,36 @@
-"""The law of the worth of one recurrence: its objective and gradient, the search for its minimum,
-and the fit to a table of losses.
+"""The law of the worth of one recurrence: its fit to a table of losses, and the certainty of its
+parameters by fits to rows resampled in clusters.
 
-fit = fit_law(table)                              # fit.law.phi, fit.law.loss(table)
-fit_law(table, fixed={"phi": 1.0, "E": 0.25})     # the others, with these two fixed
+A table has a row for each trained model and the columns N_once (parameters that run once), N_rec
+(those that run r times), r, D (training data: tokens, prompts) and loss, and any others.
+
+result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
+result.phi(), result.fits["free"].law, result.not_determined
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from itertools import product
-from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pandas import DataFrame
 from scipy.optimize import minimize
 
-from looplab.conf.mistakes import RunError
+from looplab.conf.mistakes import RunError, nearest
+from looplab.evaluation.bootstrap import Floats
 
-from .table import Flags, Floats, ScalingTable
+if TYPE_CHECKING:
+    from looplab.evaluation.load import LoadedModel
+    from looplab.training.run_folder.run import Run
 
+COLUMNS = ("N_once", "N_rec", "r", "D", "loss")
 NAMES = ("E", "A", "B", "alpha", "beta", "phi")
 DELTA = 1e-3  # of the Huber loss on log L (Hoffmann et al., arXiv 2203.15556, approach 3)
-End = tuple[float, Floats]  # of a search: the value, and theta
 # The ranges of exponents, and the starts of the search.
 RANGES = {"alpha": (0.005, 6.0), "beta": (0.005, 6.0), "phi": (-3.0, 4.0)}
 _STARTS = {
@@ -31,6 +39,22 @@ _STARTS = {
     "phi": np.linspace(-0.25, 1.25, 7),
 }
 _FLATTEST = 1e-9  # of the steepest direction's curvature: a smaller one counts as flat
+_NO_E = 0.05  # of the lowest loss: an E of at most this counts as determined, close to 0
+_NOTHING = 1e-9  # of the largest singular value, and of a direction: rounding
+
+
+def row_of(of: Run | LoadedModel, loss: float) -> dict[str, float]:
+    """The row of a trained looped model: r is loops.b, D counts the prompts it was trained on.
+    N_once counts prelude, coda, injection and norms (as in arXiv 2604.21106, even if they run in
+    the loop), and the parameters of lanes; neither N counts read-in, read-out and positions."""
+    rec = sum(parameter.numel() for parameter in of.model.loop.blocks.parameters())
+    return {
+        "N_once": of.model.backbone_parameters() - rec,
+        "N_rec": rec,
+        "r": of.config.loops.b,
+        "D": of.step * of.config.training.batch_size,
+        "loss": loss,
+    }
 
 
 @dataclass(frozen=True)
@@ -45,10 +69,17 @@ class Law:
     beta: float
     phi: float
 
-    def loss(self, table: ScalingTable) -> Floats:
+    def loss(self, table: DataFrame) -> Floats:
         """The law's losses for the rows of a table, [rows]."""
-        effective = table.N_once + table.r**self.phi * table.N_rec
-        return self.E + self.A * effective**-self.alpha + self.B * table.D**-self.beta
+        once, rec, r, data, _ = columns_of(table)
+        return (
+            self.E + self.A * (once + r**self.phi * rec) ** -self.alpha + self.B * data**-self.beta
+        )
+
+
+def columns_of(table: DataFrame) -> list[Floats]:
+    """N_once, N_rec, r, D and loss, each [rows]."""
+    return [table[name].to_numpy(np.float64) for name in COLUMNS]
 
 
 @dataclass(frozen=True)
@@ -66,18 +97,13 @@ class Problem:
     middle: tuple[float, float]
 
     @staticmethod
-    def of(
-        table: ScalingTable, weights: Floats, middle: tuple[float, float] | None = None
-    ) -> Problem:
-        """The problem of a table whose rows count `weights` [rows] times. `middle`, logarithms of N
-        and D, is the table's by default; at 0 the terms are A and B themselves."""
-        if middle is None:
-            middle = float(np.log(table.parameters).mean()), float(np.log(table.D).mean())
+    def of(table: DataFrame, weights: Floats) -> Problem:
+        """The problem of a table whose rows count `weights` [rows] times."""
+        once, rec, r, data, loss = columns_of(table)
+        middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
         with np.errstate(divide="ignore"):  # log 0 if nothing runs once
-            once = np.log(table.N_once) - middle[0]
-        rec, data = np.log(table.N_rec) - middle[0], np.log(table.D) - middle[1]
-        target = np.log(table.loss)
-        return Problem(once, rec, np.log(table.r), data, target, weights, middle)
+            sizes = np.log(once) - middle[0], np.log(rec) - middle[0]
+        return Problem(*sizes, np.log(r), np.log(data) - middle[1], np.log(loss), weights, middle)
 
     def effective(self, phi: Floats) -> tuple[Floats, Floats]:
         """log N_eff and the looped parameters' share of it, [..., rows], for phi [..., 1]."""
@@ -118,21 +144,6 @@ class Problem:
         return np.array([e, a, b, alpha, beta, phi])
 
 
-def search(problem: Problem, fixed: Mapping[str, float]) -> list[End]:
-    """The results of L-BFGS-B from the best of a grid of starts, the least value first. `fixed` are
-    values for some of E, alpha, beta and phi."""
-    ranges = ranges_of(problem)
-    results = [polished(problem, start, fixed, ranges) for start in _best_starts(problem, fixed)]
-    return sorted(results, key=lambda result: result[0])
-
-
-def ranges_of(problem: Problem) -> Floats:
-    """The range of each entry of theta: no term is above the losses by more than a few powers of e,
-    and one below e^-12 of them is rounding."""
-    low, high = float(problem.target.min()) - 12, float(problem.target.max())
-    return np.array([(low, high), (low, high + 4), (low, high + 4), *RANGES.values()])
-
-
 def _best_starts(problem: Problem, fixed: Mapping[str, float]) -> Floats:
     """Of a grid of exponents the best for each alpha, [starts, 6]; the best of all would be
     neighbours, which end at the same minimum. For given exponents the law is linear in E, A and B:
@@ -161,9 +172,12 @@ def _best_starts(problem: Problem, fixed: Mapping[str, float]) -> Floats:
     return theta[order[np.sort(first_rows)]]
 
 
-def polished(problem: Problem, start: Floats, fixed: Collection[str], ranges: Floats) -> End:
+def _polished(problem: Problem, start: Floats, fixed: Collection[str]) -> tuple[float, Floats]:
     """The least value from this start, and its theta; `fixed` entries do not change. One that
-    leaves its range stays at the edge while the others continue."""
+    leaves its range stays at the edge while the others continue: no term is above the losses by
+    more than a few powers of e, and one below e^-12 of them is rounding."""
+    least, most = float(problem.target.min()) - 12, float(problem.target.max())
+    ranges = np.array([(least, most), (least, most + 4), (least, most + 4), *RANGES.values()])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
     value, theta = _descend(problem, start, free)
     while out_of_range := [i for i in free if not ranges[i, 0] <= theta[i] <= ranges[i, 1]]:
@@ -173,7 +187,7 @@ def polished(problem: Problem, start: Floats, fixed: Collection[str], ranges: Fl
     return value, theta
 
 
-def _descend(problem: Problem, start: Floats, free: list[int]) -> End:
+def _descend(problem: Problem, start: Floats, free: list[int]) -> tuple[float, Floats]:
     """L-BFGS-B over the `free` entries of theta along directions in which the residuals have about
     equal slopes: E, A and alpha form a valley so narrow that the parameters themselves would take
     several times as many steps."""
@@ -195,25 +209,19 @@ def _descend(problem: Problem, start: Floats, free: list[int]) -> End:
     return float(result.fun), theta
 
 
-_NONE_FIXED: Mapping[str, float] = MappingProxyType({})
-
-
 @dataclass(frozen=True)
 class Fit:
     """A fitted law: `huber`, the weighted mean Huber loss of log L's residuals; `r2`, the share of
-    the variance of L it explains; `fixed`, the parameters that were given; `at_edge`, the
-    exponents at an end of their range, which the table does not determine."""
+    the variance of L it explains."""
 
     law: Law
     huber: float
     r2: float
-    fixed: tuple[str, ...]
-    at_edge: tuple[str, ...]
 
 
 def fit_law(
-    table: ScalingTable,
-    fixed: Mapping[str, float] = _NONE_FIXED,
+    table: DataFrame,
+    fixed: Mapping[str, float],
     weights: Floats | None = None,
     start: Law | None = None,
 ) -> Fit:
@@ -223,51 +231,160 @@ def fit_law(
     of a grid of starts, or from `start` alone. Raises RunError for a table that cannot determine
     the free parameters, and for an E that is not below every loss.
     """
-    weights = np.ones(len(table)) if weights is None else weights
-    if len(table) and fixed.get("E", 0) >= table.loss.min():
-        row = int(table.loss.argmin())
-        raise RunError(
-            f"E must be below every loss, got {fixed['E']:g} beside {table.loss[row]:g} in row "
-            f"{row + 1}"
-        )
-    reason = undetermined(table, fixed, weights > 0)
-    if reason:
-        raise RunError(f"the table {reason}")
+    weights, loss = np.ones(len(table)) if weights is None else weights, columns_of(table)[-1]
+    if len(table) and fixed.get("E", 0) >= loss.min():
+        lowest = f"{loss.min():g} in row {loss.argmin() + 1}"
+        raise RunError(f"E must be below every loss, got {fixed['E']:g} beside {lowest}")
+    _check_determined(table[weights > 0], fixed)
     problem = Problem.of(table, weights)
-    if start is None:
-        _, theta = search(problem, fixed)[0]
-    else:
-        theta_0 = problem.theta(replace(start, **fixed))
-        _, theta = polished(problem, theta_0, fixed, ranges_of(problem))
-    law = problem.law(theta)
-    at_edge = edges({name: getattr(law, name) for name in RANGES if name not in fixed})
-    huber = float(problem.value(theta)[0]) * DELTA**2 / weights.sum()
-    return Fit(law, huber, _r2(table, law, weights), tuple(fixed), at_edge)
-
-
-def undetermined(table: ScalingTable, fixed: Mapping[str, float], mask: Flags) -> str | None:
-    """The reason why the rows of `mask` [rows] cannot determine the free parameters; None if they
-    may."""
-    free, rows = len(NAMES) - len(fixed), int(np.count_nonzero(mask))
-    if rows < free:
-        return f"has {rows} rows, too few for {free} free parameters"
-    if len(np.unique(table.loss[mask])) < 2:
-        return "has one value of loss only, which tells nothing"
-    columns = {"phi": ("r", table.r), "alpha": ("N", table.parameters), "beta": ("D", table.D)}
-    for name, (column, values) in columns.items():
-        if name not in fixed and len(np.unique(values[mask])) < 2:
-            return f"has one value of {column} only, which cannot tell {name}"
-    return None
-
-
-def edges(exponents: Mapping[str, float]) -> tuple[str, ...]:
-    """The names of the exponents that are at an end of their range."""
-    return tuple(name for name, value in exponents.items() if np.isclose(value, RANGES[name]).any())
-
-
-def _r2(table: ScalingTable, law: Law, weights: Floats) -> float:
-    """R² of L (not of log L)."""
-    deviations = table.loss - np.average(table.loss, weights=weights)
-    return float(
-        1 - (weights * (table.loss - law.loss(table)) ** 2).sum() / (weights * deviations**2).sum()
+    starts = (
+        _best_starts(problem, fixed) if start is None else [problem.theta(replace(start, **fixed))]
     )
+    ends = [_polished(problem, each, fixed) for each in starts]
+    value, theta = min(ends, key=lambda end: end[0])
+    law = problem.law(theta)
+    deviations, missed = loss - np.average(loss, weights=weights), loss - law.loss(table)
+    r2 = float(1 - (weights * missed**2).sum() / (weights * deviations**2).sum())
+    return Fit(law, value * DELTA**2 / float(weights.sum()), r2)
+
+
+def _check_determined(table: DataFrame, fixed: Collection[str]) -> None:
+    """Raise RunError for a table that cannot determine the parameters that are not fixed."""
+    once, rec, r, data, loss = columns_of(table)
+    if len(table) < len(NAMES) - len(fixed):
+        free = f"{len(NAMES) - len(fixed)} free parameters"
+        raise RunError(f"the table has {len(table)} rows, too few for {free}")
+    if len(np.unique(loss)) < 2:
+        raise RunError("the table has one value of loss only, which tells nothing")
+    for name, column, values in (("phi", "r", r), ("alpha", "N", once + rec), ("beta", "D", data)):
+        if name not in fixed and len(np.unique(values)) < 2:
+            raise RunError(f"the table has one value of {column} only, which cannot tell {name}")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The law with all but the `fixed` parameters "free", and those with "phi = 0" and "phi = 1";
+    the ends of the free one's 90 % intervals, None where one is open, from `resamples` that could
+    be fitted of `clusters` clusters; and the reason for each parameter that is not determined."""
+
+    table: DataFrame
+    fixed: Mapping[str, float]
+    fits: Mapping[str, Fit]
+    clusters: int
+    resamples: int
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+    not_determined: Mapping[str, str]
+
+    def phi(self) -> dict[str, float | None]:
+        """The law's phi and the ends of its interval."""
+        value = self.fits["free"].law.phi
+        return {"value": value, "low": self.low["phi"], "high": self.high["phi"]}
+
+
+def fitted(
+    table: DataFrame, fixed: Mapping[str, float], columns: Sequence[str], resamples: int, seed: int
+) -> Fitted:
+    """The law of a table and the certainty of its parameters. Rows that agree in all `columns` are
+    a cluster, without columns each row is. A resample weights the rows by how often their cluster
+    was drawn; its fit starts from the table's law. One that cannot determine the free parameters
+    (e.g. with a single r) is left out.
+
+    Raises RunError for a table that cannot determine the law, an invalid number, a column that
+    there is not, a single cluster, and if no more than half of the resamples can be fitted.
+    """
+    if missing := [name for name in columns if name not in table]:
+        raise RunError(f"the table has no column {missing[0]}{nearest(missing[0], table.columns)}")
+    _check_numbers(table)
+    free = fit_law(table, fixed)
+    phis = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in (0.0, 1.0)}
+    clusters = np.arange(len(table))
+    if columns:
+        clusters = table.groupby(list(columns), dropna=False).ngroup().to_numpy()
+    count, samples = int(clusters.max()) + 1, list[tuple[float, ...]]()
+    if count < 2:
+        raise RunError("the table has one cluster only, of which there is nothing to resample")
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
+    for times in drawn[:, clusters].astype(np.float64):
+        with suppress(RunError):
+            samples.append(astuple(fit_law(table, fixed, times, free.law).law))
+    if 2 * len(samples) <= resamples:
+        raise RunError(
+            f"only {len(samples)} of {resamples} resamples of the {count} clusters can be fitted"
+        )
+    low, high = ends_of(samples, fixed, "lower"), ends_of(samples, fixed, "higher")
+    unknown = _not_determined(table, fixed, low, high)
+    return Fitted(table, fixed, {"free": free, **phis}, count, len(samples), low, high, unknown)
+
+
+def _check_numbers(table: DataFrame) -> None:
+    """Raise RunError, naming column and row (from 1), for a number that is not above 0; N_once may
+    be 0, for a model with nothing outside its loop."""
+    for name, values in zip(COLUMNS, columns_of(table), strict=True):
+        bound = "at least 0" if name == "N_once" else "above 0"
+        valid = np.isfinite(values) & (values >= 0 if name == "N_once" else values > 0)
+        if not valid.all():
+            row = int(valid.argmin())
+            raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
+
+
+def ends_of(
+    samples: Sequence[tuple[float, ...]], fixed: Collection[str], side: Literal["lower", "higher"]
+) -> dict[str, float | None]:
+    """The 5th (lower) or 95th percentile of each parameter over samples of all; None for an
+    exponent where it, or the next sample outwards, ended at the edge of the search."""
+    percent, ends = (5 if side == "lower" else 95), dict[str, float | None]()
+    inner = np.percentile(samples, percent, axis=0).tolist()
+    outer = np.percentile(samples, percent, axis=0, method=side).tolist()
+    for name, value, outwards in zip(NAMES, inner, outer, strict=True):
+        searched = name in RANGES and name not in fixed
+        open_end = searched and np.isclose(outwards, RANGES[name]).any()
+        ends[name] = None if open_end else value
+    return ends
+
+
+def _not_determined(
+    table: DataFrame, fixed: Collection[str], low: Mapping[str, Any], high: Mapping[str, Any]
+) -> dict[str, str]:
+    """The reason for each parameter that is not determined: the table has too few values for it,
+    its interval is open, or E may as well be 0."""
+    unidentified, reasons = unidentifiable(table, fixed), dict[str, str]()
+    counts = f"{table.D.nunique()} of D and {table.r.nunique()} of r"
+    for name in NAMES:
+        if name in unidentified:
+            sizes = (table.N_once + table.N_rec).nunique()
+            reasons[name] = f"{sizes} values of N, {counts} cannot tell, however exact the losses"
+        elif None in (low[name], high[name]):
+            reasons[name] = "where the search for it ends, the losses are fitted as well"
+        elif name == "E" and "E" not in fixed and low["E"] < _NO_E * table.loss.min() < high["E"]:
+            reasons[name] = f"all from {low[name]:.2g} to {high[name]:.3g} fit the losses as well"
+    for term, exponent in (("A", "alpha"), ("B", "beta")):
+        if exponent in reasons:
+            reasons.setdefault(term, reasons[exponent])
+    return {name: reasons[name] for name in NAMES if name in reasons}
+
+
+def unidentifiable(table: DataFrame, fixed: Collection[str]) -> tuple[str, ...]:
+    """The free parameters (not `fixed`) that can change, together with others, without changing
+    any loss of the table: two values of D give one difference, too few for E, B and beta. A
+    direction in which the derivatives of all losses vanish at generic exponents is one in which
+    they vanish everywhere.
+    """
+    problem = Problem.of(table, np.ones(len(table)))
+    theta = np.array([0.0, 0.0, 0.0, _power(problem.once, problem.rec), _power(problem.data), 0.37])
+    free = [index for index, name in enumerate(NAMES) if name not in fixed]
+    slopes = problem.slopes(theta)[1][:, free]
+    slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+    sizes, axes = np.linalg.svd(slopes)[1:]
+    rank = int(np.count_nonzero(sizes > _NOTHING * sizes[0]))
+    in_null_space = np.abs(axes[rank:]).max(axis=0, initial=0) > 1e-6
+    names = {NAMES[index] for index, is_free in zip(free, in_null_space, strict=True) if is_free}
+    # A and B of the problem are the terms at the middle sizes: the law's depend on the exponents.
+    names |= {term for term, exponent in (("A", "alpha"), ("B", "beta")) if exponent in names}
+    return tuple(name for name in NAMES if name in names)
+
+
+def _power(*logarithms: Floats) -> float:
+    """An exponent at which a term changes by about e over the spread of its sizes."""
+    spread = float(np.logaddexp.reduce(logarithms).std())
+    return 0.83 / spread if spread > 0 else 0.83

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,7 @@ from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import FigureSettings, TableSettings
 from looplab.conf.setting import check_settings, setting
-from looplab.training.run_folder.status import is_run
-
-PUBLISHED = "minima"  # the name of the table that comes with the project
+from looplab.training.run_folder.status import is_run, runs_in
 
 
 @dataclass(frozen=True)
@@ -32,32 +29,24 @@ class ScalingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
+        if self.runs and self.table:
+            raise ConfigError("runs", "cannot stand beside table=")
         if self.runs:
-            if self.table:
-                raise ConfigError("runs", "cannot stand beside table=")
             run_folders(self.runs)
-        elif not self.table:
-            raise ConfigError("table", f"must name a CSV file, or {PUBLISHED}: table=runs.csv")
-        elif self.table != PUBLISHED and not Path(self.table).is_file():
-            raise ConfigError("table", f"must be a CSV file or {PUBLISHED}, got {self.table!r}")
+        elif self.table != "minima" and not Path(self.table).is_file():
+            raise ConfigError("table", f"must be a CSV file or minima, got {self.table!r}")
         check_settings("", self)
         check_folder("folder", self.folder)
 
 
 def run_folders(paths: Sequence[str]) -> list[Path]:
-    """Each path that is a run folder, and the run folders directly inside each that is not, except
-    those that again=true set aside; each once.
-
-    Raises ConfigError for a path that neither is a run folder nor holds any.
-    """
-    folders: dict[Path, Path] = {}
+    """Each path that is a run folder, and the runs in each that is not, but for those that
+    again=true set aside; each once. ConfigError for a path that neither is a run nor holds any."""
+    folders = []
     for path in map(Path, paths):
-        if not path.is_dir():
-            raise ConfigError("runs", f"must name folders, got '{path}'")
-        inside = (each for each in path.iterdir() if not re.search(r"-before-\d+$", each.name))
-        runs = [path] if is_run(path) else sorted(filter(is_run, inside))
+        inside = [run for run in runs_in(path) if "-before-" not in run.name]
+        runs = [path] if is_run(path) else inside
         if not runs:
             raise ConfigError("runs", f"names {path}, which neither is a run nor holds any")
-        for run in runs:
-            folders.setdefault(run.resolve(), run)
-    return list(folders.values())
+        folders += runs
+    return list(dict.fromkeys(folders))

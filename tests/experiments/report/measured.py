@@ -11,13 +11,13 @@ from unittest.mock import patch
 from urllib.parse import unquote
 
 import numpy as np
+from pandas import DataFrame
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.evaluation import compare, drawing, evaluate
 from looplab.evaluation.panel import Curve, Panel
-from looplab.experiments.scaling_law.law import Law
-from looplab.experiments.scaling_law.report import fitted, write
-from looplab.experiments.scaling_law.table import ScalingTable
+from looplab.experiments.scaling_law.law import Law, fitted
+from looplab.experiments.scaling_law.report import write
 from looplab.training import train
 from looplab.training.run_folder.files import write_record
 from tests.conftest import tiny_config
@@ -102,19 +102,17 @@ def _curve(name: str, label: str, kind: str, mean: list[float], **more: float) -
     return Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high, **more)  # type: ignore[arg-type]
 
 
-def law_table() -> ScalingTable:
+def law_table() -> DataFrame:
     """Losses of LAW with a little noise."""
     rows = [
-        (200.0, n, r, d)
+        {"N_once": 200.0, "N_rec": n / r, "r": r, "D": d, "loss": 1.0}
         for n in (500.0, 1500.0, 6000.0)
         for r in (1.0, 2.0, 4.0)
         for d in (3e3, 1e4, 4e4)
     ]
-    once, rec, loops, data = np.array(rows).T
-    rec = rec / loops
-    clean = ScalingTable(once, rec, loops, data, np.ones(len(rows)))
     noise = np.exp(np.random.default_rng(0).normal(0, 2e-3, len(rows)))
-    return replace(clean, loss=LAW.loss(clean) * noise)
+    table = DataFrame(rows)
+    return table.assign(loss=LAW.loss(table) * noise)
 
 
 def _write_law(folder: Path) -> None:
