@@ -12,8 +12,7 @@ import torch
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation import load_run
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor
-from looplab.openml_eval.estimators import read_model
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor, read_model
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table

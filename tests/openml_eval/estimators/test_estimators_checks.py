@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from tests.openml_eval.data import halves, table
 
 BOTH = [(LoopedClassifier, "classifier"), (LoopedRegressor, "regressor")]

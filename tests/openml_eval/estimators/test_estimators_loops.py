@@ -13,7 +13,8 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run
 from looplab.evaluation.errors import ErrorSettings as EvaluationReading
 from looplab.evaluation.errors import Halting, model_errors
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor, estimators
+from looplab.openml_eval import estimators
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from looplab.tasks import Prompts
 from tests.openml_eval.asked import order_of, standard
 from tests.openml_eval.data import halves, table

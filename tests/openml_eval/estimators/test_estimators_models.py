@@ -10,7 +10,7 @@ import pytest
 from looplab.conf.compose import commands
 from looplab.conf.groups import choices
 from looplab.evaluation import load_run
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from looplab.training.assemble import build_task
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import Floats, halves, table

@@ -12,9 +12,8 @@ import torch
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
-from looplab.openml_eval import LoopedClassifier
 from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.estimators import read_model, ship
+from looplab.openml_eval.estimators import LoopedClassifier, read_model, ship
 from looplab.openml_eval.settings import ShipSettings
 from looplab.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import RunFolder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -17,14 +16,11 @@ import pytest
 import torch
 
 from looplab import training
-from looplab.conf.mistakes import HeldElsewhere, RunError
+from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.leave_one_out import Scoring, SolverJob, evaluated_tables
-from looplab.openml_eval.settings import RunSettings
 from looplab.tasks import Task, make_task
 from looplab.training import Interrupted
 from looplab.training.jobs import Workers, run_jobs
-from looplab.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
@@ -71,10 +67,6 @@ def test_all_tables_in_two_processes_and_everything_is_found_again(
         assert set(entry["solvers"]) == {"logistic", "k-NN", "forest", "boosting", "majority"}
     assert result["tables"][1]["models"]["looped"]["published"]["mean"] == 0.6622
     assert result["tables"][0]["models"]["looped"]["published"] is None
-    with open(place / "openml.csv", newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert [line["name"] for line in lines] == ["third", "abalone"]
-    assert float(lines[1]["looped_published_mean"]) == 0.6622
     names = {"accuracy.png", "accuracy.csv"}
     assert {path.name for path in (place / "figures").iterdir()} == names
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
@@ -112,17 +104,6 @@ def test_a_process_that_dies_is_a_failure(
     assert other.result == {"threads": 1}
     assert "Lives: 1 thread" in capfd.readouterr().out
     assert (tmp_path / "Lives.txt").read_text() == "speaking\n"
-
-
-def test_solvers_answer_for_a_table_in_one_process_only(data: Path, tmp_path: Path) -> None:
-    asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
-    (table,), _ = evaluated_tables(asked)
-    job = SolverJob(Scoring(table, 8, 3, 1), tmp_path)
-    found = job()
-    (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
-        job()
-    np.testing.assert_array_equal(job().scores["third/majority"], found.scores["third/majority"])
 
 
 class Dies:
