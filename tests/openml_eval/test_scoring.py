@@ -3,9 +3,7 @@ is asked about once, from other rows."""
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from looplab.models import Model
 from looplab.openml_eval.scoring import (
     ABSENT,
     SOLVERS,
@@ -165,32 +162,6 @@ def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() ->
     assert all(0 < share < 1 for share in found)
     with pytest.raises(RunError, match="5 % of 200 rows are 10, and a prompt takes 11"):
         reference_accuracies(asked, make_table(rows=200), SIZE + 1, 0)
-
-
-def test_a_large_table_is_scored_in_little_memory() -> None:
-    rows = 200_000
-    xs = np.random.default_rng(0).normal(size=(rows, 2))
-    table = Table("large", ("a", "b"), xs, np.arange(rows) % 2, ("no", "yes"))
-    widths = []
-
-    class Zeros(Model):
-        def forward(self, *_: Any, **settings: Any) -> torch.Tensor:
-            prompts, queries, _ = settings["queries"].xs.shape
-            widths.append(queries)
-            return torch.zeros(1, prompts, queries, 2)
-
-    model = trained()
-    model.model.__class__ = Zeros
-    tracemalloc.start()
-    try:
-        split = split_contexts(rows, SIZE, 64, 0)
-        for start in range(0, 64, 8):
-            model_hits(model, table, split, slice(start, start + 8))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert max(widths) <= 256
-    assert peak < 12e6
 
 
 @pytest.mark.parametrize(

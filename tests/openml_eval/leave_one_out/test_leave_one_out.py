@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
 from looplab.tasks import Task, make_task
 from looplab.training import Interrupted
-from looplab.training.jobs import Workers, run_jobs
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
@@ -94,37 +92,6 @@ def test_one_failure_is_named_and_the_rest_goes_on(
     result = result_of(tmp_path)
     assert [bool(entry["models"]) for entry in result["tables"]] == [True, False, True]
     assert result["beats_majority"]["looped"][1] == 2
-
-
-def test_a_process_that_dies_is_a_failure(
-    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    one, other = run_jobs([Dies(), Lives()], Workers(2, tmp_path))
-    assert one.failure.startswith("tried twice: its process ended with code 7; ")
-    assert other.result == {"threads": 1}
-    assert "Lives: 1 thread" in capfd.readouterr().out
-    assert (tmp_path / "Lives.txt").read_text() == "speaking\n"
-
-
-class Dies:
-    name = "Dies"
-
-    def __call__(self) -> dict[str, Any]:
-        os._exit(7)
-
-    def describe(self, result: dict[str, Any]) -> str:
-        return ""
-
-
-class Lives:
-    name = "Lives"
-
-    def __call__(self) -> dict[str, Any]:
-        print("speaking")
-        return {"threads": torch.get_num_threads()}
-
-    def describe(self, result: dict[str, Any]) -> str:
-        return f"{result['threads']} thread"
 
 
 @pytest.mark.slow
